@@ -1,0 +1,58 @@
+# Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PROFILE ?= quick
+PY := .venv/bin/python
+INSTALLED := .venv/.installed
+BUILT := .venv/.built
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
+# What bench and gate take from the command line, as options of the program they run.
+CHOICE = $(if $(PEERS),--peers $(PEERS)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(SUITES),--suites $(SUITES))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup bench report gate test lint format lock clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(INSTALLED): constraints.txt
+	@test -d .venv || echo "creating .venv with $(PYTHON)"
+	@test -x $(PY) || $(PYTHON) -m venv .venv
+	@echo "installing the pinned requirements (some minutes the first time)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r constraints.txt
+	@touch $@
+
+$(BUILT): $(INSTALLED) $(NATIVE)
+	@echo "building cpprb_impl"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(BUILT) ## install and build only; the other targets do it by themselves
+
+bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny] [PEERS=a,b] [WORKLOADS=x,y] [SUITES=s]
+	@$(PY) -m suites.run --profile $(PROFILE) $(CHOICE); status=$$?; $(PY) -m reports.build && exit $$status
+
+report: $(BUILT) ## write the report again: of the newest run, or of RUN=results/....json
+	@$(PY) -m reports.build $(RUN)
+
+gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for each benchmark
+	@.ci/gate "$(BASE)"
+
+test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(BUILT) ## check style: ruff, clang-format
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp
+
+format: $(BUILT) ## mend style where a program can
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp
+
+lock: ## resolve the dependency groups of pyproject.toml anew into constraints.txt (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
+
+clean: ## remove what make made; runs in results/runs stay
+	rm -rf .venv .cache .gate build dist reports/out .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,141 @@
+"""The one protocol that every peer is measured through.
+
+An adapter does what an honest user of the peer would have to do to store transitions and to get a
+batch of columns back: nothing more, nothing less. If the library returns rows, stacking them is
+part of its cost. The library itself is imported in the adapter's constructor, never at the top of
+its module, so that a peer that can't be imported is still known by name, features and reason.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+Columns = dict[str, np.ndarray]
+
+
+class Step(NamedTuple):
+    """One transition, as a training loop has it in hand after `env.step`."""
+
+    obs: np.ndarray
+    act: np.ndarray | int
+    rew: float
+    next_obs: np.ndarray
+    done: bool
+
+
+@dataclass(frozen=True)
+class Field:
+    """What one key of a transition holds. A scalar has shape ()."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a buffer is asked to hold, and how it is asked to sample.
+
+    priority -> probability is (priority + eps)^alpha where the peer has an eps, priority^alpha
+    elsewhere; weights use beta (Schaul et al. 2015, equations 1 and 2).
+    """
+
+    capacity: int
+    fields: Mapping[str, Field]
+    prioritized: bool = False
+    alpha: float = 0.6
+    beta: float = 0.4
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a peer can do: the columns of the report's feature table, in its users' words."""
+
+    batch_add: str  # "yes", "no", or what it does instead
+    flexible_fields: str
+    prioritized: str
+    weights: str  # how importance weights are normalised, or "no"
+    duplicates: str  # can one batch hold the same row twice?
+    gives: str  # "columns" or "rows"
+    copies_on_add: str  # "yes", or "no: keeps references to the caller's arrays"
+    n_step: str
+    processes: str
+    framework: str  # what must be installed beside it
+    licence: str
+
+
+class Unavailable(Exception):
+    """This platform can't have this peer (no wheel, say): a skipped row with a reason, no failure."""
+
+
+class Adapter(ABC):
+    """One peer holding one buffer.
+
+    Class attributes name it; the constructor takes a `Spec` and imports the library.
+    """
+
+    name: ClassVar[str]
+    distribution: ClassVar[str | None]  # on PyPI; None when the peer's code stands in this project
+    features: ClassVar[Features]
+    #: one sentence on how it is used here and which page of its documentation says so
+    usage: ClassVar[str]
+
+    @classmethod
+    def version(cls) -> str:
+        """The library's version, or "in this project".
+
+        Raises `Unavailable` where the platform can't have it and PackageNotFoundError where it
+        could but doesn't.
+        """
+        return importlib.metadata.version(cls.distribution) if cls.distribution else "in this project"
+
+    @abstractmethod
+    def __init__(self, spec: Spec) -> None: ...
+
+    @abstractmethod
+    def add(self, steps: Sequence[Step]) -> None:
+        """Store `steps` one call of the library each. The loop stands here, in the peer's own idiom,
+        so that no harness call is timed between two adds."""
+
+    @abstractmethod
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        """Store all rows of `columns` ((rows, *shape) each) in as few calls as the library allows.
+
+        `priorities` are raw (before eps and alpha), float64 (rows,); where the library takes none
+        on add, the adapter sets them as its user would have to.
+        """
+
+    @abstractmethod
+    def sample(self, batch_size: int) -> Columns:
+        """A batch of columns, (batch_size, *shape) each; scalars may be (batch_size,) or (batch_size, 1).
+
+        A prioritized buffer adds "weights" and "indexes" (whatever `update_priorities` takes back).
+        """
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        """Give the rows of the last sample new raw priorities, (batch_size,) float64."""
+        raise NotImplementedError(f"{self.name} has no priorities")
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Rows that can be sampled now."""
+
+    def close(self) -> None:
+        """Give back processes, segments and files. Called once; the adapter is not used afterwards."""
+
+
+@dataclass(frozen=True)
+class PeerInfo:
+    """What the record says of a peer; made from an adapter class by `adapters.registry.describe`."""
+
+    name: str
+    version: str | None
+    usage: str
+    features: dict[str, str] = field(default_factory=dict)
+    reason: str | None = None  # why it can't be measured here

@@ -1,0 +1,249 @@
+#include "fields.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace rb {
+namespace {
+
+Field parse_field(PyObject* entry) {
+  PyObject *name, *dtype, *shape;
+  if (!PyArg_ParseTuple(entry, "UOO!", &name, &dtype, &PyTuple_Type, &shape)) throw PythonError();
+  Field field;
+  Py_INCREF(name);
+  PyUnicode_InternInPlace(&name);
+  field.name = Ref(name);
+  PyArray_Descr* descr = nullptr;
+  if (!PyArray_DescrConverter(dtype, &descr)) throw PythonError();
+  field.dtype = Ref(reinterpret_cast<PyObject*>(descr));
+  if (PyDataType_REFCHK(descr))
+    raise(PyExc_TypeError, "%U: dtype %R holds Python objects, which can't be stored as bytes", name, dtype);
+  field.elements = 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
+    const npy_intp length = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
+    if (length == -1 && PyErr_Occurred()) throw PythonError();
+    if (length <= 0) raise(PyExc_ValueError, "%U: shape %R must be positive in every dimension", name, shape);
+    field.shape.push_back(length);
+    if (__builtin_mul_overflow(field.elements, length, &field.elements))
+      raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
+  }
+  if (field.shape.size() + 1 > 32) raise(PyExc_ValueError, "%U: shape %R has too many dimensions", name, shape);
+  Ref itemsize(checked(PyObject_GetAttrString(field.dtype.get(), "itemsize")));
+  const npy_intp size = PyLong_AsSsize_t(itemsize.get());
+  if (size <= 0) raise(PyExc_ValueError, "%U: dtype %R has no size", name, dtype);
+  if (__builtin_mul_overflow(field.elements, size, &field.bytes))
+    raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
+  return field;
+}
+
+template <class T>
+void put(Source& source, T value) {
+  std::memcpy(source.own.data(), &value, sizeof value);
+}
+
+template <class T>
+bool put_int(Source& source, long long value) {
+  if (value < static_cast<long long>(std::numeric_limits<T>::min())) return false;
+  if (value > 0 && static_cast<unsigned long long>(value) > std::numeric_limits<T>::max()) return false;
+  put(source, static_cast<T>(value));
+  return true;
+}
+
+// A Python float, int or bool straight into the field's type; false: leave it to NumPy.
+bool put_python_scalar(const Field& field, PyObject* value, Source& source) {
+  const int type = field.descr()->type_num;
+  if (PyDataType_ISBYTESWAPPED(field.descr())) return false;
+  if (PyFloat_CheckExact(value)) {
+    const double number = PyFloat_AS_DOUBLE(value);
+    if (type == NPY_FLOAT) return put(source, static_cast<float>(number)), true;
+    if (type == NPY_DOUBLE) return put(source, number), true;
+    return false;
+  }
+  if (PyBool_Check(value)) {
+    const bool truth = value == Py_True;
+    if (type == NPY_BOOL) return put(source, static_cast<npy_bool>(truth)), true;
+    if (type == NPY_FLOAT) return put(source, static_cast<float>(truth)), true;
+    if (type == NPY_DOUBLE) return put(source, static_cast<double>(truth)), true;
+    return false;
+  }
+  if (!PyLong_CheckExact(value)) return false;
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow) return false;
+  bool fits = true;
+  switch (type) {
+    case NPY_FLOAT: put(source, static_cast<float>(number)); break;
+    case NPY_DOUBLE: put(source, static_cast<double>(number)); break;
+    case NPY_BOOL: put(source, static_cast<npy_bool>(number != 0)); break;
+    case NPY_BYTE: fits = put_int<npy_byte>(source, number); break;
+    case NPY_UBYTE: fits = put_int<npy_ubyte>(source, number); break;
+    case NPY_SHORT: fits = put_int<npy_short>(source, number); break;
+    case NPY_USHORT: fits = put_int<npy_ushort>(source, number); break;
+    case NPY_INT: fits = put_int<npy_int>(source, number); break;
+    case NPY_UINT: fits = put_int<npy_uint>(source, number); break;
+    case NPY_LONG: fits = put_int<npy_long>(source, number); break;
+    case NPY_ULONG: fits = put_int<npy_ulong>(source, number); break;
+    default: return false;
+  }
+  if (!fits) raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
+  return true;
+}
+
+// The pending exception again, with the field's name in front, and the first one as its cause.
+[[noreturn]] void raise_naming(PyObject* name) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  Ref first(value), first_type(type), first_trace(trace);
+  const bool an_error =
+      PyErr_GivenExceptionMatches(type, PyExc_Exception) && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError);
+  if (!an_error) {
+    PyErr_Restore(first_type.give(), first.give(), first_trace.give());
+    throw PythonError();
+  }
+  PyObject* kind = PyErr_GivenExceptionMatches(type, PyExc_TypeError)       ? PyExc_TypeError
+                   : PyErr_GivenExceptionMatches(type, PyExc_OverflowError) ? PyExc_OverflowError
+                                                                            : PyExc_ValueError;
+  PyErr_Format(kind, "%U: %S", name, first.get());
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyException_SetCause(value, first.give());
+  PyErr_Restore(type, value, trace);
+  throw PythonError();
+}
+
+// An array of the field's own type in C order: its bytes are taken as they are.
+bool usable_as_is(const Field& field, PyObject* value) {
+  if (!PyArray_Check(value)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(value);
+  if (!PyArray_IS_C_CONTIGUOUS(array)) return false;
+  return PyArray_DESCR(array) == field.descr() || PyArray_EquivTypes(PyArray_DESCR(array), field.descr());
+}
+
+// How many rows an array holds: one row may come with or without its leading axis, and flat data is
+// cut into rows. Anything else, (2, 6) for rows of (4,) say, is a mistake of the caller.
+npy_intp count_rows(const Field& field, PyArrayObject* array) {
+  const npy_intp size = PyArray_SIZE(array);
+  if (size == field.elements) return 1;
+  if (size % field.elements == 0) {
+    const int dimensions = PyArray_NDIM(array), wanted = static_cast<int>(field.shape.size());
+    const npy_intp* dims = PyArray_DIMS(array);
+    if (dimensions == 1 || field.elements == 1) return size / field.elements;
+    if (dims[0] * field.elements == size) return dims[0];
+    if (dimensions > wanted && std::equal(field.shape.begin(), field.shape.end(), dims + dimensions - wanted))
+      return size / field.elements;
+  }
+  Ref got(checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(array), "shape")));
+  Ref row(checked(PyTuple_New(static_cast<Py_ssize_t>(field.shape.size()))));
+  for (std::size_t i = 0; i < field.shape.size(); ++i)
+    PyTuple_SET_ITEM(row.get(), static_cast<Py_ssize_t>(i), PyLong_FromSsize_t(field.shape[i]));
+  raise(PyExc_ValueError, "%U: shape %R does not hold rows of shape %R", field.name.get(), got.get(), row.get());
+}
+
+}  // namespace
+
+std::vector<Field> parse_fields(PyObject* sequence) {
+  Ref entries(checked(PySequence_Fast(sequence, "fields must be a sequence")));
+  std::vector<Field> fields;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(entries.get()); ++i)
+    fields.push_back(parse_field(PySequence_Fast_GET_ITEM(entries.get(), i)));
+  return fields;
+}
+
+RowLayout layout_of(const std::vector<Field>& fields) {
+  std::vector<std::size_t> bytes, alignment;
+  for (const auto& field : fields) {
+    Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
+    bytes.push_back(static_cast<std::size_t>(field.bytes));
+    // Rows start at multiples of 8, so no field can count on more.
+    alignment.push_back(std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8));
+  }
+  return RowLayout(bytes, alignment);
+}
+
+bool Keywords::matches(PyObject* names) const {
+  const auto count = static_cast<std::size_t>(names ? PyTuple_GET_SIZE(names) : 0);
+  if (count != names_.size()) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i)) != names_[i].get()) return false;
+  return true;
+}
+
+const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Field>& fields) {
+  if (!meaning_.empty() && matches(names)) return meaning_;
+  const Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
+  std::vector<int> meaning;
+  std::vector<bool> given(fields.size());
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    int found = kIgnored;
+    for (std::size_t f = 0; f < fields.size() && found == kIgnored; ++f)
+      if (PyUnicode_Compare(name, fields[f].name.get()) == 0) found = static_cast<int>(f);
+    if (found >= 0) given[static_cast<std::size_t>(found)] = true;
+    if (found == kIgnored && takes_priorities_ && PyUnicode_CompareWithASCIIString(name, "priorities") == 0)
+      found = kPriorities;
+    meaning.push_back(found);
+  }
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    if (!given[f]) {
+      PyErr_SetObject(PyExc_KeyError, fields[f].name.get());
+      throw PythonError();
+    }
+  names_.clear();
+  for (Py_ssize_t i = 0; i < count; ++i) names_.push_back(Ref::borrow(PyTuple_GET_ITEM(names, i)));
+  meaning_ = std::move(meaning);
+  return meaning_;
+}
+
+npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources) {
+  sources.resize(fields.size());
+  // First what may run Python code (an object's __array__ or __float__), which could change the
+  // caller's arrays; only then are pointers into them taken.
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const Field& field = fields[f];
+    Source& source = sources[f];
+    source.owner = Ref();
+    source.data = nullptr;
+    if (usable_as_is(field, values[f])) continue;
+    if (field.elements == 1 && put_python_scalar(field, values[f], source)) {
+      source.data = source.own.data();
+      continue;
+    }
+    Py_INCREF(field.dtype.get());  // PyArray_FromAny takes it
+    source.owner =
+        Ref(PyArray_FromAny(values[f], field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
+    if (!source.owner) raise_naming(field.name.get());
+  }
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    Source& source = sources[f];
+    if (source.data != nullptr) {
+      source.rows = 1;
+      continue;
+    }
+    auto* array = source.owner ? source.owner.array() : reinterpret_cast<PyArrayObject*>(values[f]);
+    source.rows = count_rows(fields[f], array);
+    source.data = PyArray_BYTES(array);
+    if (source.rows == 0) raise(PyExc_ValueError, "%U: no rows", fields[f].name.get());
+  }
+  for (std::size_t f = 1; f < fields.size(); ++f)
+    if (sources[f].rows != sources[0].rows)
+      raise(PyExc_ValueError, "%U: %zd rows, but %U has %zd", fields[f].name.get(), sources[f].rows,
+            fields[0].name.get(), sources[0].rows);
+  return fields.empty() ? 0 : sources[0].rows;
+}
+
+Ref as_doubles(PyObject* object, const char* what) {
+  if (object == nullptr || object == Py_None) raise(PyExc_TypeError, "%s must be numbers, not None", what);
+  Ref array(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());
+  return array;
+}
+
+Ref as_indexes(PyObject* object) {
+  Ref array(PyArray_FROMANY(object, NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  if (!array) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
+  return array;
+}
+
+}  // namespace rb

@@ -1,0 +1,150 @@
+// The type PrioritizedRing: proportional sampling with importance weights (Schaul et al. 2015).
+#include <cmath>
+#include <limits>
+
+#include "ring.hpp"
+
+namespace rb {
+namespace {
+
+PyObject* prioritized_sample(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded<PyObject*>(nullptr, [&] {
+    static const char* names[] = {"batch_size", "beta", nullptr};
+    PyObject* size;
+    double beta = 0.4;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|d", const_cast<char**>(names), &size, &beta)) throw PythonError();
+    const npy_intp rows = batch_size(size);
+    if (!(beta >= 0) || !std::isfinite(beta))
+      raise(PyExc_ValueError, "beta must be finite and not negative, but is %R",
+            Ref(checked(PyFloat_FromDouble(beta))).get());
+    Use use(self);
+    Ring& ring = use.ring();
+    Store& store = use.store();
+    Batch batch(ring.fields, rows);
+    auto* weights = static_cast<float*>(batch.add_column("weights", NPY_FLOAT32));
+    auto* indexes = static_cast<npy_int64*>(batch.add_column("indexes", NPY_INT64));
+    ring.slots.resize(static_cast<std::size_t>(rows));
+    bool empty, drawable = false;
+    {
+      PythonWaiting waiting;
+      LearnerTurn turn(store, waiting);
+      store.bring_tree_up_to_date();
+      empty = store.stored() == 0;
+      drawable = store.tree().total() > 0;
+      if (!empty && drawable) {
+        store.tree().draw(ring.random, ring.slots.size(), ring.slots.data());
+        batch.fill(store, ring.layout, ring.slots.data(), ring.slots.size());
+        // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
+        const float smallest = store.tree().minimum();
+        for (npy_intp i = 0; i < rows; ++i) {
+          const std::size_t slot = ring.slots[static_cast<std::size_t>(i)];
+          indexes[i] = static_cast<npy_int64>(slot);
+          weights[i] = std::pow(store.tree().leaves()[slot] / smallest, static_cast<float>(-beta));
+        }
+        ring.sampled_at = store.head();
+      }
+    }
+    if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
+    if (!drawable) raise(PyExc_ValueError, "can't sample: every stored priority is 0");
+    return batch.give();
+  });
+}
+
+PyObject* prioritized_update(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded<PyObject*>(nullptr, [&] {
+    static const char* names[] = {"indexes", "priorities", nullptr};
+    PyObject *indexes, *priorities;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), &indexes, &priorities))
+      throw PythonError();
+    const Ref index_array = as_indexes(indexes), priority_array = as_doubles(priorities, "priorities");
+    const npy_intp count = PyArray_SIZE(index_array.array());
+    if (count != PyArray_SIZE(priority_array.array()))
+      raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", PyArray_SIZE(priority_array.array()), count);
+    const auto* index = static_cast<const npy_int64*>(PyArray_DATA(index_array.array()));
+    const auto* priority = static_cast<const double*>(PyArray_DATA(priority_array.array()));
+
+    Use use(self);
+    Ring& ring = use.ring();
+    Store& store = use.store();
+    std::vector<float> all(static_cast<std::size_t>(count));
+    for (npy_intp i = 0; i < count; ++i) {
+      all[static_cast<std::size_t>(i)] = ring.leaf(priority[i]);
+      if (!(priority[i] >= 0) || !std::isfinite(all[static_cast<std::size_t>(i)])) {
+        Ref text(checked(PyFloat_FromDouble(priority[i])));
+        raise(PyExc_ValueError, "priorities[%zd] is %R: a priority must be finite and not negative", i, text.get());
+      }
+    }
+    std::vector<std::size_t> slots;
+    std::vector<float> leaves;
+    slots.reserve(all.size());
+    leaves.reserve(all.size());
+    double largest = 0;
+    npy_intp missing = -1;
+    {
+      PythonWaiting waiting;
+      LearnerTurn turn(store, waiting);
+      for (npy_intp i = 0; i < count && missing < 0; ++i) {
+        const auto slot = static_cast<std::uint64_t>(index[i]);
+        if (slot >= store.capacity()) {
+          missing = i;
+        } else if (!store.holds(slot)) {
+          // Another process may have cleared it since; on one's own it is a mistake.
+          if (store.name().empty()) missing = i;
+        } else if (!ring.check_for_update || store.row_of(slot) < ring.sampled_at) {
+          slots.push_back(slot);
+          leaves.push_back(all[static_cast<std::size_t>(i)]);
+          largest = std::max(largest, priority[i]);
+        }
+      }
+      if (missing < 0) {
+        store.raise_max_priority(largest);
+        store.set_leaves(slots, leaves);
+      }
+    }
+    if (missing >= 0)
+      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
+            static_cast<long long>(index[missing]));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* prioritized_max(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyFloat_FromDouble(Use(self).store().max_priority()); });
+}
+
+template <class Function>
+PyCFunction method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef prioritized_methods[] = {
+    {"sample", method(prioritized_sample), METH_VARARGS | METH_KEYWORDS,
+     "sample(batch_size, beta=0.4) -> dict of fresh arrays (batch_size, *shape)\n\n"
+     "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum. Adds \"weights\", float32\n"
+     "(batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and \"indexes\", int64\n"
+     "(batch_size,). Raises ValueError when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
+    {"update_priorities", method(prioritized_update), METH_VARARGS | METH_KEYWORDS,
+     "update_priorities(indexes, priorities)\n\nRaises ValueError for a priority that is NaN, infinite or\n"
+     "negative or for different lengths, IndexError for an index without a transition; nothing is then changed."},
+    {"get_max_priority", prioritized_max, METH_NOARGS,
+     "get_max_priority() -> float\n\nThe largest raw priority since the last clear(), at least 1; what add()\n"
+     "without priorities gives."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+float Ring::leaf(double priority) const {
+  return std::pow(static_cast<float>(priority + eps), static_cast<float>(alpha));
+}
+
+PyTypeObject PrioritizedRingType = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "cpprb_impl._native.PrioritizedRing";
+  type.tp_doc = "The native ring with priorities; see cpprb_impl.PrioritizedReplayBuffer.";
+  type.tp_basicsize = sizeof(RingObject);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  type.tp_methods = prioritized_methods;
+  return type;
+}();
+
+}  // namespace rb

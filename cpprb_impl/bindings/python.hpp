@@ -1,0 +1,93 @@
+// What every binding file needs: the Python and NumPy headers, owned references, exceptions.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL cpprb_impl_ARRAY_API
+#ifndef CPPRB_IMPL_MODULE_INIT
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "../core/locks.hpp"
+
+namespace rb {
+
+// An owned reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : object_(owned) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  static Ref borrow(PyObject* object) { return Ref(Py_XNewRef(object)); }
+
+  PyObject* get() const { return object_; }
+  PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object_); }
+  PyObject* give() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// Thrown once a Python exception is set, to unwind to the binding's entry.
+struct PythonError {};
+
+template <class... Values>
+[[noreturn]] void raise(PyObject* type, const char* format, Values... values) {
+  PyErr_Format(type, format, values...);
+  throw PythonError();
+}
+
+inline PyObject* checked(PyObject* object) {
+  if (object == nullptr) throw PythonError();
+  return object;
+}
+
+// Runs a binding's body; every C++ exception becomes its Python one.
+template <class Result, class Body>
+Result guarded(Result on_error, Body&& body) {
+  try {
+    return body();
+  } catch (const PythonError&) {
+  } catch (const Interrupted&) {  // the signal's own exception is set
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::system_error& error) {
+    Ref args(Py_BuildValue("(is)", error.code().value(), error.what()));
+    if (args) PyErr_SetObject(PyExc_OSError, args.get());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return on_error;
+}
+
+// A wait that lets other Python threads run and hears Ctrl-C.
+class PythonWaiting final : public Waiting {
+ public:
+  void begin() override { state_ = PyEval_SaveThread(); }
+  bool go_on() override {
+    PyEval_RestoreThread(state_);
+    const bool calm = PyErr_CheckSignals() == 0;
+    state_ = PyEval_SaveThread();
+    return calm;
+  }
+  void end() override { PyEval_RestoreThread(state_); }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+}  // namespace rb

@@ -1,0 +1,332 @@
+// The type Ring: construction, add, uniform sampling, reading and clearing.
+#include "ring.hpp"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace rb {
+namespace {
+
+std::uint64_t forks = 0;  // only ever changed by a forked child, while it has one thread
+
+std::uint64_t entropy() {
+  std::uint64_t word = 0;
+  if (getrandom(&word, sizeof word, 0) != sizeof word)
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  return word;
+}
+
+Discipline discipline_named(const char* name) {
+  if (std::strcmp(name, "unshared") == 0) return Discipline::unshared;
+  if (std::strcmp(name, "buffer") == 0) return Discipline::buffer;
+  if (std::strcmp(name, "critical") == 0) return Discipline::critical;
+  raise(PyExc_ValueError, "lock must be 'buffer' or 'critical', not '%s'", name);
+}
+
+int ring_init(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded(-1, [&] {
+    static const char* names[] = {"capacity", "fields",           "lock", "segment", "seed", "alpha",
+                                  "eps",      "check_for_update", nullptr};
+    Py_ssize_t capacity;
+    PyObject *fields, *seed = Py_None;
+    const char *lock = "unshared", *segment = nullptr;
+    double alpha = 0.6, eps = 1e-4;
+    int check_for_update = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$szOddp", const_cast<char**>(names), &capacity, &fields, &lock,
+                                     &segment, &seed, &alpha, &eps, &check_for_update))
+      throw PythonError();
+    auto* object = reinterpret_cast<RingObject*>(self);
+    if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
+    if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, not %zd", capacity);
+
+    const bool prioritized = PyObject_TypeCheck(self, &PrioritizedRingType);
+    auto ring = std::make_unique<Ring>(parse_fields(fields), prioritized);
+    const Store::Shape shape{static_cast<std::uint64_t>(capacity), ring->layout.stride(), prioritized,
+                             discipline_named(lock)};
+    ring->store = segment ? std::make_unique<Store>(segment, shape) : std::make_unique<Store>(shape);
+    ring->process = process_number();
+    if (seed == Py_None) {
+      ring->random.reseed(entropy());
+    } else {
+      const auto number = PyLong_AsUnsignedLongLong(seed);
+      if (PyErr_Occurred()) throw PythonError();
+      ring->random.reseed(number);
+    }
+    ring->alpha = alpha;
+    ring->eps = eps;
+    ring->check_for_update = check_for_update != 0;
+    object->ring = ring.release();
+    return 0;
+  });
+}
+
+void ring_dealloc(PyObject* self) {
+  delete reinterpret_cast<RingObject*>(self)->ring;
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+}
+
+PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names); });
+}
+
+PyObject* ring_sample(PyObject* self, PyObject* size) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const npy_intp rows = batch_size(size);
+    Use use(self);
+    Ring& ring = use.ring();
+    Batch batch(ring.fields, rows);
+    ring.slots.resize(static_cast<std::size_t>(rows));
+    bool empty;
+    {
+      PythonWaiting waiting;
+      LearnerTurn turn(use.store(), waiting);
+      empty = use.store().stored() == 0;
+      if (!empty) {
+        use.store().draw_uniform(ring.random, ring.slots.size(), ring.slots.data());
+        batch.fill(use.store(), ring.layout, ring.slots.data(), ring.slots.size());
+      }
+    }
+    if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
+    return batch.give();
+  });
+}
+
+PyObject* ring_gather(PyObject* self, PyObject* indexes) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const Ref array = as_indexes(indexes);
+    const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+    const npy_intp rows = PyArray_SIZE(array.array());
+    Use use(self);
+    Batch batch(use.ring().fields, rows);
+    npy_intp missing = -1;
+    {
+      PythonWaiting waiting;
+      LearnerTurn turn(use.store(), waiting);
+      for (npy_intp i = 0; i < rows && missing < 0; ++i) {
+        const auto slot = static_cast<std::uint64_t>(index[i]);
+        if (slot >= use.store().capacity() || !use.store().holds(slot)) missing = i;
+      }
+      if (missing < 0) {
+        std::vector<std::size_t> slots(index, index + rows);
+        batch.fill(use.store(), use.ring().layout, slots.data(), slots.size());
+      }
+    }
+    if (missing >= 0)
+      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
+            static_cast<long long>(index[missing]));
+    return batch.give();
+  });
+}
+
+PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded<PyObject*>(nullptr, [&] {
+    static const char* names[] = {"shuffle", nullptr};
+    int shuffle = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", const_cast<char**>(names), &shuffle)) throw PythonError();
+    Use use(self);
+    // How many rows there are is known only inside the turn, and inside it no Python code may run:
+    // it could call this buffer again. Allocating arrays runs some only through the collector.
+    const int collecting = PyGC_Disable();
+    std::optional<Batch> batch;
+    try {
+      PythonWaiting waiting;
+      LearnerTurn turn(use.store(), waiting);
+      auto slots = use.store().stored_slots();
+      if (shuffle)
+        for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
+      batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
+      batch->fill(use.store(), use.ring().layout, slots.data(), slots.size());
+    } catch (...) {
+      if (collecting) PyGC_Enable();
+      throw;
+    }
+    if (collecting) PyGC_Enable();
+    return batch->give();
+  });
+}
+
+PyObject* ring_clear(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Use use(self);
+    PythonWaiting waiting;
+    LearnerTurn turn(use.store(), waiting);
+    use.store().clear();
+    use.ring().episode_rows = 0;
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* ring_on_episode_end(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    ring_of(self).episode_rows = 0;
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* ring_get_current_episode_len(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(ring_of(self).episode_rows); });
+}
+
+PyObject* ring_get_stored_size(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(Use(self).store().stored()); });
+}
+
+PyObject* ring_get_buffer_size(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(Use(self).store().capacity()); });
+}
+
+PyObject* ring_get_next_index(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(Use(self).store().next_slot()); });
+}
+
+PyObject* ring_close(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Ring& ring = ring_of(self);
+    ring.close_wanted = true;
+    if (ring.users == 0) ring.store.reset();  // else the last user does it
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* ring_segment(PyObject* self, void*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyUnicode_FromString(Use(self).store().name().c_str()); });
+}
+
+PyObject* ring_nbytes(PyObject* self, void*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(Use(self).store().bytes()); });
+}
+
+template <class Function>
+PyCFunction method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef ring_methods[] = {
+    {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
+     "add(**transition) -> int\n\nStore one transition, or many along axis 0; returns the first one's index.\n"
+     "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming the field that does\n"
+     "not fit; the buffer is then unchanged. Unknown names are ignored."},
+    {"sample", ring_sample, METH_O,
+     "sample(batch_size) -> dict of fresh arrays (batch_size, *shape)\n\nUniform, with replacement. Raises\n"
+     "ValueError when the buffer is empty."},
+    {"_gather", ring_gather, METH_O, "_gather(indexes) -> dict of fresh arrays (len(indexes), *shape)"},
+    {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
+     "get_all_transitions(shuffle=False) -> dict of fresh arrays (stored size, *shape), in index order"},
+    {"clear", ring_clear, METH_NOARGS, "clear()\n\nForget every transition."},
+    {"on_episode_end", ring_on_episode_end, METH_NOARGS, "on_episode_end()\n\nThe next add begins an episode."},
+    {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
+     "get_current_episode_len() -> int\n\nTransitions that this process added since the last episode end."},
+    {"get_stored_size", ring_get_stored_size, METH_NOARGS, "get_stored_size() -> int\n\nTransitions stored."},
+    {"get_buffer_size", ring_get_buffer_size, METH_NOARGS, "get_buffer_size() -> int\n\nCapacity in transitions."},
+    {"get_next_index", ring_get_next_index, METH_NOARGS, "get_next_index() -> int\n\nWhere the next one goes."},
+    {"close", ring_close, METH_NOARGS,
+     "close()\n\nGive the memory back; a shared segment's maker also removes its name. Any later use raises\n"
+     "ValueError. Happens by itself when the buffer is collected."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef ring_properties[] = {
+    {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
+    {"nbytes", ring_nbytes, nullptr, "int: bytes of memory reserved, rows and priorities and all", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+}  // namespace
+
+PyTypeObject RingType = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "cpprb_impl._native.Ring";
+  type.tp_doc = "The native ring of transitions; see cpprb_impl.ReplayBuffer.";
+  type.tp_basicsize = sizeof(RingObject);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  type.tp_new = PyType_GenericNew;
+  type.tp_init = ring_init;
+  type.tp_dealloc = ring_dealloc;
+  type.tp_methods = ring_methods;
+  type.tp_getset = ring_properties;
+  return type;
+}();
+
+std::uint64_t process_number() { return forks; }
+
+Ring::Ring(std::vector<Field> all_fields, bool prioritized)
+    : fields(std::move(all_fields)), layout(layout_of(fields)), keywords(prioritized) {}
+
+Ring& ring_of(PyObject* self) {
+  Ring* ring = reinterpret_cast<RingObject*>(self)->ring;
+  if (ring == nullptr) raise(PyExc_RuntimeError, "the buffer's __init__ was never called");
+  return *ring;
+}
+
+Use::Use(PyObject* self) : ring_(ring_of(self)) {
+  if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
+  if (ring_.process != process_number()) {
+    ring_.process = process_number();
+    ring_.seat.reset();
+    ring_.random.reseed(entropy());
+  }
+  ++ring_.users;
+}
+
+Use::~Use() {
+  if (--ring_.users == 0 && ring_.close_wanted) ring_.store.reset();
+}
+
+std::size_t Use::seat() {
+  if (!ring_.seat) ring_.seat = ring_.store->take_new_seat();
+  return *ring_.seat;
+}
+
+Batch::Batch(const std::vector<Field>& fields, npy_intp rows) : rows_(rows), dict_(checked(PyDict_New())) {
+  columns_.reserve(fields.size());
+  for (const auto& field : fields) {
+    npy_intp shape[33] = {rows};
+    std::copy(field.shape.begin(), field.shape.end(), shape + 1);
+    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr takes it
+    Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), static_cast<int>(field.shape.size()) + 1,
+                                           shape, nullptr, nullptr, 0, nullptr)));
+    columns_.push_back(PyArray_BYTES(array.array()));
+    if (PyDict_SetItem(dict_.get(), field.name.get(), array.get()) < 0) throw PythonError();
+  }
+}
+
+void Batch::fill(Store& store, const RowLayout& layout, const std::size_t* slots, std::size_t count) {
+  constexpr std::size_t kAhead = 8;  // rows; a row's first cache line is on its way when it is copied
+  const auto& places = layout.fields();
+  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) __builtin_prefetch(store.row_in_slot(slots[i]));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) __builtin_prefetch(store.row_in_slot(slots[i + kAhead]));
+    const char* row = store.row_in_slot(slots[i]);
+    for (std::size_t f = 0; f < places.size(); ++f)
+      copy_field(columns_[f] + i * places[f].bytes, row + places[f].offset, places[f].bytes);
+  }
+}
+
+void* Batch::add_column(const char* name, int type) {
+  Ref array(checked(PyArray_SimpleNew(1, &rows_, type)));
+  if (PyDict_SetItemString(dict_.get(), name, array.get()) < 0) throw PythonError();
+  return PyArray_DATA(array.array());
+}
+
+npy_intp batch_size(PyObject* value) {
+  const npy_intp rows = PyNumber_AsSsize_t(value, PyExc_OverflowError);
+  if (rows == -1 && PyErr_Occurred()) throw PythonError();
+  if (rows < 0) raise(PyExc_ValueError, "batch_size must not be negative, but is %zd", rows);
+  return rows;
+}
+
+int prepare_types(PyObject* module) {
+  if (pthread_atfork(nullptr, nullptr, [] { ++forks; }) != 0) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  PrioritizedRingType.tp_base = &RingType;
+  for (auto* type : {&RingType, &PrioritizedRingType})
+    if (PyType_Ready(type) < 0 || PyModule_AddType(module, type) < 0) return -1;
+  return 0;
+}
+
+}  // namespace rb

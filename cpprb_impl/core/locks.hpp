@@ -1,0 +1,86 @@
+// A lock that lives in shared memory and outlives whoever holds it.
+#pragma once
+
+#include <pthread.h>
+#include <time.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <stdexcept>
+#include <system_error>
+
+namespace rb {
+
+// Thrown when a wait was given up (Ctrl-C); no lock is kept.
+struct Interrupted : std::exception {};
+
+// What a thread does while it must wait. The core knows nothing of Python: the binding's version
+// releases the interpreter lock and looks for signals.
+struct Waiting {
+  virtual ~Waiting() = default;
+  virtual void begin() {}
+  virtual bool go_on() { return true; }  // called now and then; false: give up
+  virtual void end() {}
+};
+
+// Process-shared and robust: when the holder dies, the next one gets the lock and is told so.
+class RobustMutex {
+ public:
+  enum class Got { no, yes, from_the_dead };
+
+  void format() {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    const int failed = pthread_mutex_init(&mutex_, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    if (failed) throw std::system_error(failed, std::generic_category(), "pthread_mutex_init");
+  }
+
+  Got try_lock() { return result(pthread_mutex_trylock(&mutex_)); }
+
+  Got lock(Waiting& waiting) {
+    Got got = try_lock();
+    if (got != Got::no) return got;
+    waiting.begin();
+    for (;;) {
+      got = lock_within(50'000'000);
+      if (got != Got::no) break;
+      if (!waiting.go_on()) {
+        waiting.end();
+        throw Interrupted();
+      }
+    }
+    waiting.end();
+    return got;
+  }
+
+  void unlock() { pthread_mutex_unlock(&mutex_); }
+
+ private:
+  Got lock_within(std::int64_t nanoseconds) {
+    timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += nanoseconds;
+    until.tv_sec += until.tv_nsec / 1'000'000'000;
+    until.tv_nsec %= 1'000'000'000;
+    return result(pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until));
+  }
+
+  Got result(int code) {
+    if (code == 0) return Got::yes;
+    if (code == EBUSY || code == ETIMEDOUT) return Got::no;
+    if (code == EOWNERDEAD) {
+      // Consistent at once: what the dead holder left half-done is written down in the segment
+      // (claims, the tree's dirty mark), not in the lock.
+      pthread_mutex_consistent(&mutex_);
+      return Got::from_the_dead;
+    }
+    throw std::system_error(code, std::generic_category(), "pthread_mutex_lock");
+  }
+
+  pthread_mutex_t mutex_;
+};
+
+}  // namespace rb

@@ -1,0 +1,155 @@
+#include "memory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace rb {
+namespace {
+
+constexpr const char* kFolder = "/dev/shm";
+constexpr const char* kPrefix = "cpprb_impl-";
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+[[noreturn]] void fail(int code, const std::string& doing) {
+  throw std::system_error(code, std::generic_category(), doing);
+}
+
+std::string fresh_name() {
+  std::uint64_t word = 0;
+  if (getrandom(&word, sizeof word, 0) != sizeof word) fail(errno, "getrandom");
+  static const char* digits = "0123456789abcdef";
+  std::string name = "/" + std::string(kPrefix) + std::to_string(getpid()) + "-";
+  for (int i = 0; i < 16; ++i, word >>= 4) name += digits[word & 15];
+  return name;
+}
+
+// Removes segments whose every user has died without saying goodbye (SIGKILL). Each process that
+// has a segment open holds a shared flock on it, which the kernel drops with the process, whatever
+// killed it and whatever its process id means here.
+void sweep_abandoned() {
+  DIR* folder = opendir(kFolder);
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {
+    if (std::strncmp(entry->d_name, kPrefix, std::strlen(kPrefix)) != 0) continue;
+    const std::string name = "/" + std::string(entry->d_name);
+    const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+    if (descriptor < 0) continue;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) shm_unlink(name.c_str());
+    close(descriptor);
+  }
+  closedir(folder);
+}
+
+// Takes the pages now. Asked first, because the kernel would fill what room there is before it fails.
+void reserve(int descriptor, std::size_t bytes) {
+  struct statvfs room;
+  if (fstatvfs(descriptor, &room) != 0) fail(errno, "fstatvfs");
+  const auto free_bytes = static_cast<std::size_t>(room.f_bavail) * room.f_bsize;
+  int code = bytes > free_bytes ? ENOSPC : 0;
+  while (code == 0) {
+    code = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+    if (code != EINTR) break;
+    code = 0;
+  }
+  if (code != 0)
+    fail(code, "the buffer needs " + std::to_string(bytes >> 20) + " MiB of shared memory, and " + kFolder + " has " +
+                   std::to_string(free_bytes >> 20) + " MiB free");
+}
+
+char* map(std::size_t bytes, int flags, int descriptor) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+  if (at == MAP_FAILED) {
+    if (errno == ENOMEM) throw std::bad_alloc();
+    fail(errno, "mmap");
+  }
+  // Random rows of a large ring miss the TLB with 4 KiB pages; advice only, so its failure is none.
+  if (bytes >= 2 * kHugePage) madvise(at, bytes, MADV_HUGEPAGE);
+  return static_cast<char*>(at);
+}
+
+}  // namespace
+
+Memory Memory::make_private(std::size_t bytes) {
+  Memory memory;
+  memory.data_ = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  memory.bytes_ = bytes;
+  return memory;
+}
+
+Memory Memory::make_shared(std::size_t bytes) {
+  sweep_abandoned();
+  Memory memory;
+  for (;;) {
+    memory.name_ = fresh_name();
+    memory.descriptor_ = shm_open(memory.name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (memory.descriptor_ < 0) {
+      const int code = errno;
+      memory.name_.clear();
+      if (code == EEXIST) continue;
+      fail(code, "shm_open");
+    }
+    memory.maker_ = getpid();
+    struct stat status;
+    // Another process may have swept the segment before our lock on it stood: then begin again.
+    if (flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0 && fstat(memory.descriptor_, &status) == 0 &&
+        status.st_nlink > 0)
+      break;
+    memory.release();
+  }
+  reserve(memory.descriptor_, bytes);
+  memory.bytes_ = bytes;
+  memory.data_ = map(bytes, MAP_SHARED, memory.descriptor_);
+  return memory;
+}
+
+Memory Memory::attach(const std::string& name) {
+  Memory memory;
+  memory.descriptor_ = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+  if (memory.descriptor_ < 0) fail(errno, "shared segment " + name);
+  memory.name_ = name;
+  struct stat status;
+  if (flock(memory.descriptor_, LOCK_SH) != 0 || fstat(memory.descriptor_, &status) != 0)
+    fail(errno, "shared segment " + name);
+  memory.bytes_ = static_cast<std::size_t>(status.st_size);
+  memory.data_ = map(memory.bytes_, MAP_SHARED, memory.descriptor_);
+  return memory;
+}
+
+Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(maker_, other.maker_);
+  std::swap(name_, other.name_);
+  return *this;
+}
+
+Memory::~Memory() { release(); }
+
+void Memory::release() noexcept {
+  if (data_ != nullptr) munmap(data_, bytes_);
+  if (descriptor_ >= 0) close(descriptor_);
+  // A forked child holds a copy of this object, but not the right to remove the name.
+  if (maker_ != 0 && maker_ == getpid()) shm_unlink(name_.c_str());
+  data_ = nullptr;
+  bytes_ = 0;
+  descriptor_ = -1;
+  maker_ = 0;
+}
+
+}  // namespace rb

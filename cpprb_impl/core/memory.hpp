@@ -1,0 +1,42 @@
+// The memory a buffer lives in: private to the process, or one named shared segment.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace rb {
+
+class Memory {
+ public:
+  // Zero-filled, taken from the system page by page as it is first touched. Throws std::bad_alloc.
+  static Memory make_private(std::size_t bytes);
+
+  // A new segment under a name of its own, readable by its owner only, its space reserved: a full
+  // /dev/shm is an exception here (std::system_error, ENOSPC) and not a bus error later.
+  static Memory make_shared(std::size_t bytes);
+
+  // The segment that another process made. Throws std::system_error (ENOENT when it is gone).
+  static Memory attach(const std::string& name);
+
+  Memory() = default;
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+
+  // Unmaps; the process that made a shared segment also removes its name. The memory stays until
+  // the last process that has it mapped lets go.
+  void release() noexcept;
+
+  char* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  const std::string& name() const { return name_; }  // empty when private
+
+ private:
+  char* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  int descriptor_ = -1;
+  int maker_ = 0;  // process id of the maker; 0 in every other process
+  std::string name_;
+};
+
+}  // namespace rb

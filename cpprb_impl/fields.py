@@ -1,0 +1,53 @@
+"""From cpprb's `env_dict` to the native ring's fields."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+NativeField = tuple[str, np.dtype, tuple[int, ...]]
+
+
+def native_fields(env_dict: Mapping[str, Mapping[str, Any]] | None, default_dtype: Any = None) -> list[NativeField]:
+    """(name, dtype, shape) for each key of `env_dict`.
+
+    "shape" is an int or a sequence of ints (default 1), "dtype" anything that `numpy.dtype` takes
+    (default `default_dtype`, or float32). `env_dict` itself is left as it is.
+    """
+    default = np.dtype(np.float32 if default_dtype is None else default_dtype)
+    fields = []
+    for name, options in (env_dict or {}).items():
+        if not isinstance(name, str):
+            raise TypeError(f"env_dict: key {name!r} must be a str")
+        if not isinstance(options, Mapping):
+            raise TypeError(f"env_dict[{name!r}] must be a dict with 'shape' and 'dtype', not {options!r}")
+        dtype = options.get("dtype")
+        fields.append((name, default if dtype is None else np.dtype(dtype), _shape(name, options.get("shape", 1))))
+    return fields
+
+
+def _shape(name: str, shape: Any) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(length) for length in np.atleast_1d(np.asarray(shape, dtype=object)))
+    except TypeError:
+        raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, not {shape!r}") from None
+
+
+def whole_size(size: Any) -> int:
+    """A capacity as cpprb takes it: an int, or a float that is cut (1e6, 10.7 -> 10).
+
+    Raises TypeError for anything else, OverflowError when negative, ValueError for 0 and NaN.
+    """
+    if isinstance(size, (str, bytes)) or not hasattr(size, "__int__"):
+        raise TypeError(f"size must be a number of transitions, not {size!r}")
+    if size != size or size in (float("inf"), float("-inf")):
+        raise ValueError(f"size must be finite, but is {size!r}")
+    whole = int(size)
+    if whole < 0:
+        raise OverflowError(f"size must not be negative, but is {size!r}")
+    if whole == 0:
+        raise ValueError("size must be at least 1")
+    return whole

@@ -1,0 +1,138 @@
+"""Buffers that many processes share: all state, locks included, in one segment of shared memory.
+
+A buffer goes to fork, spawn and forkserver children as a plain argument. Explorers `add`, the
+learner samples; `lock` says how they are kept apart (`core/turns.cpp` tells how each works):
+
+"buffer"
+    One lock around every call, as a first Ape-X does.
+"critical"
+    Explorers lock only the claiming of rows and write side by side; a gate keeps the learner apart.
+
+Under both a sample never holds a torn or unwritten row, and a process that dies inside a call costs
+the rows it was writing and blocks nobody.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any
+
+from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.buffers import EnvDict, check_exponent, check_options
+from cpprb_impl.fields import native_fields, whole_size
+
+LOCKS = ("critical", "buffer")
+BACKENDS = ("sharedctypes", "SharedMemory")
+
+# Whatever is still referred to at the interpreter's end is never collected: its segment's name would stay.
+_open: weakref.WeakSet[_Shared] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for buffer in list(_open):
+        buffer.close()
+
+
+class _Shared(Ring):
+    """What both MP classes do alike: reach the segment, and be passed to other processes."""
+
+    def _make(self, capacity: int, fields: list, options: dict[str, Any], seed: int | None) -> None:
+        """Make the segment, or attach to the one that `options` names."""
+        super().__init__(capacity, fields, seed=seed, **options)
+        self._recipe = (capacity, fields, options)
+        _open.add(self)
+
+    def __reduce__(self) -> tuple:
+        capacity, fields, options = self._recipe
+        return _attach, (type(self), capacity, fields, {**options, "segment": self.segment})
+
+    def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
+        """Whether N-step transitions are stored: never, in a shared buffer."""
+        return False
+
+
+def _attach(kind: type[_Shared], capacity: int, fields: list, options: dict[str, Any]) -> _Shared:
+    buffer = kind.__new__(kind)
+    buffer._make(capacity, fields, options, seed=None)
+    return buffer
+
+
+def _check_options(buffer: Ring, lock: str, backend: str, options: dict[str, Any]) -> None:
+    if lock not in LOCKS:
+        raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    check_options(buffer, options)
+
+
+class MPReplayBuffer(_Shared):
+    """`ReplayBuffer` in shared memory.
+
+    Parameters
+    ----------
+    size, env_dict, default_dtype
+        As for `ReplayBuffer`.
+    lock : {"critical", "buffer"}
+        How explorers and learner are kept apart.
+    seed : int, optional
+        For the process that makes the buffer; every other one draws its own numbers.
+    backend, ctx, logger
+        Taken for cpprb's sake: there is one backend here, and no start method is touched.
+
+    Raises
+    ------
+    OSError
+        ENOSPC when /dev/shm has too little room; nothing is left behind.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        env_dict: EnvDict | None = None,
+        *,
+        default_dtype: Any = None,
+        lock: str = "critical",
+        seed: int | None = None,
+        logger: Any = None,
+        ctx: Any = None,
+        backend: str = "sharedctypes",
+        **options: Any,
+    ) -> None:
+        _check_options(self, lock, backend, options)
+        self._make(whole_size(size), native_fields(env_dict, default_dtype), {"lock": lock}, seed)
+
+
+class MPPrioritizedReplayBuffer(PrioritizedRing, _Shared):
+    """`PrioritizedReplayBuffer` in shared memory.
+
+    `update_priorities` leaves transitions alone that were written since this process last sampled.
+
+    Parameters
+    ----------
+    size, env_dict, default_dtype, alpha, eps
+        As for `PrioritizedReplayBuffer`.
+    lock, seed, backend, ctx, logger
+        As for `MPReplayBuffer`, and raising likewise.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        env_dict: EnvDict | None = None,
+        *,
+        alpha: float = 0.6,
+        eps: float = 1e-4,
+        default_dtype: Any = None,
+        lock: str = "critical",
+        seed: int | None = None,
+        logger: Any = None,
+        ctx: Any = None,
+        backend: str = "sharedctypes",
+        **options: Any,
+    ) -> None:
+        _check_options(self, lock, backend, options)
+        priorities = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
+        native = {"lock": lock, "check_for_update": True, **priorities}
+        self._make(whole_size(size), native_fields(env_dict, default_dtype), native, seed)

@@ -1,0 +1,95 @@
+"""Bad input gets an error that names what is wrong, and changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+
+from .rows import ENV_DICT, make_rows, stored_numbers
+
+
+def state_of(buffer):
+    return buffer.get_stored_size(), buffer.get_next_index(), stored_numbers(buffer)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"act": None}, KeyError, "act"),
+        ({"obs": np.zeros((2, 6))}, ValueError, r"obs: shape \(2, 6\) does not hold rows of shape \(4,\)"),
+        ({"obs": np.zeros((3, 5))}, ValueError, "obs"),
+        ({"rew": np.zeros(3)}, ValueError, "rew: 3 rows, but obs has 2"),
+        ({"rew": 1.0}, ValueError, "rew: 1 rows, but obs has 2"),
+        ({"obs": np.zeros((0, 4))}, ValueError, "obs: no rows"),
+        ({"obs": [[1, 2, 3, 4], [1, 2]]}, ValueError, "obs"),
+        ({"act": "left"}, ValueError, "act"),
+        ({"act": object()}, TypeError, "act"),
+        ({"done": "no"}, ValueError, "done"),
+    ],
+)
+def test_a_bad_add_names_the_field_and_changes_nothing(make, change, error, says):
+    buffer = make(4)
+    buffer.add(**make_rows(0, 6))
+    before = state_of(buffer)
+    rows = {**make_rows(10, 2), **change}
+    with pytest.raises(error, match=says):
+        buffer.add(**{name: value for name, value in rows.items() if value is not None})
+    assert state_of(buffer) == before
+    buffer.add(**make_rows(6, 1))
+    assert stored_numbers(buffer) == [3, 4, 5, 6]
+
+
+def test_an_integer_that_does_not_fit_is_refused():
+    buffer = ReplayBuffer(4, {"act": {"dtype": np.uint8}})
+    for value in (-1, 256):
+        with pytest.raises(OverflowError, match=f"act: {value} does not fit in uint8"):
+            buffer.add(act=value)
+    assert buffer.get_stored_size() == 0
+
+
+def test_positional_arguments_are_refused(make):
+    with pytest.raises(TypeError, match="keyword"):
+        make(4).add(np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("size", "error"),
+    [(-1, OverflowError), ("3", TypeError), (None, TypeError), (0, ValueError), (float("nan"), ValueError)],
+)
+def test_bad_sizes(make, size, error):
+    with pytest.raises(error, match="size"):
+        make(size)
+
+
+@pytest.mark.parametrize(
+    ("env_dict", "error"),
+    [
+        ({"obs": {"shape": -1}}, ValueError),
+        ({"obs": {"shape": "wide"}}, TypeError),
+        ({"obs": {"dtype": "nonsense"}}, TypeError),
+        ({"obs": {"dtype": object}}, TypeError),
+        ({"obs": 4}, TypeError),
+        ({3: {}}, TypeError),
+    ],
+)
+def test_bad_fields(make, env_dict, error):
+    with pytest.raises(error):
+        make(4, env_dict)
+
+
+def test_no_memory_is_an_exception():
+    with pytest.raises(MemoryError):
+        ReplayBuffer(2**55, {"obs": {"shape": 1000}})
+    with pytest.raises(MemoryError):
+        ReplayBuffer(2**62, {"obs": {"shape": 1000}})
+
+
+def test_options_not_built_are_refused_and_unknown_ones_too():
+    with pytest.raises(NotImplementedError, match="Nstep"):
+        ReplayBuffer(4, ENV_DICT, Nstep={"size": 3})
+    with pytest.raises(TypeError, match="sead"):
+        ReplayBuffer(4, ENV_DICT, sead=3)
+    assert type(create_buffer(4, ENV_DICT)) is ReplayBuffer
+    assert type(create_buffer(4, ENV_DICT, prioritized=True)) is PrioritizedReplayBuffer

@@ -1,0 +1,248 @@
+"""The ring of every kind of buffer: what goes in comes out, in cpprb's shapes."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows
+
+
+def test_a_torn_row_is_seen():
+    rows = make_rows(0, 10)
+    rows["next_obs"][3, 2] = 99
+    assert torn_rows(rows).tolist() == [i == 3 for i in range(10)]
+
+
+def test_add_one_by_one_wraps(make):
+    buffer = make(8)
+    for i in range(20):
+        row = {name: column[0] for name, column in make_rows(i, 1).items()}
+        assert buffer.add(**row) == i % 8
+        assert buffer.get_stored_size() == min(i + 1, 8)
+        assert buffer.get_next_index() == (i + 1) % 8
+    assert stored_numbers(buffer) == list(range(12, 20))
+    assert buffer.get_buffer_size() == 8
+
+
+@pytest.mark.parametrize("count", [1, 3, 8, 9, 16, 21])
+def test_add_many_keeps_the_newest(make, count):
+    buffer = make(8)
+    added = 0
+    for _ in range(4):
+        assert buffer.add(**make_rows(added, count)) == added % 8
+        added += count
+        assert stored_numbers(buffer) == list(range(max(0, added - 8), added))
+        assert buffer.get_next_index() == added % 8
+
+
+def test_transitions_come_in_index_order(make):
+    buffer = make(4)
+    buffer.add(**make_rows(0, 6))
+    assert numbers_of(buffer.get_all_transitions()).tolist() == [4, 5, 2, 3]
+    assert sorted(numbers_of(buffer.get_all_transitions(shuffle=True))) == [2, 3, 4, 5]
+
+
+def test_batch_shapes_and_types(make):
+    buffer = make(10)
+    buffer.add(**make_rows(0, 5))
+    batch = buffer.sample(32)
+    shapes = {name: (batch[name].shape, batch[name].dtype) for name in ENV_DICT}
+    assert shapes == {
+        "obs": ((32, 4), np.float32),
+        "act": ((32, 1), np.int64),
+        "rew": ((32, 1), np.float32),
+        "next_obs": ((32, 4), np.float32),
+        "done": ((32, 1), np.bool_),
+    }
+    assert set(numbers_of(batch)) <= set(range(5))
+    assert buffer.sample(0)["obs"].shape == (0, 4)
+
+
+def test_batches_are_copies(make):
+    buffer = make(10)
+    rows = make_rows(0, 5)
+    buffer.add(**rows)
+    rows["obs"][:] = 77
+    batch = buffer.sample(8)
+    batch["obs"][:] = 88
+    assert stored_numbers(buffer) == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
+     "longdouble", "complex64", "complex128", "clongdouble", ">f4", "<i2", "M8[s]", "S5", "U3"],
+)  # fmt: skip
+def test_every_plain_dtype_round_trips(dtype):
+    buffer = ReplayBuffer(16, {"x": {"shape": (2, 3), "dtype": dtype}, "odd": {"dtype": "i1"}})
+    values = np.arange(30).reshape(5, 2, 3).astype(dtype)
+    buffer.add(x=values, odd=np.arange(5))
+    back = buffer.get_all_transitions()["x"]
+    assert back.dtype == np.dtype(dtype)
+    assert np.array_equal(back, values)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, np.float64(1), np.int8(1), np.bool_(True), [1], (1,), np.array(1)])
+@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "int64", "float32", "float64", "float16"])
+def test_scalars_of_every_kind(value, dtype):
+    buffer = ReplayBuffer(4, {"x": {"dtype": dtype}})
+    buffer.add(x=value)
+    assert buffer.sample(1)["x"].tolist() == [[1]]
+
+
+def test_one_row_or_many_or_flat(make):
+    buffer = make(100, {"obs": {"shape": (2, 3)}})
+    for value, rows in [
+        (np.zeros((2, 3)), 1),
+        (np.zeros((1, 2, 3)), 1),
+        (np.zeros(6), 1),
+        (np.zeros((5, 2, 3)), 5),
+        (np.zeros(12), 2),
+        (np.zeros((4, 6)), 4),
+        (np.zeros((2, 2, 2, 3)), 4),
+        (np.zeros((3, 2, 4))[:, :, :3], 3),  # not contiguous
+        (np.zeros((2, 3), order="F"), 1),
+        ([[[1, 2, 3], [4, 5, 6]]], 1),
+    ]:
+        before = buffer.get_stored_size()
+        buffer.add(obs=value)
+        assert buffer.get_stored_size() - before == rows
+
+
+def test_unknown_names_are_ignored(make):
+    buffer = make(4)
+    buffer.add(**make_rows(0, 1), info="whatever")
+    assert stored_numbers(buffer) == [0]
+
+
+def test_an_array_method_may_use_the_buffer(make):
+    buffer = make(8, {"a": {}, "b": {}})
+
+    class Nested:
+        def __array__(self, dtype=None, copy=None):
+            buffer.add(a=1, b=2)
+            return np.array([5.0])
+
+    buffer.add(a=Nested(), b=Nested())
+    assert buffer.get_all_transitions()["a"].ravel().tolist() == [1, 1, 5]
+
+
+def test_an_empty_buffer(make):
+    buffer = make(4)
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample(1)
+    assert buffer.get_all_transitions()["obs"].shape == (0, 4)
+    assert buffer.get_stored_size() == buffer.get_next_index() == 0
+
+
+def test_clear_and_episodes(make):
+    buffer = make(8)
+    buffer.add(**make_rows(0, 5))
+    buffer.add(**make_rows(5, 2))
+    assert buffer.get_current_episode_len() == 7
+    buffer.on_episode_end()
+    assert buffer.get_current_episode_len() == 0
+    buffer.add(**make_rows(7, 4))
+    buffer.clear()
+    assert (buffer.get_stored_size(), buffer.get_next_index(), buffer.get_current_episode_len()) == (0, 0, 0)
+    buffer.add(**make_rows(50, 3))
+    assert stored_numbers(buffer) == [50, 51, 52]
+    assert not buffer.is_Nstep()
+
+
+def test_encode_sample():
+    buffer = ReplayBuffer(8, ENV_DICT)
+    buffer.add(**make_rows(0, 5))
+    for indexes in ([3, 0, 3], np.array([3, 0, 3], dtype=np.uint64)):
+        assert numbers_of(buffer._encode_sample(indexes)).tolist() == [3, 0, 3]
+    assert numbers_of(buffer._encode_sample(range(1, 3))).tolist() == [1, 2]
+    assert buffer._encode_sample(2)["obs"].tolist() == [2, 2, 2, 2]
+    for bad in (5, -1, 8, [0, 99]):
+        with pytest.raises(IndexError, match="indexes"):
+            buffer._encode_sample(bad)
+
+
+def test_sizes_may_be_floats(make):
+    assert make(10.7).get_buffer_size() == 10
+    assert make(1e3).get_buffer_size() == 1000
+
+
+def test_a_closed_buffer_says_so(make):
+    buffer = make(4)
+    buffer.add(**make_rows(0, 1))
+    buffer.close()
+    buffer.close()
+    for use in (lambda: buffer.add(**make_rows(0, 1)), lambda: buffer.sample(1), buffer.get_stored_size):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+def test_uniform_draws(make):
+    buffer = make(100, {"x": {"dtype": np.int32}}, seed=7)
+    buffer.add(x=np.arange(150))
+    if isinstance(buffer, PrioritizedReplayBuffer):
+        counts = np.bincount(np.concatenate([buffer.sample(1000, beta=0)["x"].ravel() for _ in range(300)]) - 50)
+        assert counts.size == 100 and counts.std() < 10  # stratified: far more even than chance
+        return
+    counts = np.bincount(buffer.sample(300_000)["x"].ravel() - 50, minlength=100)
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_a_seed_makes_sampling_reproducible(make):
+    draws = []
+    for seed in (3, 3, 4, None, None):
+        buffer = make(1000, {"x": {"dtype": np.int64}}, seed=seed)
+        buffer.add(x=np.arange(1000))
+        draws.append(buffer.sample(50)["x"].ravel().tolist())
+    assert draws[0] == draws[1]
+    assert len({tuple(draw) for draw in draws}) == 4
+
+
+def test_forked_children_draw_differently(make):
+    buffer = make(10_000, {"x": {"dtype": np.int64}}, seed=1)
+    buffer.add(x=np.arange(10_000))
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    children = [context.Process(target=lambda: queue.put(buffer.sample(8)["x"].ravel().tolist())) for _ in range(2)]
+    for child in children:
+        child.start()
+    draws = [queue.get() for _ in children] + [buffer.sample(8)["x"].ravel().tolist()]
+    for child in children:
+        child.join()
+    assert len({tuple(draw) for draw in draws}) == 3
+
+
+def test_no_reference_is_lost_or_kept():
+    """Reference counts of everything add() and sample() touch stay what they were."""
+    buffer = PrioritizedReplayBuffer(64, ENV_DICT)
+    rows, row = make_rows(0, 10), {name: column[0] for name, column in make_rows(0, 1).items()}
+    priorities, bad = np.ones(10), np.zeros((3, 5))
+    watched = [*rows.values(), *row.values(), priorities, bad, np.dtype(np.float32), np.dtype(bool)]
+
+    def work():
+        buffer.add(**rows, priorities=priorities)
+        buffer.add(**row)
+        batch = buffer.sample(16)
+        buffer.update_priorities(batch["indexes"], np.ones(16))
+        buffer.get_all_transitions()
+        with pytest.raises(ValueError, match="obs"):
+            buffer.add(**{**rows, "obs": bad})
+        with pytest.raises(KeyError):
+            buffer.add(obs=1)
+
+    work()
+    gc.collect()
+    before = [sys.getrefcount(item) for item in watched]
+    for _ in range(200):
+        work()
+    gc.collect()
+    after = [sys.getrefcount(item) for item in watched]
+    assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 20

@@ -1,0 +1,174 @@
+"""The life of a shared segment: who reaches it, and when its name goes."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+
+from .rows import ENV_DICT, make_rows, numbers_of
+
+SHM = Path("/dev/shm")
+BUFFERS = pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
+
+
+def segments() -> set[str]:
+    return {path.name for path in SHM.glob("cpprb_impl-*")}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = segments()
+    yield
+    gc.collect()
+    assert segments() <= before
+
+
+def child_adds(buffer, first):
+    buffer.add(**make_rows(first, 10))
+    assert buffer.get_stored_size() >= 10
+
+
+@BUFFERS
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_goes_to_children_as_an_argument(kind, method):
+    context = multiprocessing.get_context(method)
+    buffer = kind(100, ENV_DICT)
+    for turn in range(3):  # one after the other: an attacher that leaves takes nothing with it
+        child = context.Process(target=child_adds, args=(buffer, turn * 10))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(30))
+    buffer.close()
+
+
+@BUFFERS
+def test_pickles_to_the_same_memory(kind):
+    buffer = kind(100, ENV_DICT, lock="buffer")
+    other = pickle.loads(pickle.dumps(buffer))
+    buffer.add(**make_rows(0, 3))
+    other.add(**make_rows(3, 3))
+    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(6))
+    again = pickle.loads(pickle.dumps(other))
+    assert again.get_stored_size() == 6
+    other.close()
+    buffer.add(**make_rows(6, 1))
+    buffer.close()
+    assert again.get_stored_size() == 7  # the memory stays while somebody has it
+    with pytest.raises(OSError, match="segment") as caught:
+        pickle.loads(pickle.dumps(again))
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_another_layout_is_refused():
+    buffer = MPReplayBuffer(100, ENV_DICT)
+    function, (kind, capacity, fields, options) = buffer.__reduce__()
+    for wrong in [(kind, 99, fields, options), (kind, capacity, fields[:2], options),
+                  (kind, capacity, fields, {**options, "lock": "buffer"}),
+                  (MPPrioritizedReplayBuffer, capacity, fields, options)]:  # fmt: skip
+        with pytest.raises(RuntimeError, match="laid out otherwise"):
+            function(*wrong)
+    buffer.close()
+
+
+@BUFFERS
+def test_the_name_goes_when_closed_or_collected(kind):
+    before = segments()
+    buffer = kind(100, ENV_DICT)
+    assert len(segments() - before) == 1
+    assert (SHM / buffer.segment.strip("/")).stat().st_mode & 0o777 == 0o600
+    buffer.close()
+    assert segments() == before
+    buffer = kind(100, ENV_DICT)
+    del buffer
+    gc.collect()
+    assert segments() == before
+
+
+def run(code: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+
+MAKE = "from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}); print(b.segment, flush=True); "
+
+
+def test_the_name_goes_at_the_interpreters_end():
+    for ending in ("", "raise SystemExit(3)", "raise KeyboardInterrupt"):
+        done = run(MAKE + ending)
+        assert done.stdout.startswith("/cpprb_impl-")
+        assert done.stdout.strip().strip("/") not in segments()
+        assert "resource_tracker" not in done.stderr
+
+
+def test_a_killed_makers_segment_goes_when_the_next_is_made():
+    done = run(MAKE + f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
+    assert done.returncode == -signal.SIGKILL
+    name = done.stdout.strip().strip("/")
+    assert name in segments()
+    in_use = MPReplayBuffer(4, {"x": {}})
+    MPReplayBuffer(4, {"x": {}}).close()
+    assert name not in segments()
+    assert in_use.segment.strip("/") in segments()
+    in_use.close()
+
+
+def test_too_little_room_is_an_exception_and_nothing_is_written():
+    before, used = segments(), shutil.disk_usage(SHM).used
+    capacity = int(shutil.disk_usage(SHM).free * 1.01) // 4000
+    for kind in (MPReplayBuffer, MPPrioritizedReplayBuffer):
+        with pytest.raises(OSError, match="MiB of shared memory, and /dev/shm has") as caught:
+            kind(capacity, {"obs": {"shape": 1000}})
+        assert caught.value.errno == errno.ENOSPC
+    assert segments() == before
+    assert shutil.disk_usage(SHM).used <= used + (64 << 20)
+
+
+def test_the_start_method_is_left_alone():
+    code = (
+        "import multiprocessing as m, cpprb_impl; cpprb_impl.MPReplayBuffer(4, {'x': {}}); m.set_start_method('spawn')"
+    )
+    assert run(code).returncode == 0
+
+
+def test_options_for_cpprbs_sake():
+    for backend in ("sharedctypes", "SharedMemory"):
+        MPReplayBuffer(4, ENV_DICT, backend=backend, ctx=multiprocessing.get_context("spawn"), logger=None).close()
+    with pytest.raises(ValueError, match="backend must be one of sharedctypes, SharedMemory"):
+        MPReplayBuffer(4, ENV_DICT, backend="files")
+    for wrong in ("none at all", "unshared"):
+        with pytest.raises(ValueError, match="lock must be one of critical, buffer"):
+            MPPrioritizedReplayBuffer(4, ENV_DICT, lock=wrong)
+    with pytest.raises(NotImplementedError, match="next_of"):
+        MPReplayBuffer(4, ENV_DICT, next_of="obs")
+
+
+def test_a_forked_child_that_ends_takes_nothing_with_it():
+    buffer = MPReplayBuffer(4, {"x": {"dtype": np.int64}})
+    child = os.fork()
+    if child == 0:
+        code = 0
+        try:
+            buffer.add(x=5)
+            buffer.close()
+            del buffer
+            gc.collect()
+        except BaseException:
+            code = 1
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert buffer.segment.strip("/") in segments()
+    assert buffer.sample(1)["x"].item() == 5
+    buffer.close()

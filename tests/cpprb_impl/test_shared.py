@@ -1,0 +1,238 @@
+"""Many processes on one buffer: no torn row, no unwritten row, no hang. Items 1 to 14 of cpprb's faults."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+
+from .jobs import WIDE_ENV_DICT, add_for_ever, add_wide_for_ever, explorers, kill, wait_until
+from .rows import ENV_DICT, make_rows, numbers_of, torn_rows
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(params=["buffer", "critical"])
+def lock(request):
+    return request.param
+
+
+@pytest.fixture(params=[MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])
+def make(request, lock):
+    made = []
+
+    def build(size, env_dict=ENV_DICT, **kwargs):
+        made.append(request.param(size, env_dict, lock=lock, **kwargs))
+        return made[-1]
+
+    yield build
+    for buffer in made:
+        buffer.close()
+
+
+def learn(buffer, seconds, batch=32):
+    """Samples (and updates priorities) for a while; how many rows, and how many were torn."""
+    rows = torn = 0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        sample = buffer.sample(batch)
+        rows += batch
+        torn += int(torn_rows(sample).sum())
+        if "indexes" in sample:
+            buffer.update_priorities(sample["indexes"], np.random.default_rng(rows).uniform(0.1, 2, batch))
+    return rows, torn
+
+
+@pytest.mark.parametrize("size", [64, 5000])
+def test_no_torn_and_no_unwritten_row(make, size):
+    buffer = make(size)
+    with explorers(add_for_ever, buffer, 4) as (_, added):
+        wait_until(lambda: buffer.get_stored_size() > 0)
+        rows, torn = learn(buffer, seconds=1.5)
+        every_explorer_came_in = all(counter.value > 0 for counter in added)
+    assert rows > 1000 and torn == 0 and every_explorer_came_in
+    numbers_of(buffer.get_all_transitions())
+
+
+def test_the_same_job_finds_torn_rows_in_cpprb():
+    """The negative control: cpprb's gate lets torn rows through, and this test sees them."""
+    cpprb = pytest.importorskip("cpprb")
+    buffer = cpprb.MPReplayBuffer(64, ENV_DICT)
+    buffer.add(**make_rows(0, 64))
+    context = multiprocessing.get_context("fork")
+    torn_seen = context.Value("q", 0)
+
+    def learner():  # in a process of its own: cpprb's learner may also block for ever
+        while True:
+            torn_seen.value += learn(buffer, seconds=0.1)[1]
+
+    with explorers(add_for_ever, buffer, 4, most=20):
+        process = context.Process(target=learner, daemon=True)
+        process.start()
+        try:
+            wait_until(lambda: torn_seen.value > 0, seconds=60)
+        finally:
+            process.kill()
+            process.join()
+    assert torn_seen.value > 0
+
+
+def test_all_rows_arrive_and_each_once(make):
+    buffer = make(100_000)
+    context = multiprocessing.get_context("fork")
+
+    def job(explorer):
+        rng = np.random.default_rng(explorer)
+        at = 0
+        while at < 20_000:
+            count = min(int(rng.integers(1, 50)), 20_000 - at)
+            buffer.add(**make_rows(explorer * 20_000 + at, count))
+            at += count
+
+    processes = [context.Process(target=job, args=(i,)) for i in range(4)]
+    for process in processes:
+        process.start()
+    while any(process.is_alive() for process in processes):
+        with contextlib.suppress(ValueError):  # still empty
+            assert not torn_rows(buffer.sample(32)).any()
+    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(80_000))
+
+
+def test_a_failed_add_leaves_the_learner_free(make):
+    buffer = make(8)
+    buffer.add(**make_rows(0, 4))
+    with pytest.raises(KeyError):
+        buffer.add(obs=np.zeros(4))
+    assert len(numbers_of(buffer.sample(4))) == 4
+
+
+def test_nothing_blocks_on_a_new_buffer(make):
+    buffer = make(8)
+    assert buffer.get_all_transitions()["obs"].shape == (0, 4)
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample(1)
+    if isinstance(buffer, MPPrioritizedReplayBuffer):
+        buffer.update_priorities([0], [1.0])
+    buffer.clear()
+
+
+def test_an_explorer_killed_inside_add_costs_only_its_rows(make):
+    """SIGKILL in the middle of copying, again and again: no hang, no torn row, the slots come back."""
+    size = 60
+    buffer = make(size, WIDE_ENV_DICT)
+    interrupted = 0
+    for trial in range(25):
+        with explorers(add_wide_for_ever, buffer, 2, rows_a_call=20) as (processes, added):
+            wait_until(lambda added=added: sum(counter.value for counter in added) > 2 * size)
+            time.sleep(random.Random(trial).uniform(0, 0.01))
+            kill(processes[0])
+            assert torn_rows(buffer.sample(64)).sum() == 0
+            before = added[1].value
+            wait_until(lambda added=added, before=before: added[1].value >= before + 2 * size)
+            kill(processes[1])
+        rows = buffer.get_all_transitions()
+        assert torn_rows(rows).sum() == 0
+        assert len(rows["act"]) == buffer.get_stored_size()
+        interrupted += buffer.get_stored_size() < size
+    assert interrupted > 0, "no kill hit an add: the test showed nothing"
+    rows = make_rows(0, size, width=WIDE_ENV_DICT["obs"]["shape"])
+    rows["next_obs"] = rows["next_obs"][:, :2]
+    buffer.add(**rows)
+    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(size))
+
+
+def test_a_learner_killed_inside_sample_blocks_nobody(make):
+    buffer = make(500)
+    buffer.add(**make_rows(0, 500))
+    context = multiprocessing.get_context("fork")
+
+    def learner():
+        while True:
+            learn(buffer, seconds=1, batch=300)
+
+    for trial in range(15):
+        process = context.Process(target=learner, daemon=True)
+        process.start()
+        time.sleep(0.05 + random.Random(trial).uniform(0, 0.01))
+        kill(process)
+        buffer.add(**make_rows(trial, 3))
+        assert torn_rows(buffer.sample(100)).sum() == 0
+
+
+def test_a_stopped_explorer_is_not_lapped(make, lock):
+    """SIGSTOP inside add, then go on: nobody may have written into its rows meanwhile."""
+    buffer = make(30, WIDE_ENV_DICT)
+    with explorers(add_wide_for_ever, buffer, 3, rows_a_call=12) as (processes, added):
+        wait_until(lambda: buffer.get_stored_size() == 30)
+        for trial in range(10):
+            kill(processes[trial % 3], signal.SIGSTOP)
+            time.sleep(0.03)
+            kill(processes[trial % 3], signal.SIGCONT)
+            before = added[trial % 3].value
+            wait_until(lambda trial=trial, before=before: added[trial % 3].value > before)
+            assert torn_rows(buffer.sample(64)).sum() == 0
+
+
+def test_a_waiting_learner_hears_ctrl_c(make):
+    """A stopped explorer may keep the lock; the learner's wait can be broken off, and goes on later."""
+    buffer = make(30, WIDE_ENV_DICT)
+
+    def give_up(*_):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, give_up)
+    broken_off = 0
+    try:
+        with explorers(add_wide_for_ever, buffer, 1, rows_a_call=12) as (processes, _):
+            wait_until(lambda: buffer.get_stored_size() == 30)
+            for trial in range(20):
+                time.sleep(random.Random(trial).uniform(0, 0.005))
+                kill(processes[0], signal.SIGSTOP)
+                time.sleep(0.01)
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                try:
+                    buffer.sample(1)
+                except KeyboardInterrupt:
+                    broken_off += 1
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                kill(processes[0], signal.SIGCONT)
+                assert torn_rows(buffer.sample(16)).sum() == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert broken_off > 0, "no stop hit an add: the test showed nothing"
+
+
+def test_more_explorers_than_seats(make):
+    buffer = make(200)
+    with explorers(add_for_ever, buffer, 20) as (_, added):
+        wait_until(lambda: all(counter.value > 0 for counter in added), seconds=60)
+        assert learn(buffer, seconds=0.5)[1] == 0
+
+
+def test_threads_may_share_it_too(make):
+    import threading
+
+    buffer = make(100)
+    stop = threading.Event()
+
+    def job(explorer):
+        while not stop.is_set():
+            buffer.add(**make_rows(explorer * 1000, 7))
+
+    threads = [threading.Thread(target=job, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: buffer.get_stored_size() > 0)
+    rows, torn = learn(buffer, seconds=0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert rows > 0 and torn == 0
