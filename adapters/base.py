@@ -70,8 +70,15 @@ class Features:
     licence: str
 
 
-class Unavailable(Exception):
+class Unavailable(Exception):  # noqa: N818 (a state of things rather than an error)
     """This platform can't have this peer (no wheel, say): a skipped row with a reason, no failure."""
+
+
+class WrongAnswer(AssertionError):  # noqa: N818 (its name is the verdict)
+    """A peer gave back something else than what was stored, or drew it wrongly: it gets no time.
+
+    The message names the field (or "weights", "indexes", "priorities") and what was wrong with it.
+    """
 
 
 class Adapter(ABC):
@@ -85,6 +92,16 @@ class Adapter(ABC):
     features: ClassVar[Features]
     #: one sentence on how it is used here and which page of its documentation says so
     usage: ClassVar[str]
+
+    # What `adapters.checks` must know of a peer's documented behaviour to tell right from wrong.
+    #: added to a raw priority before alpha
+    eps: ClassVar[float] = 0.0
+    #: the largest weight is 1 over the whole "buffer" or over the "batch"
+    weights_relative_to: ClassVar[str] = "buffer"
+    #: False where the row in the last occupied slot is never drawn by priority
+    draws_last_slot: ClassVar[bool] = True
+    #: batches fetched ahead of `sample`: those still follow the priorities from before an update
+    batches_ahead: ClassVar[int] = 0
 
     @classmethod
     def version(cls) -> str:
@@ -115,18 +132,21 @@ class Adapter(ABC):
     def sample(self, batch_size: int) -> Columns:
         """A batch of columns, (batch_size, *shape) each; scalars may be (batch_size,) or (batch_size, 1).
 
-        A prioritized buffer adds "weights" and "indexes" (whatever `update_priorities` takes back).
+        A prioritized buffer adds "weights" and "indexes" (whatever `update_priorities` takes back, an
+        array or a list). A prioritized caller alternates `sample` and `update_priorities`, as a learner
+        does: some peers refuse a second sample before the update. A batch is good until the next call:
+        some peers reuse its memory.
         """
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        """Give the rows of the last sample new raw priorities, (batch_size,) float64."""
+        """Give the rows of the last sample new raw priorities, (batch_size,) float64, above 0."""
         raise NotImplementedError(f"{self.name} has no priorities")
 
     @abstractmethod
     def __len__(self) -> int:
         """Rows that can be sampled now."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most peers have nothing to give back)
         """Give back processes, segments and files. Called once; the adapter is not used afterwards."""
 
 

@@ -1,0 +1,19 @@
+"""The record of a run: its format, how it is loaded and saved, and where the run files lie."""
+
+from results.files import REFERENCE, RUNS, latest, new_path
+from results.record import BadRecord, Peer, Record, Run, Sample, Workload, load, save
+
+__all__ = [
+    "REFERENCE",
+    "RUNS",
+    "BadRecord",
+    "Peer",
+    "Record",
+    "Run",
+    "Sample",
+    "Workload",
+    "latest",
+    "load",
+    "new_path",
+    "save",
+]

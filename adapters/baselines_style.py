@@ -1,0 +1,203 @@
+"""A row-oriented buffer with the public behaviour of OpenAI Baselines' deepq replay buffer.
+
+Written here from that behaviour; no code is taken from it, so its speed is its own and not the
+original's. Rows are tuples in a Python list, batches are gathered by a Python loop, priorities live
+in a sum tree and a min tree written in Python. Two oddities are kept because a user of Baselines has
+them: the buffer keeps references to the caller's arrays, and the row in the last occupied slot is
+never drawn by priority.
+
+Used as deepq's training loop does: positional `add`, then `sample(batch_size, beta)` and
+`update_priorities(idxes, new_priorities)`.
+"""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Spec, Step
+
+Row = tuple[Any, Any, float, Any, bool]
+
+
+class ReplayBuffer:
+    """A ring of rows; uniform draws with replacement."""
+
+    def __init__(self, size: int, seed: int | None = None) -> None:
+        self._rows: list[Row] = []
+        self._size = size
+        self._next = 0
+        self._random = random.Random(seed)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, obs_t: Any, action: Any, reward: float, obs_tp1: Any, done: bool) -> None:
+        row = (obs_t, action, reward, obs_tp1, done)
+        if self._next == len(self._rows):
+            self._rows.append(row)
+        else:
+            self._rows[self._next] = row
+        self._next = (self._next + 1) % self._size
+
+    def _gather(self, idxes: Iterable[int]) -> tuple[np.ndarray, ...]:
+        obses_t, actions, rewards, obses_tp1, dones = [], [], [], [], []
+        for idx in idxes:
+            obs_t, action, reward, obs_tp1, done = self._rows[idx]
+            obses_t.append(obs_t)
+            actions.append(action)
+            rewards.append(reward)
+            obses_tp1.append(obs_tp1)
+            dones.append(done)
+        return np.array(obses_t), np.array(actions), np.array(rewards), np.array(obses_tp1), np.array(dones)
+
+    def sample(self, batch_size: int) -> tuple[np.ndarray, ...]:
+        last = len(self._rows) - 1
+        return self._gather([self._random.randint(0, last) for _ in range(batch_size)])
+
+
+class SegmentTree:
+    """A complete binary tree in one list: leaf i is node `capacity + i`, node 1 holds the whole."""
+
+    def __init__(self, capacity: int, operation: Callable[[float, float], float], neutral: float) -> None:
+        self.capacity = capacity
+        self.operation = operation
+        self.neutral = neutral
+        self.nodes = [neutral] * (2 * capacity)
+
+    def __setitem__(self, idx: int, value: float) -> None:
+        nodes, operation = self.nodes, self.operation
+        node = idx + self.capacity
+        nodes[node] = value
+        node >>= 1
+        while node:
+            nodes[node] = operation(nodes[2 * node], nodes[2 * node + 1])
+            node >>= 1
+
+    def __getitem__(self, idx: int) -> float:
+        return self.nodes[idx + self.capacity]
+
+    def whole(self) -> float:
+        return self.nodes[1]
+
+    def first(self, count: int) -> float:
+        """The operation over leaves 0 .. count - 1."""
+        result, left, right = self.neutral, self.capacity, self.capacity + count
+        while left < right:
+            if left & 1:
+                result = self.operation(result, self.nodes[left])
+                left += 1
+            if right & 1:
+                right -= 1
+                result = self.operation(result, self.nodes[right])
+            left >>= 1
+            right >>= 1
+        return result
+
+    def find_prefix(self, mass: float) -> int:
+        """The first leaf at which the running sum exceeds `mass` (for a sum tree)."""
+        nodes, node = self.nodes, 1
+        while node < self.capacity:
+            node *= 2
+            if nodes[node] <= mass:
+                mass -= nodes[node]
+                node += 1
+        return node - self.capacity
+
+
+class PrioritizedReplayBuffer(ReplayBuffer):
+    """Proportional priorities, one draw from each of `batch_size` equal slices of the total."""
+
+    def __init__(self, size: int, alpha: float, seed: int | None = None) -> None:
+        super().__init__(size, seed)
+        leaves = 1 << (size - 1).bit_length()
+        self._alpha = alpha
+        self._sums = SegmentTree(leaves, operator.add, 0.0)
+        self._mins = SegmentTree(leaves, min, float("inf"))
+        self._max_priority = 1.0
+
+    def add(self, obs_t: Any, action: Any, reward: float, obs_tp1: Any, done: bool) -> None:
+        idx = self._next
+        super().add(obs_t, action, reward, obs_tp1, done)
+        self._sums[idx] = self._mins[idx] = self._max_priority**self._alpha
+
+    def sample(self, batch_size: int, beta: float) -> tuple[Any, ...]:
+        count = len(self._rows)
+        # Baselines leaves the last slot out of the total it draws from.
+        each = self._sums.first(count - 1) / batch_size
+        idxes = [self._sums.find_prefix((i + self._random.random()) * each) for i in range(batch_size)]
+        total = self._sums.whole()
+        max_weight = (self._mins.whole() / total * count) ** (-beta)
+        weights = np.array([(self._sums[idx] / total * count) ** (-beta) / max_weight for idx in idxes])
+        return (*self._gather(idxes), weights, idxes)
+
+    def update_priorities(self, idxes: Sequence[int], priorities: Sequence[float]) -> None:
+        for idx, priority in zip(idxes, priorities, strict=True):
+            if not priority > 0:
+                raise ValueError(f"priority {priority} is not above 0")
+            self._sums[idx] = self._mins[idx] = priority**self._alpha
+            self._max_priority = max(self._max_priority, priority)
+
+
+class BaselinesStyle(Adapter):
+    name = "baselines-style"
+    distribution = None
+    usage = (
+        "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities)"
+    )
+    draws_last_slot = False
+    features = Features(
+        batch_add="no: a loop of single adds",
+        flexible_fields="no: five fixed fields, any Python object in each",
+        prioritized="yes, none on add (set after it); the last slot is never drawn",
+        weights="relative to the largest in the buffer",
+        duplicates="yes",
+        gives="columns",
+        copies_on_add="no: keeps references to the caller's arrays",
+        n_step="no",
+        processes="no",
+        framework="NumPy (the original: TensorFlow 1)",
+        licence="MIT (the original: MIT)",
+    )
+
+    def __init__(self, spec: Spec) -> None:
+        self.capacity, self.beta, self.prioritized, self.added = spec.capacity, spec.beta, spec.prioritized, 0
+        self.names = ("obs", "act", "rew", "next_obs", "done")
+        if spec.prioritized:
+            self.buffer = PrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
+            self.names += ("weights", "indexes")
+        else:
+            self.buffer = ReplayBuffer(spec.capacity, spec.seed)
+
+    def add(self, steps: Sequence[Step]) -> None:
+        add = self.buffer.add
+        for obs, act, rew, next_obs, done in steps:
+            add(obs, act, rew, next_obs, done)
+        self.added += len(steps)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        add = self.buffer.add
+        rewards, dones = columns["rew"].tolist(), columns["done"].tolist()
+        actions = columns["act"] if columns["act"].ndim > 1 else columns["act"].tolist()
+        for obs, act, rew, next_obs, done in zip(
+            columns["obs"], actions, rewards, columns["next_obs"], dones, strict=True
+        ):
+            add(obs, act, rew, next_obs, done)
+        first, self.added = self.added, self.added + len(rewards)
+        if priorities is not None:
+            idxes = [i % self.capacity for i in range(first, self.added)]
+            self.buffer.update_priorities(idxes, priorities.tolist())
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn = self.buffer.sample(batch_size, self.beta) if self.prioritized else self.buffer.sample(batch_size)
+        return dict(zip(self.names, drawn, strict=True))
+
+    def update_priorities(self, indexes: Sequence[int], priorities: np.ndarray) -> None:
+        self.buffer.update_priorities(indexes, priorities.tolist())
+
+    def __len__(self) -> int:
+        return len(self.buffer)

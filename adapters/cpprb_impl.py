@@ -1,0 +1,70 @@
+"""cpprb_impl: this project's own buffer, a drop-in for cpprb, used exactly as cpprb is.
+
+Single-process classes for the throughput suite; for Ape-X its MPPrioritizedReplayBuffer under each
+lock discipline, made by the learner and handed to forked explorers as an argument.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from adapters.base import Features, Spec
+from adapters.cpprb import CpprbAPI, env_dict
+
+_FEATURES = {
+    "batch_add": "yes",
+    "flexible_fields": "yes, a shape and dtype for each key",
+    "prioritized": "yes, priorities on add and later",
+    "weights": "relative to the largest in the buffer",
+    "duplicates": "yes",
+    "gives": "columns",
+    "copies_on_add": "yes",
+    "n_step": "no",
+    "framework": "NumPy",
+    "licence": "MIT",
+}
+
+
+class CpprbImpl(CpprbAPI):
+    name = "cpprb_impl"
+    distribution = "cpprb-impl"
+    usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
+    features = Features(processes="no (see its MP classes)", **_FEATURES)
+
+    def __init__(self, spec: Spec) -> None:
+        from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+        self.beta = spec.beta
+        self.prioritized = spec.prioritized
+        fields = env_dict(spec.fields)
+        if spec.prioritized:
+            self.buffer = PrioritizedReplayBuffer(spec.capacity, fields, alpha=spec.alpha, eps=self.eps, seed=spec.seed)
+        else:
+            self.buffer = ReplayBuffer(spec.capacity, fields, seed=spec.seed)
+
+
+class CpprbImplBufferLock(CpprbAPI):
+    name = "cpprb_impl[lock=buffer]"
+    distribution = "cpprb-impl"
+    usage = 'MPPrioritizedReplayBuffer(lock="buffer") made by the learner, passed to forked explorers'
+    features = Features(processes="any; one shared segment, one lock around every call", **_FEATURES)
+    lock: ClassVar[str] = "buffer"
+
+    def __init__(self, spec: Spec) -> None:
+        from cpprb_impl import MPPrioritizedReplayBuffer
+
+        self.beta = spec.beta
+        self.prioritized = True
+        self.buffer = MPPrioritizedReplayBuffer(
+            spec.capacity, env_dict(spec.fields), alpha=spec.alpha, eps=self.eps, lock=self.lock, seed=spec.seed
+        )
+
+    def close(self) -> None:
+        self.buffer.close()
+
+
+class CpprbImplCriticalLock(CpprbImplBufferLock):
+    name = "cpprb_impl[lock=critical]"
+    usage = 'MPPrioritizedReplayBuffer(lock="critical") made by the learner, passed to forked explorers'
+    features = Features(processes="any; one shared segment, locks around the index only", **_FEATURES)
+    lock = "critical"

@@ -1,0 +1,60 @@
+"""The one place that knows peers by name. A new peer is one file in this room and one line here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from dataclasses import asdict
+
+from adapters.base import Adapter, PeerInfo, Unavailable
+
+#: The peers that live in one process, in the order of the report's tables.
+PEERS: dict[str, str] = {
+    "cpprb_impl": "adapters.cpprb_impl:CpprbImpl",
+    "cpprb": "adapters.cpprb:Cpprb",
+    "baselines-style": "adapters.baselines_style:BaselinesStyle",
+    "chainerrl-style": "adapters.chainerrl_style:ChainerRLStyle",
+    "rllib": "adapters.rllib:RLlib",
+    "reverb": "adapters.reverb:Reverb",
+}
+
+#: The buffers that forked explorers and one learner share: each takes `add_batch` from the explorers and
+#: `sample` and `update_priorities` from the process that made it.
+SHARED: dict[str, str] = {
+    "cpprb_impl[lock=buffer]": "adapters.cpprb_impl:CpprbImplBufferLock",
+    "cpprb_impl[lock=critical]": "adapters.cpprb_impl:CpprbImplCriticalLock",
+    "cpprb[PER behind one lock]": "adapters.cpprb_shared:CpprbBehindOneLock",
+    "cpprb[MP]": "adapters.cpprb_shared:CpprbMP",
+}
+
+
+class UnknownPeer(KeyError):  # noqa: N818 (named like its siblings in base)
+    """No such peer; the message lists those there are."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes
+        return str(self.args[0])
+
+
+def adapter_class(name: str) -> type[Adapter]:
+    """The adapter's class. Imports the adapter's module, but not the peer's library."""
+    target = PEERS.get(name) or SHARED.get(name)
+    if target is None:
+        known = ", ".join([*PEERS, *SHARED])
+        raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def describe(name: str) -> PeerInfo:
+    """What the record says of a peer. Cheap (the library is not imported) and never raises for a known name."""
+    cls = adapter_class(name)
+    version, reason = None, None
+    try:
+        version = cls.version()
+    except Unavailable as unavailable:
+        reason = str(unavailable)
+    except importlib.metadata.PackageNotFoundError:
+        reason = f"{cls.distribution} is not installed"
+    except Exception as error:  # broken metadata must cost one row, not the report
+        reason = f"{type(error).__name__}: {error}"
+    return PeerInfo(name=name, version=version, usage=cls.usage, features=asdict(cls.features), reason=reason)

@@ -1,0 +1,90 @@
+"""The report of a run, from its record alone.  python -m reports.build [RUN.json] [--out reports/out]
+
+Writes report.html (one file, nothing loaded from anywhere), report.md and the pictures that the latter shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from reports.formatting import counted, interval, listed, number, size, times
+from reports.page import page_of
+from results import BadRecord, Run, latest, load
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE / "out"
+
+
+def build(run: Run, out: Path) -> list[Path]:
+    """Write the report into `out`; gives back the two pages."""
+    page = page_of(run)
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out / "plots", ignore_errors=True)  # an earlier run may have had other pictures
+    for suite in page["suites"]:
+        for picture in suite.pictures:
+            (out / picture.file).parent.mkdir(exist_ok=True)
+            (out / picture.file).write_bytes(picture.png)
+    written = []
+    for name in ("report.html", "report.md"):
+        (out / name).write_text(_render(f"{name}.j2", page), encoding="utf-8")
+        written.append(out / name)
+    return written
+
+
+def _render(template: str, page: dict[str, Any]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=template.endswith(".html.j2"),
+        undefined=jinja2.StrictUndefined,  # a misspelt name must not become an empty place in the page
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        cell=_markdown_cell, counted=counted, interval=interval, listed=listed, number=number, size=size, times=times
+    )
+    style = Markup((HERE / "templates" / "style.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(**page, style=style, Markup=Markup)
+
+
+def _markdown_cell(text: object) -> str:
+    """One line that can't break a Markdown table."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m reports.build", description="Make the report of a run.")
+    parser.add_argument(
+        "run", nargs="?", type=Path, help="a run file (default: your newest, else the newest reference)"
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help="folder to write into (default: reports/out)")
+    options = parser.parse_args(arguments)
+    path = options.run or latest()
+    if path is None:
+        print("there is no run to report on yet: make bench", file=sys.stderr)
+        return 1
+    try:
+        written = build(load(path), options.out)
+    except BadRecord as error:
+        print(f"bad run file: {error}", file=sys.stderr)
+        return 1
+    print(f"report of {_shown(path)}: {', '.join(_shown(page) for page in written)}")
+    return 0
+
+
+def _shown(path: Path) -> str:
+    """As the reader would type it from here."""
+    here = Path.cwd()
+    return str(path.resolve().relative_to(here)) if path.resolve().is_relative_to(here) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Numbers as people read them: one scale a table column, three significant digits, the unit always said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.statistics import Figure
+
+TIME_SCALES = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
+NOTHING = "\N{EN DASH}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the values of one job are shown: `value / factor`, in `unit`."""
+
+    factor: float
+    unit: str
+
+    def number(self, value: float) -> str:
+        return number(value / self.factor)
+
+    def with_unit(self, value: float) -> str:
+        return f"{self.number(value)} {self.unit}"
+
+
+def scale_for(unit: str, values: Sequence[float]) -> Scale:
+    """One scale for all values of a job, so that a column can be compared at a glance.
+
+    Seconds become ns, µs or ms after the fastest, which matters most; other units stay as they are.
+    """
+    what, _, per = unit.partition("/")
+    if what != "s" or not values:
+        return Scale(1.0, unit)
+    # A column may start at 0.1, so that its other end has fewer digits.
+    least = min(values) * (10 if len(values) > 1 else 1)
+    fitting = [scale for scale in TIME_SCALES if scale[0] <= least] or [TIME_SCALES[0]]
+    factor, name = fitting[-1]
+    return Scale(factor, f"{name}/{per}" if per else name)
+
+
+def number(value: float) -> str:
+    """Three significant digits (two below 0.1), thousands apart, no exponent: 0.012, 1.25, 12.5, 1,250, 12,500."""
+    if value == 0 or not math.isfinite(value):
+        return str(value)
+    significant = 3 if abs(value) >= 0.1 else 2
+    # Rounding may carry into a new digit (9.999 is 10.0), so the place is found after it.
+    rounded = float(f"{value:.{significant - 1}e}")
+    places = significant - 1 - math.floor(math.log10(abs(rounded)) + 1e-12)
+    return f"{rounded:,.{max(0, places)}f}"
+
+
+def interval(figure: Figure, factor: float = 1.0) -> str:
+    """[low, high], or the bare range where there are too few launches for an interval."""
+    if figure.launches == 1:
+        return "one launch"
+    low, high = number(figure.low / factor), number(figure.high / factor)
+    return f"range {low} to {high}" if figure.is_range else f"[{low}, {high}]"
+
+
+def times(value: float) -> str:
+    """A ratio: 1.94 or 0.012, and the sign for times."""
+    return f"{number(value)}{TIMES}"
+
+
+def size(count: float) -> str:
+    """Bytes, in the unit that fits."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{number(count) if unit != 'B' else int(count)} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def percent(value: float) -> str:
+    """+30.1%, -2.0%"""
+    return f"{100 * value:+.1f}%"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """ "a, b and c"; a long list ends in "and 5 more"."""
+    shown, left = list(names[:most]), len(names) - most
+    if left > 0:
+        return f"{', '.join(shown)} and {left} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """1 job, 2 jobs, 3 launches"""
+    plural = noun + ("es" if noun.endswith("ch") else "s")
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -1,0 +1,130 @@
+"""A job is what the peers are compared at: one benchmark with one set of parameters on one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from results import Record, Run
+
+#: The peer to which ratios are given, where the run has it.
+REFERENCE = "cpprb"
+
+#: How benchmarks are called in tables, in this order; others come after, under their own name.
+BENCHMARKS = {
+    "add": "add",
+    "sample": "sample",
+    "prioritized": "prioritized cycle",
+    "explorers": "explorers",
+    "learner": "learner",
+}
+#: The parameter that tells jobs of a benchmark apart, and how it is said.
+PARAMETERS = {"batch": "{}", "explorers": "N={}"}
+
+
+@dataclass
+class Job:
+    """`cells` maps a peer's name to its record, whatever its status; in the run's order of peers."""
+
+    suite: str
+    benchmark: str
+    workload: str
+    params: Mapping[str, object]
+    unit: str
+    better: str
+    label: str  # add 100
+    cells: dict[str, Record] = field(default_factory=dict)
+
+    @property
+    def full_label(self) -> str:
+        return f"{self.label} on {self.workload}"
+
+    @property
+    def measured(self) -> dict[str, Record]:
+        return {peer: record for peer, record in self.cells.items() if record.ok}
+
+
+def jobs_of(run: Run) -> list[Job]:
+    """All jobs of a run: by suite and workload as they come, then in the order of BENCHMARKS and by parameters."""
+    jobs: dict[Hashable, Job] = {}
+    for record in run.records:
+        key = (record.suite, record.workload, record.benchmark, tuple(sorted(map(str, record.params.items()))))
+        job = jobs.setdefault(
+            key,
+            Job(record.suite, record.benchmark, record.workload, record.params, record.unit, record.better, ""),
+        )
+        job.cells[record.peer] = record
+
+    order_of_peers = {peer.name: number for number, peer in enumerate(run.peers)}
+    for job in jobs.values():
+        job.cells = dict(sorted(job.cells.items(), key=lambda item: order_of_peers[item[0]]))
+        job.label = _label(job, list(jobs.values()))
+
+    suites = list(dict.fromkeys(record.suite for record in run.records))
+    workloads = [workload.name for workload in run.workloads]
+    benchmarks = list(dict.fromkeys([*BENCHMARKS, *(record.benchmark for record in run.records)]))
+
+    def position(job: Job) -> tuple[object, ...]:
+        place = suites.index(job.suite), workloads.index(job.workload), benchmarks.index(job.benchmark)
+        return *place, [_sortable(job.params[name]) for name in sorted(job.params)]
+
+    return sorted(jobs.values(), key=position)
+
+
+def _label(job: Job, jobs: list[Job]) -> str:
+    """ "add 100", "explorers N=4"; other parameters only if they tell this job from another."""
+    words = [BENCHMARKS.get(job.benchmark, job.benchmark)]
+    words += [said.format(job.params[name]) for name, said in PARAMETERS.items() if name in job.params]
+    alike = [
+        other.params
+        for other in jobs
+        if (other.suite, other.benchmark, other.workload) == (job.suite, job.benchmark, job.workload)
+    ]
+    words += [
+        f"{name}={value}"
+        for name, value in job.params.items()
+        if name not in PARAMETERS and any(params.get(name) != value for params in alike)
+    ]
+    return " ".join(words)
+
+
+def _sortable(value: object) -> tuple[int, float, str]:
+    """Numbers by size, before texts."""
+    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
+
+
+def base_name(peer: str) -> str:
+    """The library of a variant: cpprb of "cpprb[MP]"."""
+    return peer.partition("[")[0]
+
+
+def reference_name(run: Run, suite: str) -> str | None:
+    """Whose figures the ratios of this suite are to: REFERENCE, one of its variants (as a group), else the first peer.
+
+    None if the suite measured nobody.
+    """
+    measured = {record.peer for record in run.records if record.suite == suite and record.ok}
+    present = [peer.name for peer in run.peers if peer.name in measured]
+    if any(base_name(name) == REFERENCE for name in present):
+        return REFERENCE
+    return present[0] if present else None
+
+
+def reference_record(job: Job, name: str | None) -> Record | None:
+    """The record of this job that ratios are to: the named peer's, else that of its fastest variant here."""
+    measured = job.measured
+    if name is None or name in measured:
+        return measured.get(name or "")
+    variants = [record for peer, record in measured.items() if base_name(peer) == name]
+    return fastest_first(variants)[0] if variants else None
+
+
+def fastest_first(records: list[Record]) -> list[Record]:
+    """By median over launches."""
+
+    def middle(record: Record) -> float:
+        value = median(sample.value for sample in record.samples)
+        return value if record.better == "lower" else -value
+
+    return sorted(records, key=middle)

@@ -1,0 +1,106 @@
+"""Everything the two templates show, as plain values: no template computes, no number is typed into one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from reports import notes
+from reports.formatting import NOTHING, listed
+from reports.jobs import REFERENCE, jobs_of
+from reports.statistics import FEWEST_FOR_INTERVAL
+from reports.suite import SuitePart, suite_part
+from results import Run
+
+PEERS_A_FEATURE_TABLE = 6
+
+
+def page_of(run: Run) -> dict[str, Any]:
+    """The templates' context."""
+    jobs = jobs_of(run)
+    troubles = notes.troubles(run, jobs)
+    suites = [
+        suite_part(run, name, [job for job in jobs if job.suite == name], troubles)
+        for name in dict.fromkeys(job.suite for job in jobs)
+    ]
+    launches = sorted({len(record.samples) for record in run.records if record.ok})
+    return {
+        "run": run,
+        "title": _title(run),
+        "started": _when(run.started),
+        "took": _took(run),
+        "warnings": _warnings(run),
+        "suites": suites,
+        "reference": REFERENCE,
+        "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
+        "troubles": troubles,
+        "measured": sum(record.ok for record in run.records),
+        "unrecorded": max(0, run.declared - len(run.records)),
+        "launches": _span(launches),
+        "fewest_launches": launches[0] if launches else 0,
+        "confidence": min(95, math.ceil(100 * (1 - 2 ** (1 - launches[0])))) if launches else 0,
+        "FEWEST_FOR_INTERVAL": FEWEST_FOR_INTERVAL,
+    }
+
+
+def _feature_tables(run: Run, scaling: Sequence[SuitePart]) -> list[dict[str, Any]]:
+    """Peers as columns, a few a table, so that each can be read without scrolling; scaling-only variants apart."""
+    in_scaling = {peer for suite in scaling for part in suite.workloads for peer in part.peers}
+    elsewhere = {record.peer for record in run.records} - in_scaling
+    plain = [peer for peer in run.peers if peer.name in elsewhere or peer.name not in in_scaling]
+    only_scaling = [peer for peer in run.peers if peer not in plain]
+    tables = []
+    for group in (plain, only_scaling):
+        # Even parts: seven peers are four and three, not six and one.
+        parts = math.ceil(len(group) / PEERS_A_FEATURE_TABLE)
+        width = math.ceil(len(group) / parts) if parts else 1
+        for start in range(0, len(group), width):
+            peers = group[start : start + width]
+            names = list(dict.fromkeys(name for peer in peers for name in peer.features))
+            rows = [("version", [peer.version or NOTHING for peer in peers])]
+            rows += [(name.replace("_", " "), [peer.features.get(name) or NOTHING for peer in peers]) for name in names]
+            rows.append(("how it is used here", [peer.usage or NOTHING for peer in peers]))
+            tables.append({"peers": [peer.name for peer in peers], "rows": rows})
+    return tables
+
+
+def _title(run: Run) -> str:
+    names = list(dict.fromkeys(record.workload for record in run.records if record.ok))
+    what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
+    return f"{what} on {listed(names)}" if names else what
+
+
+def _warnings(run: Run) -> list[str]:
+    lines = []
+    if run.interrupted:
+        lines.append("This run was interrupted: what follows is only what it had measured by then.")
+    elif run.finished is None:
+        lines.append("This run never finished: it was killed, or is still going on.")
+    if not any(record.ok for record in run.records):
+        lines.append("Nothing was measured in this run.")
+    elif not lines and run.missing():
+        lines.append(
+            f"This run measured fewer cells than it declared: {sum(r.ok for r in run.records)} of {run.declared}."
+        )
+    return lines
+
+
+def _when(time: str) -> str:
+    moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def _took(run: Run) -> str:
+    if run.finished is None:
+        return ""
+    started, finished = (datetime.fromisoformat(time) for time in (run.started, run.finished))
+    minutes = (finished - started).total_seconds() / 60
+    return f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{minutes * 60:.0f} seconds"
+
+
+def _span(counts: Sequence[int]) -> str:
+    if not counts:
+        return "0"
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

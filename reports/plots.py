@@ -1,0 +1,202 @@
+"""Plots of one job (dots with intervals) and of a scaling suite (lines over N).
+
+The pictures stand inline in the page, as SVG whose colours are the page's CSS variables: they follow its
+light or dark theme. The same drawing code makes PNG files for the Markdown report, in the light colours.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from reports.formatting import Scale, number
+from reports.jobs import base_name
+from reports.statistics import Figure
+
+#: Light theme; templates/style.css has the dark ones. Told apart by the colour-blind too, and markers differ as well.
+INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
+PALETTE = ("#1f6fb4", "#c2560a", "#1a8754", "#8250c4", "#c2334d", "#0e7c86", "#7a6a00", "#5f6672")
+MARKERS = "osD^vPX*"
+STYLES = ("-", "--", ":", "-.")
+
+CSS_OF = {INK: "currentColor", FAINT: "var(--faint)", GRID: "var(--line)"} | {
+    color: f"var(--peer-{number})" for number, color in enumerate(PALETTE)
+}
+RC = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",  # what matplotlib measures with; the page puts its own, no wider, in its place
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": FAINT,
+    "xtick.color": FAINT,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a peer is drawn, everywhere: the colour says which library, marker and line which variant of it."""
+
+    color: str
+    marker: str
+    line: str
+
+
+def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
+    """Of the peers `shown` together; `peers` are all of the run, so that a library keeps its colour in every plot."""
+    libraries = list(dict.fromkeys(base_name(peer) for peer in peers))
+    seen: dict[str, int] = {}
+    result = {}
+    for peer in shown:
+        library = libraries.index(base_name(peer))
+        variant = seen.setdefault(base_name(peer), 0)
+        seen[base_name(peer)] += 1
+        result[peer] = Look(
+            PALETTE[library % len(PALETTE)], MARKERS[(library + variant) % len(MARKERS)], STYLES[variant % len(STYLES)]
+        )
+    return result
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One peer in a dot plot: its figure, or the word for why it has none."""
+
+    peer: str
+    marks: str  # footnotes
+    figure: Figure | None
+    status: str
+
+
+def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Mapping[str, Look]) -> Picture:
+    """Peers from top to bottom, values on a log axis, figures at the right margin."""
+    height = 0.95 + 0.27 * len(entries)  # inches
+    picture = Picture(figsize=(5.4, height), layout=None)
+    # Fixed margins: the plots of a page stand side by side, and their axes should line up.
+    axes = picture.add_axes((0.285, 0.5 / height, 0.53, 1 - 0.8 / height))
+    measured = [entry.figure for entry in entries if entry.figure]
+    axes.set_title(title, loc="left", x=-0.535, fontsize=11, fontweight="bold", color=INK)
+    axes.set_ylim(len(entries) - 0.4, -0.6)
+    axes.set_yticks(range(len(entries)), [entry.peer + (f" {entry.marks}" if entry.marks else "") for entry in entries])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    for row, entry in enumerate(entries):
+        if entry.figure is None:
+            axes.text(
+                0.01, row, entry.status, transform=axes.get_yaxis_transform(), va="center", color=FAINT, fontsize=9
+            )
+            continue
+        value, low, high = (
+            number / scale.factor for number in (entry.figure.value, entry.figure.low, entry.figure.high)
+        )
+        style = look[entry.peer]
+        axes.plot([low, high], [row, row], color=style.color, linewidth=2, solid_capstyle="butt")
+        axes.plot(value, row, style.marker, color=style.color, markersize=6.5)
+        at = (1.03, row)
+        axes.text(
+            *at, scale.number(entry.figure.value), transform=axes.get_yaxis_transform(), va="center", fontsize=9.5
+        )
+    if measured:
+        _log_axis(axes, [end / scale.factor for figure in measured for end in (figure.low, figure.high)])
+    else:
+        axes.set_xticks([])
+    axes.set_xlabel(f"{scale.unit}   ({'left' if better == 'lower' else 'right'} is better)", fontsize=9)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    return picture
+
+
+def _log_axis(axes: Axes, values: Sequence[float]) -> None:
+    low, high = min(values) / 1.25, max(values) * 1.25
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    decades = high / low
+    steps: tuple[float, ...] = (1,)
+    if decades < 400:
+        steps = (1, 3)
+    if decades < 60:
+        steps = (1, 2, 5)
+    if decades < 4:
+        steps = (1, 1.5, 2, 3, 4, 5, 7)
+    axes.xaxis.set_major_locator(LogLocator(subs=steps, numticks=7 if decades > 1e5 else 20))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:,.10g}"))
+    axes.tick_params(axis="x", labelsize=8.5)
+
+
+def scaling(
+    title: str, lines: Mapping[str, Mapping[int, Figure]], unit: str, along: str, look: Mapping[str, Look]
+) -> Picture:
+    """One line a peer: figure over `along` (the number of explorers, say), from zero."""
+    picture = Picture(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
+    axes = picture.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    ticks = sorted({count for line in lines.values() for count in line})
+    # A little apart, so that intervals of peers that are equally fast don't hide each other.
+    apart = 0.012 * (max(ticks) - min(ticks) or 1) if ticks else 0
+    for place, (peer, line) in enumerate(lines.items()):
+        counts = sorted(line)
+        shifted = [count + apart * (place - (len(lines) - 1) / 2) for count in counts]
+        values = [line[count].value for count in counts]
+        below = [line[count].value - line[count].low for count in counts]
+        above = [line[count].high - line[count].value for count in counts]
+        style = look[peer]
+        axes.errorbar(
+            shifted, values, [below, above], label=peer, color=style.color, marker=style.marker, linestyle=style.line,
+            markersize=6, linewidth=1.6, elinewidth=1.6, capsize=3,
+        )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(ticks)
+    axes.set_xlabel(along)
+    axes.set_ylabel(f"{unit}   (higher is better)")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value) if value else "0"))
+    axes.tick_params(axis="y", colors=FAINT)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    if lines:
+        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=1)
+    return picture
+
+
+def draw(name: str, make: Callable[[], Picture]) -> tuple[str, bytes]:
+    """(inline SVG, PNG) of one picture. `name` says what it shows and is not used twice in a page."""
+    with mpl.rc_context(RC):
+        picture = make()
+        png, svg = io.BytesIO(), io.StringIO()
+        FigureCanvasAgg(picture)
+        picture.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})
+        FigureCanvasSVG(picture)
+        # The salt goes into the ids by which an SVG refers to its own parts: they must differ within a page.
+        with mpl.rc_context({"svg.hashsalt": name}):
+            picture.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+    return _for_the_page(svg.getvalue(), name), png.getvalue()
+
+
+def _for_the_page(svg: str, name: str) -> str:
+    """Only the <svg> element, named for those who can't see it, with the page's colours and font."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(
+        r'<(g|path) id="[a-zA-Z.\d]+_\d+"', r"<\1", svg
+    )  # the same in every picture, and nothing refers to them
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    svg = svg.replace("'DejaVu Sans'", "var(--font)")
+    for color, variable in CSS_OF.items():
+        svg = svg.replace(color, variable)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{_attribute(name)}"', 1)
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

@@ -1,0 +1,267 @@
+"""One suite of the report: its answers, and for each workload its plots and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports import notes, plots
+from reports.answers import Answer, Standing, answers_of, figure_of, standings, summary
+from reports.formatting import NOTHING, Scale, interval, scale_for, times
+from reports.jobs import REFERENCE, Job, reference_name, reference_record
+from reports.statistics import Figure, speed_up
+from results import Record, Run
+
+#: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
+ALONG = "explorers"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A peer at a job, as the tables show it."""
+
+    peer: str
+    marks: str
+    value: str = NOTHING  # in the job's scale
+    interval: str = ""
+    ratio: str = ""  # to the reference
+    ratio_interval: str = ""
+    status: str = "ok"
+    trouble: int | None = None  # its number in the list of what has no figure
+    fastest: bool = False
+
+
+@dataclass(frozen=True)
+class JobTable:
+    label: str
+    unit: str
+    better: str
+    reference: str | None
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    workload: str
+    job: str
+    fastest: str
+    figure: str
+    ratio: str  # over the reference
+    reference: str  # who that is, and its own figure
+    runner_up: str
+    runner_up_ratio: str
+    sureness: str
+    clear: bool
+    among_copying: bool
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str  # also names its file beside the Markdown report
+    svg: str
+    png: bytes
+
+    @property
+    def file(self) -> str:
+        return "plots/" + "".join(c if c.isalnum() else "-" for c in self.name).strip("-").lower() + ".png"
+
+
+@dataclass(frozen=True)
+class WorkloadPart:
+    name: str
+    peers: Sequence[str]
+    jobs: Sequence[JobTable]
+    pictures: Sequence[Picture]
+    footnotes: Sequence[tuple[str, str]]
+    common: str  # parameters that all its jobs share
+
+
+@dataclass(frozen=True)
+class SuitePart:
+    name: str
+    scaling: bool
+    reference: str | None
+    reference_note: str
+    summary: str
+    answers: Sequence[AnswerRow]
+    standings: Sequence[Standing]
+    workloads: Sequence[WorkloadPart]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [picture for part in self.workloads for picture in part.pictures]
+
+
+def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Trouble]) -> SuitePart:
+    reference = reference_name(run, name)
+    answers = answers_of(run, jobs, reference)
+    scaling = all(ALONG in job.params for job in jobs)
+    present = {peer for job in jobs for peer in job.cells}
+    names = [peer.name for peer in run.peers]
+    look = plots.looks(names, [name for name in names if name in present])
+    workloads = [
+        _workload(run, workload, [job for job in jobs if job.workload == workload], reference, troubles, scaling, look)
+        for workload in dict.fromkeys(job.workload for job in jobs)
+    ]
+    return SuitePart(
+        name=name,
+        scaling=scaling,
+        reference=reference,
+        reference_note=_reference_note(reference, jobs),
+        summary=summary(run, name, jobs, answers, reference),
+        answers=[_answer_row(answer) for answer in answers],
+        standings=standings(run, jobs, answers, reference),
+        workloads=workloads,
+    )
+
+
+def _reference_note(reference: str | None, jobs: Sequence[Job]) -> str:
+    """Whose speed the ratios are to, where that isn't plain."""
+    if reference is None:
+        return ""
+    if reference != REFERENCE:
+        return f"{REFERENCE} has no figure in this suite, so ratios are to {reference}, the first peer that has."
+    if not any(reference in job.measured for job in jobs):
+        return f"Ratios are to the fastest of {REFERENCE}'s variants at the same job."
+    return ""
+
+
+def _answer_row(answer: Answer) -> AnswerRow:
+    job = answer.job
+    reference = job.cells.get(answer.reference or "")
+    mark = notes.KEEPS_REFERENCES if answer.keeps_references else ""
+    return AnswerRow(
+        workload=job.workload,
+        job=job.label + (" (copying)" if answer.among_copying else ""),
+        fastest=f"{answer.winner} {mark}".strip() if answer.winner else "nobody",
+        figure=_with_interval(answer.figure, job.unit) if answer.figure else NOTHING,
+        ratio=_ratio(answer.over_reference)
+        if answer.over_reference
+        else "is the reference"
+        if answer.winner and answer.winner == answer.reference
+        else NOTHING,
+        reference=f"{answer.reference}, {_alone(figure_of(reference), job.unit)}" if reference else NOTHING,
+        runner_up=f"{answer.runner_up}, {_alone(answer.runner_up_figure, job.unit)}"
+        if answer.runner_up and answer.runner_up_figure
+        else NOTHING,
+        runner_up_ratio=_ratio(answer.over_runner_up) if answer.over_runner_up else NOTHING,
+        sureness=answer.sureness,
+        clear=answer.clear,
+        among_copying=answer.among_copying,
+    )
+
+
+def _with_interval(figure: Figure, unit: str) -> str:
+    scale = scale_for(unit, [figure.value])
+    return f"{scale.with_unit(figure.value)} {interval(figure, scale.factor)}"
+
+
+def _alone(figure: Figure, unit: str) -> str:
+    return scale_for(unit, [figure.value]).with_unit(figure.value)
+
+
+def _ratio(ratio: Figure) -> str:
+    return f"{times(ratio.value)} {interval(ratio)}"
+
+
+def _workload(
+    run: Run,
+    name: str,
+    jobs: Sequence[Job],
+    reference: str | None,
+    troubles: Sequence[notes.Trouble],
+    scaling: bool,
+    look: Mapping[str, plots.Look],
+) -> WorkloadPart:
+    peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
+    pictures = _lines(name, jobs, look) if scaling else _dots(run, name, jobs, look)
+    shared = {
+        key: value
+        for key, value in (jobs[0].params.items() if jobs else ())
+        if all(job.params.get(key) == value for job in jobs)
+    }
+    return WorkloadPart(
+        name=name,
+        peers=peers,
+        jobs=[_job_table(run, job, reference, troubles) for job in jobs],
+        pictures=[Picture(title, *plots.draw(title, make)) for title, make in pictures],
+        footnotes=notes.footnotes(run, jobs),
+        common=", ".join(
+            f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in shared.items()
+        ),
+    )
+
+
+def _job_table(run: Run, job: Job, reference: str | None, troubles: Sequence[notes.Trouble]) -> JobTable:
+    scale = _scale_of(job)
+    against = reference_record(job, reference)
+    best = min(job.measured.values(), key=_slowness) if job.measured else None
+    peers = {peer.name: peer for peer in run.peers}
+    cells = {}
+    for name, record in job.cells.items():
+        marks = notes.marks(peers[name], job)
+        if not record.ok:
+            number = next((trouble.number for trouble in troubles if record in trouble.records), None)
+            cells[name] = Cell(name, marks, status=record.status, trouble=number)
+            continue
+        figure = figure_of(record)
+        ratio = speed_up(record, against) if against and against is not record else None
+        cells[name] = Cell(
+            peer=name,
+            marks=marks,
+            value=scale.number(figure.value),
+            interval=interval(figure, scale.factor),
+            ratio=times(ratio.value) if ratio else "reference" if record is against else "",
+            ratio_interval=interval(ratio) if ratio else "",
+            fastest=record is best,
+        )
+    return JobTable(job.label, scale.unit, job.better, against.peer if against else None, cells)
+
+
+def _slowness(record: Record) -> float:
+    value = figure_of(record).value
+    return value if record.better == "lower" else -value
+
+
+def _scale_of(job: Job) -> Scale:
+    return scale_for(job.unit, [figure_of(record).value for record in job.measured.values()])
+
+
+def _dots(
+    run: Run, workload: str, jobs: Sequence[Job], look: Mapping[str, plots.Look]
+) -> list[tuple[str, Callable[[], Any]]]:
+    peers = {peer.name: peer for peer in run.peers}
+    made = []
+    for job in jobs:
+        entries = [
+            plots.Dot(name, notes.marks(peers[name], job), figure_of(record) if record.ok else None, record.status)
+            for name, record in job.cells.items()
+        ]
+        made.append(
+            (
+                f"{job.suite}: {job.label} on {workload}",
+                lambda job=job, entries=entries: plots.dots(job.label, entries, _scale_of(job), job.better, look),
+            )
+        )
+    return made
+
+
+def _lines(workload: str, jobs: Sequence[Job], look: Mapping[str, plots.Look]) -> list[tuple[str, Callable[[], Any]]]:
+    made = []
+    for benchmark in dict.fromkeys(job.benchmark for job in jobs):
+        mine = [job for job in jobs if job.benchmark == benchmark]
+        lines: dict[str, dict[Any, Figure]] = {}
+        for job in mine:
+            for peer, record in job.measured.items():
+                lines.setdefault(peer, {})[job.params[ALONG]] = figure_of(record)
+        title = f"{benchmark} on {workload}"
+        made.append(
+            (
+                f"{mine[0].suite}: {title}",
+                lambda title=title, lines=lines, unit=mine[0].unit: plots.scaling(
+                    title, lines, unit, f"number of {ALONG}", look
+                ),
+            )
+        )
+    return made

@@ -1,0 +1,215 @@
+"""The gate: did "head" become slower than "base"?  python -m reports.verdict RUN.json
+
+A benchmark is a regression if head is slower by the minimal effect or more *and* that is significant:
+a one-sided sign-flip test on within-block log ratios, Holm-corrected over the benchmarks, so that an
+unchanged tree is called a regression at most once in 1/alpha runs, however many benchmarks there are.
+It passes if a slow-down as large as the minimal effect can be excluded: the same test, at alpha, puts
+the upper end of its interval below it.
+What is neither can't be told on this machine with these launches.
+
+Exit status: 0 pass, 1 a regression, 2 can't tell, 3 harness error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics as plain_statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from reports import formatting
+from reports.jobs import Job, jobs_of
+from reports.statistics import by_block, holm, log_slow_downs, middle_and_bounds, p_above
+from results import BadRecord, Run, load
+
+BASE, HEAD = "base", "head"
+FEWEST_LAUNCHES = 8
+EFFECT = 0.10  # a slow-down this large matters; 0.10 is 10% more time (or as much less throughput)
+ALPHA = 0.05
+
+PASS, REGRESSION, CANT_TELL, HARNESS_ERROR = 0, 1, 2, 3
+
+
+class HarnessError(Exception):
+    """The run can't be judged at all."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One benchmark judged. Slow-downs are fractions: 0.3 means that head takes 30% longer."""
+
+    job: Job
+    base: float  # median over launches, in the job's unit
+    head: float
+    slow_down: float
+    low: float
+    high: float
+    p: float  # Holm-corrected
+    word: Literal["pass", "regression", "can't tell"]
+    note: str
+
+
+def judge(run: Run, effect: float = EFFECT, alpha: float = ALPHA) -> list[Verdict]:
+    """A verdict for each benchmark. Raises `HarnessError` if the run isn't whole."""
+    jobs = _checked_jobs(run, alpha)
+    differences = [log_slow_downs(by_block(job.cells[BASE]), by_block(job.cells[HEAD]), job.better) for job in jobs]
+    p_values = holm([p_above(difference) for difference in differences])
+    verdicts = []
+    for job, difference, p in zip(jobs, differences, p_values, strict=True):
+        slow_down, low, high = (math.expm1(value) for value in middle_and_bounds(difference, alpha))
+        word, note = _decide(slow_down, low, high, p, effect, alpha)
+        base, head = (
+            plain_statistics.median(sample.value for sample in job.cells[side].samples) for side in (BASE, HEAD)
+        )
+        verdicts.append(Verdict(job, base, head, slow_down, low, high, p, word, note))
+    return verdicts
+
+
+def _decide(
+    slow_down: float, low: float, high: float, p: float, effect: float, alpha: float
+) -> tuple[Literal["pass", "regression", "can't tell"], str]:
+    if p <= alpha and slow_down >= effect:
+        return "regression", ""
+    if high < effect:
+        if high < 0 and slow_down <= -effect:
+            return "pass", "improvement"
+        return "pass", "slower, within the limit" if p <= alpha else ""
+    return "can't tell", "seems slower" if slow_down >= effect else "too noisy"
+
+
+def launches_needed(benchmarks: int, alpha: float = ALPHA) -> int:
+    """Launches a side below which no slow-down, however large, could be significant: p can't fall below 2^-n."""
+    return max(FEWEST_LAUNCHES, math.ceil(math.log2(max(1, benchmarks) / alpha)))
+
+
+def _checked_jobs(run: Run, alpha: float) -> list[Job]:
+    if run.kind != "gate":
+        raise HarnessError(f"this is a {run.kind} run, not a gate run")
+    names = sorted(peer.name for peer in run.peers)
+    if names != [BASE, HEAD]:
+        raise HarnessError(f'the peers must be "base" and "head", not: {", ".join(names) or "none"}')
+    for peer in run.peers:
+        if peer.reason:
+            raise HarnessError(f"{peer.name} could not be measured: {peer.reason}")
+    problems = run.problems() + [f"{r.label} was skipped: {r.reason}" for r in run.records if r.status == "skipped"]
+    if problems:
+        raise HarnessError("the run is not whole:\n  " + "\n  ".join(problems))
+    if run.finished is None:
+        raise HarnessError("the run never finished")
+
+    jobs = jobs_of(run)
+    needed = launches_needed(len(jobs), alpha)
+    for job in jobs:
+        for side in (BASE, HEAD):
+            if side not in job.cells:
+                raise HarnessError(f"{job.full_label}: no record for {side}")
+        base, head = (set(by_block(job.cells[side])) for side in (BASE, HEAD))
+        if base != head:
+            lost = ", ".join(str(block) for block in sorted(base ^ head))
+            raise HarnessError(f"{job.full_label}: only one side was launched in block {lost}")
+        if len(base) < needed:
+            why = "" if needed == FEWEST_LAUNCHES else f", or nothing could be significant over {len(jobs)} benchmarks"
+            raise HarnessError(f"{job.full_label}: {len(base)} launches a side; at least {needed} are needed{why}")
+    return jobs
+
+
+def exit_status(verdicts: Sequence[Verdict]) -> int:
+    words = {verdict.word for verdict in verdicts}
+    return REGRESSION if "regression" in words else CANT_TELL if "can't tell" in words else PASS
+
+
+def table(verdicts: Sequence[Verdict], alpha: float) -> str:
+    """Aligned text; times in the unit named in the row."""
+    sure = f"{100 * (1 - 2 * alpha):g}% interval"
+    rows = [["benchmark", "base", "head", "unit", "slow-down", sure, "p (Holm)", "verdict", ""]]
+    for verdict in verdicts:
+        scale = formatting.scale_for(verdict.job.unit, [verdict.base, verdict.head])
+        rows.append(
+            [
+                verdict.job.full_label,
+                scale.number(verdict.base),
+                scale.number(verdict.head),
+                scale.unit,
+                formatting.percent(verdict.slow_down),
+                f"{formatting.percent(verdict.low)} to {formatting.percent(verdict.high)}",
+                f"{verdict.p:.4f}",
+                verdict.word,
+                verdict.note,
+            ]
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    to_the_right = {1, 2, 4, 5, 6}
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in to_the_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join(lines)
+
+
+def closing_line(verdicts: Sequence[Verdict], effect: float) -> str:
+    regressions = [verdict for verdict in verdicts if verdict.word == "regression"]
+    open_ones = sum(verdict.word == "can't tell" for verdict in verdicts)
+    limit = f"limit: {effect:.0%} slower"
+    match exit_status(verdicts):
+        case 1:  # REGRESSION
+            worst = max(regressions, key=lambda verdict: verdict.slow_down)
+            return (
+                f"REGRESSION in {len(regressions)} of {formatting.counted(len(verdicts), 'benchmark')}, "
+                f"worst {worst.job.full_label}: {formatting.percent(worst.slow_down)} ({limit})"
+            )
+        case 2:  # CANT_TELL
+            of_all = formatting.counted(len(verdicts), "benchmark")
+            return (
+                f"CAN'T TELL for {open_ones} of {of_all}, no regression in the others ({limit}); "
+                "measure again, with more launches or on a quieter machine"
+            )
+    return f"PASS: {formatting.counted(len(verdicts), 'benchmark')}, none slower by the limit ({limit})"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """argparse would exit with 2, which here means "can't tell"."""
+        self.exit(HARNESS_ERROR, f"{self.prog}: {message}\n")
+
+
+def _fraction(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 0.5:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 0.5")
+    return value
+
+
+def _effect(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _Parser(prog="python -m reports.verdict", description="Did head become slower than base?")
+    parser.add_argument("run", help="a gate run file")
+    parser.add_argument("--effect", type=_effect, default=EFFECT, help="slow-down that matters (default %(default)s)")
+    parser.add_argument("--alpha", type=_fraction, default=ALPHA, help="chance of a false alarm (default %(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        verdicts = judge(load(options.run), options.effect, options.alpha)
+        print(table(verdicts, options.alpha))
+        print(closing_line(verdicts, options.effect))
+        return exit_status(verdicts)
+    except (HarnessError, BadRecord) as error:
+        print(f"HARNESS ERROR: {error}", file=sys.stderr)
+    except Exception as error:  # Python would exit with 1, which here means "regression"
+        print(f"HARNESS ERROR: {type(error).__name__}: {error}", file=sys.stderr)
+    return HARNESS_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

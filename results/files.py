@@ -1,0 +1,43 @@
+"""Where run files lie: the user's own in results/runs/ (git-ignored), committed ones in results/reference/."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.record import Run
+
+HERE = Path(__file__).resolve().parent
+RUNS = HERE / "runs"
+REFERENCE = HERE / "reference"
+
+
+def new_path(run: Run, folder: Path = RUNS) -> Path:
+    """A dated file for this run, e.g. runs/bench-quick-20261120T063000Z.json; never one that exists."""
+    started = run.started.replace("-", "").replace(":", "")
+    stem = f"{run.kind}-{run.profile}-{started}"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, 1_000_000))
+    return next(path for path in (folder / f"{name}.json" for name in names) if not path.exists())
+
+
+def latest(kind: str = "bench", folders: tuple[Path, ...] = (RUNS, REFERENCE)) -> Path | None:
+    """The newest run file of the first folder that has one; None if there is none at all.
+
+    Newest by the time the run started, as the file says: git gives every file the time of the
+    checkout. A file too broken to tell counts by its own time, so that the caller meets its error
+    instead of quietly reporting an older run.
+    """
+    for folder in folders:
+        found = [(started, path) for path in folder.glob("*.json") if (started := _started(path, kind)) is not None]
+        if found:
+            return max(found)[1]
+    return None
+
+
+def _started(path: Path, kind: str) -> str | None:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))["run"]
+        return str(about["started"]) if about["kind"] == kind else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

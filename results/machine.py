@@ -1,0 +1,67 @@
+"""What this run was measured on: the machine, and the revision of the checkout."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+HERE = Path(__file__).resolve().parent
+
+
+def describe() -> dict[str, Any]:
+    """The run file's "machine". Anything that can't be found out is "unknown"."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": _usable_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "kernel": platform.release() or "unknown",
+        "os": _os_name(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "compiler": _first_line_of([*os.environ.get("CXX", "c++").split(), "--version"]) or "unknown",
+    }
+
+
+def revision(checkout: Path = HERE) -> str:
+    """The commit's hash, with "+dirty" if anything is uncommitted (ignored files apart); "unknown" outside git."""
+    commit = _first_line_of(["git", "rev-parse", "HEAD"], checkout)
+    if not commit:
+        return "unknown"
+    changed = _first_line_of(["git", "status", "--porcelain"], checkout)
+    return commit + ("+dirty" if changed else "")
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return next((model for model in models if model), platform.processor() or platform.machine() or "unknown")
+
+
+def _usable_cores() -> int:
+    """Cores this process may run on: in a container fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME") or platform.system()
+    except OSError:
+        return platform.system() or "unknown"
+
+
+def _first_line_of(command: list[str], folder: Path | None = None) -> str:
+    """The first line a command prints; empty if it prints none, fails, hangs, or isn't there."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter(done.stdout.splitlines()), "").strip()

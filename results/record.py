@@ -1,0 +1,269 @@
+"""The record of a run: built cell by cell, saved after every launch, loaded by the reports.
+
+A run file is always whole and always valid: `save` validates before it writes anything and puts
+the new file in place in one step. Checks live in `results/validation.py`, the format in
+`results/schema.json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from results.validation import SCHEMA_NAME, BadRecord, cell_key, check
+
+Status = Literal["ok", "failed", "wrong", "skipped", "interrupted"]
+Better = Literal["lower", "higher"]
+Param = int | float | str | bool
+
+NOT_REACHED = "not measured: the run did not come this far"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one launch (a fresh process) measured, in the record's unit."""
+
+    block: int  # the round in which every peer was launched once: ratios are taken within it
+    value: float
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An implementation under test; `adapters.base.PeerInfo` has the same fields."""
+
+    name: str
+    version: str | None
+    usage: str
+    features: Mapping[str, str] = field(default_factory=dict)
+    reason: str | None = None  # why it can't be measured here
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A kind of transition and where it comes from; `fields` maps a key to its shape and dtype."""
+
+    name: str
+    version: str
+    source: str
+    transitions: int
+    row_bytes: int
+    sha256: str
+    fields: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass
+class Record:
+    """One cell of the run: what was measured of one peer on one workload, or why it was not.
+
+    A new cell is "interrupted" until its first sample, so that whatever ends the run early, the
+    file says which cells it never reached.
+    """
+
+    suite: str
+    benchmark: str
+    peer: str
+    workload: str
+    params: dict[str, Param]
+    unit: str
+    better: Better
+    status: Status = "interrupted"
+    reason: str | None = NOT_REACHED
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def pending(self) -> bool:
+        """Declared, and neither measured nor given up."""
+        return self.status == "interrupted" and not self.samples
+
+    @property
+    def label(self) -> str:
+        """For messages: "throughput add (batch=1) of cpprb on CartPole-v1"."""
+        params = ", ".join(f"{name}={value}" for name, value in self.params.items())
+        return f"{self.suite} {self.benchmark} ({params}) of {self.peer} on {self.workload}"
+
+    def add_sample(self, block: int, value: float) -> None:
+        """One launch's figure, in the record's unit. The first makes the cell "ok"."""
+        value = float(value)
+        if not (math.isfinite(value) and value > 0):
+            raise BadRecord(f"{self.label}: sample of block {block}: {value} is not a finite number above 0")
+        if any(sample.block == block for sample in self.samples):
+            raise BadRecord(f"{self.label}: block {block} has a sample already")
+        if self.pending:
+            self.status, self.reason = "ok", None
+        self.samples.append(Sample(int(block), value))
+
+    def fail(self, status: Status, reason: str) -> None:
+        """The cell could not be measured; samples made before stay. The first reason is kept: it is the cause."""
+        if status == "ok" or not reason.strip():
+            raise BadRecord(f"{self.label}: a failure needs a status other than ok and a reason")
+        if self.ok or self.pending:
+            self.status, self.reason = status, reason
+
+
+@dataclass
+class Run:
+    """A whole run file, in memory."""
+
+    kind: Literal["bench", "gate"]
+    profile: str
+    revision: str
+    command: str
+    machine: dict[str, Any]
+    started: str = field(default_factory=lambda: now())
+    finished: str | None = None
+    interrupted: bool = False
+    declared: int = 0  # cells the run set out to measure
+    peers: list[Peer] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._cells = {cell_key(vars(record)): record for record in self.records}
+
+    def add_peer(
+        self,
+        name: str,
+        version: str | None,
+        usage: str,
+        features: Mapping[str, str] | None = None,
+        reason: str | None = None,
+    ) -> Peer:
+        """Takes `**dataclasses.asdict(peer_info)`. The first peer added is the one the report speaks of by default."""
+        self.peers.append(Peer(name, version, usage, dict(features or {}), reason))
+        return self.peers[-1]
+
+    def add_workload(self, **about: Any) -> Workload:
+        """Takes the fields of `Workload`."""
+        self.workloads.append(Workload(**about))
+        return self.workloads[-1]
+
+    def peer(self, name: str) -> Peer:
+        return next(peer for peer in self.peers if peer.name == name)
+
+    def cell(
+        self,
+        *,
+        suite: str,
+        benchmark: str,
+        peer: str,
+        workload: str,
+        params: Mapping[str, Param],
+        unit: str,
+        better: Better,
+    ) -> Record:
+        """The record of this cell, created on first call. Creating it declares it."""
+        new = Record(suite, benchmark, peer, workload, dict(params), unit, better)
+        record = self._cells.setdefault(cell_key(vars(new)), new)
+        if record is new:
+            self.records.append(new)
+            self.declared = max(self.declared, len(self.records))
+        elif (record.unit, record.better) != (unit, better):
+            raise BadRecord(f"{record.label}: was declared in {record.unit}, {record.better} is better")
+        return record
+
+    def finish(self, interrupted: bool = False) -> None:
+        self.finished, self.interrupted = now(), interrupted
+
+    def missing(self) -> list[str]:
+        """Cells declared but never measured, one line each."""
+        lines = [record.label for record in self.records if record.pending]
+        unknown = self.declared - len(self.records)
+        return lines + ([f"{unknown} declared cell(s) without any record"] if unknown > 0 else [])
+
+    def problems(self) -> list[str]:
+        """Why this run is not a success, one line each; empty means the runner may exit 0.
+
+        A skipped cell is no problem: this platform can't have that peer, or that peer can't do that job.
+        """
+        lines = ["the run was interrupted"] if self.interrupted else []
+        lines += [f"never measured: {cell}" for cell in self.missing()]
+        lines += [
+            f"{record.status}: {record.label}: {first_line(record.reason)}"
+            for record in self.records
+            if not (record.ok or record.pending or record.status == "skipped")
+        ]
+        if not any(record.ok for record in self.records):
+            lines.append("nothing was measured")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        about = ("kind", "profile", "started", "finished", "revision", "command", "interrupted", "declared", "machine")
+        return {
+            "schema": SCHEMA_NAME,
+            "run": {name: getattr(self, name) for name in about},
+            "peers": [dataclasses.asdict(peer) for peer in self.peers],
+            "workloads": [plain(workload) for workload in self.workloads],
+            "records": [dataclasses.asdict(record) for record in self.records],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Run:
+        """`data` must have passed `check`."""
+        return cls(
+            **data["run"],
+            peers=[Peer(**peer) for peer in data["peers"]],
+            workloads=[Workload(**workload) for workload in data["workloads"]],
+            records=[
+                Record(**{**record, "samples": [Sample(**sample) for sample in record["samples"]]})
+                for record in data["records"]
+            ],
+        )
+
+
+def plain(workload: Workload) -> dict[str, Any]:
+    """A shape may be a tuple in memory; in the file it is a list."""
+    fields = {key: {"shape": list(of["shape"]), "dtype": str(of["dtype"])} for key, of in workload.fields.items()}
+    return {**dataclasses.asdict(workload), "fields": fields}
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """The run in this file. Raises `BadRecord`, whose text names the file, the record and the field."""
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadRecord(f"{path}: can't be read: {error.strerror}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise BadRecord(f"{path}: is not JSON: {error}") from error
+    check(data, str(path))
+    return Run.from_dict(data)
+
+
+def save(path: str | os.PathLike[str], run: Run) -> None:
+    """Write the run whole or not at all: an invalid run or a crash leaves the file that was there before."""
+    path = Path(path)
+    data = run.to_dict()
+    check(data, str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, because os.replace is atomic only within one file system.
+    half_made = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with half_made.open("w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(half_made, path)
+    finally:
+        half_made.unlink(missing_ok=True)
+
+
+def now() -> str:
+    """UTC, to the second, as the run file writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return lines[0] if lines else ""

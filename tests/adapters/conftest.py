@@ -1,0 +1,89 @@
+"""Fixtures of the conformance tests: workload-like fields, and a guard that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapters.base import Adapter, Field, Spec, Unavailable
+from adapters.registry import adapter_class
+
+#: The rows of the three workloads, by shape and dtype.
+FIELDS = {
+    "CartPole-v1": {
+        "obs": Field((4,), "float32"),
+        "act": Field((), "int64"),
+        "rew": Field((), "float32"),
+        "next_obs": Field((4,), "float32"),
+        "done": Field((), "bool"),
+    },
+    "Pendulum-v1": {
+        "obs": Field((3,), "float32"),
+        "act": Field((1,), "float32"),
+        "rew": Field((), "float32"),
+        "next_obs": Field((3,), "float32"),
+        "done": Field((), "bool"),
+    },
+    "ALE/Seaquest-v5": {
+        "obs": Field((84, 84, 4), "uint8"),
+        "act": Field((), "int64"),
+        "rew": Field((), "float32"),
+        "next_obs": Field((84, 84, 4), "uint8"),
+        "done": Field((), "bool"),
+    },
+}
+
+
+def make(name: str, spec: Spec) -> Adapter:
+    """The adapter; the test is skipped only where the platform can't have the peer."""
+    cls = adapter_class(name)
+    try:
+        cls.version()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    return cls(spec)
+
+
+def child_processes() -> set[int]:
+    """Processes whose parent is this one, zombies included."""
+    me, children = os.getpid(), set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(text.rpartition(")")[2].split()[1]) == me:
+            children.add(int(stat.parent.name))
+    return children
+
+
+def segments() -> set[str]:
+    """Shared segments, but for those that a stranger's process (another test run, say) has mapped."""
+    names = set(os.listdir("/dev/shm"))
+    ours = {os.getpid(), *child_processes()}
+    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
+        try:
+            text = maps.read_text() if int(maps.parent.name) not in ours else ""
+        except OSError:
+            continue
+        names -= {name for name in names if f"/dev/shm/{name}" in text}
+    return names
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """After the test no child process and no shared segment is there that was not there before."""
+    processes_before, segments_before = child_processes(), segments()
+    yield
+    deadline = time.monotonic() + 10  # a child that was told to end may take a moment
+    while time.monotonic() < deadline:
+        processes, left = child_processes() - processes_before, segments() - segments_before
+        if not processes and not left:
+            return
+        time.sleep(0.05)
+    assert not processes, f"processes left: {processes}"
+    assert not left, f"segments left: {left}"

@@ -1,0 +1,84 @@
+"""The registry knows every peer by name without importing any library."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import adapters.reverb
+from adapters.base import Adapter, Spec
+from adapters.registry import PEERS, SHARED, UnknownPeer, adapter_class, describe
+
+from .conftest import FIELDS, make
+
+EVERY = [*PEERS, *SHARED]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_name_leads_to_an_adapter_of_that_name(name: str) -> None:
+    cls = adapter_class(name)
+    assert issubclass(cls, Adapter)
+    assert cls.name == name
+    assert cls.usage
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_peer_is_described(name: str) -> None:
+    info = describe(name)
+    assert info.name == name
+    assert (info.version is None) != (info.reason is None)
+    assert all(info.features.values()), info.features
+
+
+def test_an_unknown_peer_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownPeer) as error:
+        adapter_class("cpprbb")
+    assert "'cpprbb'" in str(error.value)
+    assert all(name in str(error.value) for name in EVERY)
+
+
+def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(distribution: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(distribution)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert describe("rllib").reason == "ray is not installed"
+    assert describe("rllib").features
+    assert describe("baselines-style").version == "in this project"
+
+
+def test_reverb_says_why_it_is_missing_on_later_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters.reverb, "sys", SimpleNamespace(version_info=(3, 12, 0)))
+    assert "no wheel for Python 3.12" in describe("reverb").reason
+
+
+def test_naming_a_peer_imports_no_library() -> None:
+    code = f"""
+import sys
+from adapters.registry import adapter_class, describe
+for name in {EVERY!r}:
+    describe(name)
+print(*sorted({{"cpprb", "cpprb_impl", "ray", "reverb", "tensorflow"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.usefixtures("nothing_left")
+class TestReverbServerThatDoesNotStart:
+    SPEC = Spec(capacity=8, fields=FIELDS["CartPole-v1"])
+
+    def test_its_own_words_are_in_the_error(self) -> None:
+        fields = {**FIELDS["CartPole-v1"], "obs": SimpleNamespace(shape=(4,), dtype="no such dtype")}
+        with pytest.raises(RuntimeError, match=r"ended at its start(.|\n)*no such dtype"):
+            make("reverb", Spec(capacity=8, fields=fields))
+
+    def test_it_is_waited_for_with_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make("reverb", self.SPEC).close()  # the libraries are loaded now, so that the server is behind
+        monkeypatch.setattr(adapters.reverb, "START_SECONDS", 0.01)
+        with pytest.raises(RuntimeError, match="did not start in"):
+            make("reverb", self.SPEC)

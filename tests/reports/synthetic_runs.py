@@ -1,0 +1,209 @@
+"""SYNTHETIC run files, for tests only: every figure here is invented. Nothing of this is ever committed as a record.
+
+python tests/reports/synthetic_runs.py OUT.json    writes the large one, to look at its report
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from results import Run, save
+
+MACHINE = {
+    "cpu": "SYNTHETIC processor, not a real one",
+    "cores": 2,
+    "memory_bytes": 16 * 2**30,
+    "kernel": "6.1.0",
+    "os": "Linux (synthetic)",
+    "python": "3.11.7",
+    "numpy": "1.26.4",
+    "compiler": "c++ 12.2.0",
+}
+FIELDS = {
+    "CartPole-v1": ([4], "float32", 46),
+    "Pendulum-v1": ([3], "float32", 38),
+    "ALE/Seaquest-v5": ([84, 84, 4], "uint8", 56_458),
+}
+FEATURES = {
+    "batch_add": "yes",
+    "flexible_fields": "yes",
+    "prioritized": "yes",
+    "weights": "normalised by the global maximum",
+    "duplicates": "yes",
+    "gives": "columns",
+    "copies_on_add": "yes",
+    "n_step": "no",
+    "processes": "no",
+    "framework": "NumPy",
+    "licence": "MIT",
+}
+#: What differs from FEATURES.
+PEERS = {
+    "cpprb_impl": {"processes": "MP classes, three lock disciplines"},
+    "cpprb": {"n_step": "yes", "processes": "MP classes"},
+    "baselines-style": {"batch_add": "no", "copies_on_add": "no: keeps references to the caller's arrays"},
+    "chainerrl-style": {
+        "batch_add": "no",
+        "gives": "rows: a list of dicts",
+        "duplicates": "never",
+        "copies_on_add": "no: keeps references to the caller's arrays",
+    },
+    "rllib": {"batch_add": "yes, split into one-row batches", "framework": "Ray", "licence": "Apache 2.0"},
+    "reverb": {"batch_add": "no: the writer streams", "gives": "rows", "framework": "TensorFlow", "processes": "gRPC"},
+}
+JOBS = (("add", 1), ("add", 100), ("sample", 32), ("sample", 256), ("prioritized", 32), ("prioritized", 256))
+#: Invented seconds on CartPole, in the order of JOBS.
+SECONDS = {
+    "cpprb_impl": (6e-6, 7e-8, 4e-6, 1.1e-5, 1.2e-5, 4.1e-5),
+    "cpprb": (1.25e-5, 1.3e-7, 7.8e-6, 2.4e-5, 2.2e-5, 4e-5),
+    "baselines-style": (1.5e-7, 1.4e-7, 3.9e-5, 4.8e-4, 3.1e-4, 2.4e-3),
+    "chainerrl-style": (7.8e-7, 7.6e-7, 9e-5, 9e-4, 5e-4, 4e-3),
+    "rllib": (2.7e-5, 1.9e-5, 3.1e-4, 4e-3, 7e-4, 6e-3),
+    "reverb": (2.9e-5, 3.3e-5, 3.1e-4, 3e-3, 4e-4, 3.6e-3),
+}
+
+
+def empty_run(kind: str = "bench") -> Run:
+    return Run(
+        kind=kind,
+        profile="synthetic",
+        revision="0123456789abcdef0123456789abcdef01234567",
+        command="python -m suites --profile synthetic",
+        machine=dict(MACHINE),
+        started="2026-11-20T06:30:00Z",
+    )
+
+
+def add_workload(run: Run, name: str) -> None:
+    shape, dtype, row_bytes = FIELDS[name]
+    run.add_workload(
+        name=name,
+        version="1",
+        source="synthetic: invented for tests",
+        transitions=20_000,
+        row_bytes=row_bytes,
+        sha256="ab" * 32,
+        fields={
+            "obs": {"shape": shape, "dtype": dtype},
+            "act": {"shape": [1], "dtype": "int64"},
+            "rew": {"shape": [], "dtype": "float32"},
+            "next_obs": {"shape": shape, "dtype": dtype},
+            "done": {"shape": [], "dtype": "float32"},
+        },
+    )
+
+
+def throughput_run(
+    peers: tuple[str, ...] = tuple(PEERS),
+    workloads: tuple[str, ...] = ("CartPole-v1",),
+    blocks: int = 5,
+    noise: float = 0.04,
+) -> Run:
+    """Invented throughput of these peers: SECONDS, times the workload's size, times lognormal noise."""
+    random = np.random.default_rng(1)
+    run = empty_run()
+    for name in peers:
+        run.add_peer(name, "11.0.0", f"as the documentation of {name} says", {**FEATURES, **PEERS.get(name, {})})
+    for number, workload in enumerate(workloads):
+        add_workload(run, workload)
+        larger = (1, 0.95, 6)[number]
+        for place, (benchmark, batch) in enumerate(JOBS):
+            for peer in peers:
+                record = throughput_cell(run, benchmark, batch, peer, workload)
+                for block in range(blocks):
+                    record.add_sample(block, SECONDS[peer][place] * larger * random.lognormal(0, noise))
+    run.finish()
+    run.finished = "2026-11-20T06:38:00Z"
+    return run
+
+
+def throughput_cell(run: Run, benchmark: str, batch: int, peer: str, workload: str):
+    return run.cell(
+        suite="throughput",
+        benchmark=benchmark,
+        peer=peer,
+        workload=workload,
+        params={"batch": batch, "capacity": 100_000},
+        unit="s/transition" if benchmark == "add" else "s/call",
+        better="lower",
+    )
+
+
+def add_apex(run: Run, blocks: int = 5, noise: float = 0.05) -> None:
+    """Invented Ape-X figures: variants of peers, larger is better."""
+    random = np.random.default_rng(2)
+    variants = {
+        "cpprb_impl[lock=buffer]": (30e3, 0.85, 900),
+        "cpprb_impl[lock=critical]": (31e3, 0.95, 1400),
+        "cpprb[PER behind one lock]": (21e3, 0.7, 700),
+        "cpprb[MP]": (20e3, 0.8, 500),
+    }
+    for name in variants:
+        run.add_peer(name, "11.0.0", "one learner, N explorers", {**FEATURES, "processes": "yes"})
+    for name, (transitions, scaling, steps) in variants.items():
+        for explorers in (1, 2, 4):
+            for benchmark, unit, value in (
+                ("explorers", "transitions/s", transitions * explorers**scaling),
+                ("learner", "steps/s", steps / explorers**0.3),
+            ):
+                record = run.cell(
+                    suite="apex", benchmark=benchmark, peer=name, workload="CartPole-v1",
+                    params={"explorers": explorers}, unit=unit, better="higher",
+                )  # fmt: skip
+                for block in range(blocks):
+                    record.add_sample(block, value * random.lognormal(0, noise))
+
+
+def gate_run(
+    slower: float = 0.0,
+    launches: int = 10,
+    noise: float = 0.05,
+    benchmarks: int = 12,
+    outliers: float = 0.0,
+    seed: int = 3,
+) -> Run:
+    """Base and head; head's first benchmark takes `1 + slower` times as long.
+
+    `outliers` is the chance of a launch that is 1.5 to 3 times as slow.
+    """
+    random = np.random.default_rng(seed)
+    run = empty_run("gate")
+    run.add_peer("base", "1", "")
+    run.add_peer("head", "2", "")
+    add_workload(run, "CartPole-v1")
+    for number in range(benchmarks):
+        for side in ("base", "head"):
+            record = throughput_cell(run, "add", number + 1, side, "CartPole-v1")
+            factor = 1 + slower if side == "head" and number == 0 else 1.0
+            for block in range(launches):
+                value = 1e-6 * factor * random.lognormal(0, noise)
+                if random.random() < outliers:
+                    value *= random.uniform(1.5, 3)
+                record.add_sample(block, value)
+    run.finish()
+    return run
+
+
+def large_run() -> Run:
+    """Six peers, three workloads, both suites, and some of everything that can go wrong."""
+    run = throughput_run(workloads=tuple(FIELDS))
+    add_apex(run)
+    run.add_peer(
+        "torchrl", None, "not measured", dict(FEATURES), reason="not installed: an environment of its own (synthetic)"
+    )
+    for record in run.records:
+        if record.peer == "rllib" and record.workload == "ALE/Seaquest-v5" and record.benchmark == "prioritized":
+            record.samples = record.samples[:2]
+            record.fail(
+                "failed", "the process was killed by signal 9 (synthetic)\nTraceback (most recent call last):\n  ..."
+            )
+        if record.peer == "chainerrl-style" and record.benchmark == "sample" and record.params["batch"] == 256:
+            record.samples = []
+            record.fail("wrong", "wrong content: 3 of 256 rows were never added (synthetic)")
+    return run
+
+
+if __name__ == "__main__":
+    save(sys.argv[1], large_run())

@@ -1,0 +1,264 @@
+"""The report says what the record says, loads nothing, and comes out of whatever a run left behind."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from reports import build as command
+from reports.build import build
+from results import save
+
+from .synthetic_runs import FIELDS, PEERS, add_apex, empty_run, gate_run, large_run, throughput_run
+
+
+@pytest.fixture(scope="module")
+def pages(large, tmp_path_factory):
+    """(html, markdown, folder) of the large run."""
+    out = tmp_path_factory.mktemp("report")
+    return *(path.read_text(encoding="utf-8") for path in build(large, out)), out
+
+
+class Page(HTMLParser):
+    """Collects what a browser would load, and checks that tags close in order."""
+
+    VOID = frozenset(["meta", "link", "br", "img", "path", "use"])
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.ids, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.loads += [value for name, value in attributes if name in {"src", "href", "xlink:href", "srcset"}]
+        self.ids += [value for name, value in attributes if name == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def tables(markdown):
+    """Every Markdown table as a list of its lines."""
+    return [part.splitlines() for part in re.findall(r"(?:^\|.*\n)+", markdown, re.MULTILINE)]
+
+
+def columns(line):
+    return len(re.findall(r"(?<!\\)\|", line)) - 1
+
+
+def test_the_page_loads_nothing(pages):
+    page = Page(pages[0])
+    assert page.open == []
+    assert {load for load in page.loads if not load.startswith("#")} == {"data:,"}
+    assert "@import" not in pages[0]
+    assert "<script" not in pages[0]
+    assert set(re.findall(r"url\((.)", pages[0])) <= {"#"}
+
+
+def test_ids_are_unique_and_links_lead_somewhere(pages):
+    page = Page(pages[0])
+    assert len(page.ids) == len(set(page.ids))
+    assert {load[1:] for load in page.loads if load.startswith("#")} <= set(page.ids)
+
+
+def test_pictures_follow_the_theme_and_are_named(pages):
+    pictures = re.findall(r"<svg.*?</svg>", pages[0], re.DOTALL)
+    assert len(pictures) == 3 * 6 + 2
+    for picture in pictures:
+        assert 'role="img" aria-label="' in picture
+        assert not re.search(r"#[0-9a-f]{6}\b(?!\w)", re.sub(r"(id|href|clip-path)=\"[^\"]*\"", "", picture))
+
+
+def test_markdown_tables_are_well_formed(pages):
+    found = tables(pages[1])
+    assert len(found) >= 12
+    for table in found:
+        assert re.fullmatch(r"\|(:?-+:?\|)+", table[1].replace(" ", "")), table[:2]
+        assert {columns(line) for line in table} == {columns(table[0])}, table[0]
+
+
+def test_markdown_shows_pictures_that_are_there(pages):
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", pages[1])
+    assert len(shown) == 3 * 6 + 2
+    assert all((pages[2] / name).read_bytes().startswith(b"\x89PNG") for name in shown)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_both_pages_hold_the_same_facts(pages, large, which):
+    page = pages[which].replace("&#39;", "'")
+    for peer in large.peers:
+        assert peer.name in page
+    for workload in FIELDS:
+        assert workload in page
+    for fact in (
+        "the process was killed by signal 9 (synthetic)",
+        "wrong content: 3 of 256 rows were never added (synthetic)",
+        "not installed: an environment of its own (synthetic)",
+        "SYNTHETIC processor, not a real one",
+        large.revision,
+        "20 November 2026, 06:30 UTC",
+        "python -m suites --profile synthetic",
+        "keeps references to the caller's arrays",
+        "84\N{MULTIPLICATION SIGN}84\N{MULTIPLICATION SIGN}4",
+        "abababababab",
+        "µs/call",
+        "transitions/s",
+        "127 of 132 declared cells",
+    ):
+        assert fact in page
+
+
+def test_the_answer_comes_first(pages):
+    order = [
+        "## The answer",
+        "## Throughput",
+        "## Apex",
+        "## What each peer",
+        "## What has no",
+        "## How it was",
+        "## Do it",
+    ]
+    places = [pages[1].index(f"\n{heading}") for heading in order]
+    assert places == sorted(places)
+    row = next(line for line in pages[1].splitlines() if line.startswith("| CartPole-v1 | sample 32 |"))
+    assert "**cpprb_impl**" in row
+    assert "clear (5 of 5 blocks)" in row
+
+
+def test_a_failed_cell_is_never_a_zero(pages):
+    rows = [line for line in pages[1].splitlines() if line.startswith("| prioritized cycle 32 | rllib |")]
+    assert rows[2] == "| prioritized cycle 32 | rllib | failed (2) | | | | |"
+    assert not re.search(r"\| 0(\.0+)? \| [nµm]?s/", pages[1])
+    assert 'failed <a href="#trouble-2"' in pages[0]
+
+
+def test_footnotes_stand_beside_the_figures_they_are_about(pages):
+    lines = pages[1].splitlines()
+    assert any(re.match(r"\| add 1 \| baselines-style \| \**[\d.]+\** † \|", line) for line in lines)
+    assert any(re.match(r"\| add 100 \| reverb \| [\d,.]+ § \|", line) for line in lines)
+    assert any(re.match(r"\| sample 32 \| chainerrl-style \| [\d,.]+ ‡ \|", line) for line in lines)
+    assert not any(re.match(r"\| \w+ \d+ \| cpprb \|.*[†‡§]", line) for line in lines)
+
+
+def test_the_same_record_gives_the_same_report(large, pages, tmp_path):
+    assert [path.read_text(encoding="utf-8") for path in build(large, tmp_path)] == list(pages[:2])
+
+
+def one_launch():
+    run = throughput_run(blocks=1)
+    run.finished, run.interrupted = None, True
+    return run
+
+
+def nothing_reached():
+    run = throughput_run()
+    for record in run.records:
+        record.samples, record.status, record.reason = [], "interrupted", "not reached"
+    return run
+
+
+def one_peer():
+    return throughput_run(peers=("cpprb",))
+
+
+def without_reference():
+    return throughput_run(peers=("rllib", "reverb"))
+
+
+def only_apex():
+    run = empty_run()
+    run.add_workload(**vars(throughput_run(blocks=1).workloads[0]))
+    add_apex(run, blocks=3)
+    return run
+
+
+def peers_without_features():
+    run = throughput_run(peers=("cpprb", "rllib"))
+    run.peers = [type(peer)(peer.name, None, "") for peer in run.peers]
+    return run
+
+
+def unknown_suite():
+    run = throughput_run(peers=("cpprb",))
+    run.cell(
+        suite="memory", benchmark="pss", peer="cpprb", workload="CartPole-v1",
+        params={"shared": True, "note": "a|b<c>"}, unit="bytes", better="lower",
+    ).add_sample(3, 1e9)  # fmt: skip
+    return run
+
+
+def hostile_text():
+    run = throughput_run(peers=("cpprb", "rllib"))
+    run.records[0].fail("failed", "a | b\n<script>alert(1)</script> {{ x }} `c`")
+    return run
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        empty_run, one_launch, nothing_reached, one_peer, without_reference, only_apex, peers_without_features,
+        unknown_suite, hostile_text, gate_run,
+    ],
+)  # fmt: skip
+def test_any_run_gives_a_report(make, tmp_path):
+    html, markdown = (path.read_text(encoding="utf-8") for path in build(make(), tmp_path))
+    assert Page(html).open == []
+    assert "<script" not in html
+    for page in (html, markdown):
+        assert "None" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+        assert not re.search(r"\bnan\b|\binf\b", page)
+    for table in tables(markdown):
+        assert {columns(line) for line in table} == {columns(table[0])}, table[0]
+
+
+def test_an_interrupted_run_says_so(tmp_path):
+    build(one_launch(), tmp_path)
+    assert "This run was interrupted" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_missing_reference_is_said(tmp_path):
+    build(without_reference(), tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "cpprb has no figure in this suite, so ratios are to rllib, the first peer that has." in text
+
+
+def test_pictures_of_an_earlier_report_do_not_stay(tmp_path):
+    build(throughput_run(), tmp_path)
+    build(empty_run(), tmp_path)
+    assert not list(tmp_path.glob("plots/*"))
+
+
+def test_the_command_line(tmp_path, capsys):
+    save(tmp_path / "run.json", throughput_run(peers=tuple(PEERS)[:2]))
+    assert command.main([str(tmp_path / "run.json"), "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "report.html").exists()
+    assert "report.html" in capsys.readouterr().out
+    (tmp_path / "bad.json").write_text("{")
+    assert command.main([str(tmp_path / "bad.json"), "--out", str(tmp_path / "out")]) == 1
+    assert "bad.json: is not JSON" in capsys.readouterr().err
+
+
+def test_without_any_run_the_command_says_what_to_do(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command, "latest", lambda: None)
+    assert command.main(["--out", str(tmp_path)]) == 1
+    assert "make bench" in capsys.readouterr().err
+
+
+def test_no_peer_is_named_in_the_rooms_code():
+    """Only the reference is; a new peer must not need a change here."""
+    from reports.jobs import REFERENCE
+
+    sources = [*command.HERE.glob("*.py"), *command.HERE.glob("templates/*")]
+    for path in sources:
+        text = path.read_text(encoding="utf-8").lower()
+        for peer in large_run().peers:
+            if peer.name != REFERENCE:
+                assert not re.search(rf"\b{re.escape(peer.name)}\b", text), f"{path.name} names {peer.name}"

@@ -1,0 +1,178 @@
+"""Runs are built cell by cell, saved whole or not at all, and load as they were."""
+
+import json
+import os
+
+import pytest
+
+from results import BadRecord, Run, latest, load, machine, new_path, save
+
+CELL = {
+    "suite": "throughput",
+    "benchmark": "add",
+    "peer": "cpprb",
+    "workload": "CartPole-v1",
+    "params": {"batch": 1, "capacity": 1000},
+    "unit": "s/transition",
+    "better": "lower",
+}
+
+
+@pytest.fixture
+def run():
+    """SYNTHETIC: one peer, one workload, nothing measured."""
+    run = Run(kind="bench", profile="test", revision="unknown", command="test", machine=machine.describe())
+    run.add_peer("cpprb", "11.0.0", "as documented", {"gives": "columns"})
+    run.add_workload(
+        name="CartPole-v1",
+        version="1",
+        source="synthetic",
+        transitions=10,
+        row_bytes=20,
+        sha256="0" * 64,
+        fields={"obs": {"shape": (4,), "dtype": "float32"}},  # a tuple, as adapters.base.Field has it
+    )
+    return run
+
+
+def test_a_run_loads_as_it_was_saved(run, tmp_path):
+    record = run.cell(**CELL)
+    record.add_sample(0, 1.5e-6)
+    record.add_sample(1, 1.25e-6)
+    run.cell(**{**CELL, "params": {"batch": 100, "capacity": 1000}}).fail("failed", "it crashed")
+    run.finish()
+    save(tmp_path / "run.json", run)
+    assert load(tmp_path / "run.json").to_dict() == run.to_dict()
+
+
+def test_a_cell_is_created_once(run):
+    assert run.cell(**CELL) is run.cell(**{**CELL, "params": {"capacity": 1000, "batch": 1}})
+    assert (len(run.records), run.declared) == (1, 1)
+    with pytest.raises(BadRecord, match="was declared in s/transition"):
+        run.cell(**{**CELL, "unit": "s/call"})
+
+
+def test_a_loaded_run_goes_on_where_it_stopped(run, tmp_path):
+    run.cell(**CELL).add_sample(0, 1.0)
+    save(tmp_path / "run.json", run)
+    again = load(tmp_path / "run.json")
+    again.cell(**CELL).add_sample(1, 2.0)
+    assert [sample.value for sample in again.records[0].samples] == [1.0, 2.0]
+
+
+def test_a_cell_never_reached_stays_visible(run, tmp_path):
+    run.cell(**CELL)
+    run.finish(interrupted=True)
+    save(tmp_path / "run.json", run)
+    again = load(tmp_path / "run.json")
+    assert again.records[0].status == "interrupted"
+    assert again.missing() == ["throughput add (batch=1, capacity=1000) of cpprb on CartPole-v1"]
+
+
+def test_fewer_cells_than_declared_is_a_problem_but_can_be_saved(run, tmp_path):
+    run.cell(**CELL).add_sample(0, 1.0)
+    run.declared = 3
+    run.finish()
+    save(tmp_path / "run.json", run)
+    assert load(tmp_path / "run.json").problems() == ["never measured: 2 declared cell(s) without any record"]
+
+
+def test_a_whole_run_has_no_problems_even_with_skipped_cells(run):
+    run.cell(**CELL).add_sample(0, 1.0)
+    run.cell(**{**CELL, "benchmark": "prioritized"}).fail("skipped", "it has no priorities")
+    run.finish()
+    assert run.problems() == []
+
+
+@pytest.mark.parametrize("status", ["failed", "wrong", "interrupted"])
+def test_every_other_status_is_a_problem_with_its_reason(run, status):
+    record = run.cell(**CELL)
+    record.add_sample(0, 1.0)
+    record.fail(status, "because\nof this")
+    run.cell(**{**CELL, "benchmark": "sample"}).add_sample(0, 1.0)
+    assert len(run.problems()) == 1
+    assert run.problems()[0].startswith(f"{status}: throughput add")
+    assert run.problems()[0].endswith(": because")
+
+
+def test_the_first_failure_is_kept_and_so_are_its_samples(run):
+    record = run.cell(**CELL)
+    record.add_sample(0, 1.0)
+    record.fail("failed", "the cause")
+    record.fail("interrupted", "a consequence")
+    assert (record.status, record.reason, len(record.samples)) == ("failed", "the cause", 1)
+
+
+def test_nothing_measured_is_a_problem(run):
+    run.finish()
+    assert run.problems() == ["nothing was measured"]
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
+def test_a_sample_must_be_a_finite_number_above_zero(run, value):
+    with pytest.raises(BadRecord, match="is not a finite number above 0"):
+        run.cell(**CELL).add_sample(0, value)
+
+
+def test_a_block_has_one_sample(run):
+    record = run.cell(**CELL)
+    record.add_sample(0, 1.0)
+    with pytest.raises(BadRecord, match="block 0 has a sample already"):
+        record.add_sample(0, 1.0)
+
+
+def test_an_invalid_run_leaves_the_file_that_was_there(run, tmp_path):
+    path = tmp_path / "run.json"
+    save(path, run)
+    before = path.read_bytes()
+    run.profile = ""
+    with pytest.raises(BadRecord, match=r"run.json: run.profile: must not be empty"):
+        save(path, run)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_a_crash_while_writing_leaves_the_file_that_was_there(run, tmp_path, monkeypatch):
+    path = tmp_path / "run.json"
+    save(path, run)
+    before = path.read_bytes()
+    run.cell(**CELL).add_sample(0, 1.0)
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        save(path, run)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_latest_is_the_newest_run_by_its_own_date(run, tmp_path):
+    own, reference = tmp_path / "runs", tmp_path / "reference"
+    own.mkdir(), reference.mkdir()
+    folders = (own, reference)
+    assert latest(folders=folders) is None
+    run.started = "2026-01-01T00:00:00Z"
+    save(reference / "old.json", run)
+    assert latest(folders=folders) == reference / "old.json"
+    for name, started in (("b", "2026-03-01T00:00:00Z"), ("a", "2026-02-01T00:00:00Z")):
+        run.started = started
+        save(own / f"{name}.json", run)
+    run.kind, run.started = "gate", "2026-04-01T00:00:00Z"
+    save(own / "gate.json", run)
+    assert latest(folders=folders) == own / "b.json"
+    assert latest("gate", folders) == own / "gate.json"
+
+
+def test_a_new_path_is_dated_and_free(run, tmp_path):
+    run.started = "2026-11-20T06:30:00Z"
+    path = new_path(run, tmp_path)
+    assert path.name == "bench-test-20261120T063000Z.json"
+    save(path, run)
+    assert new_path(run, tmp_path).name == "bench-test-20261120T063000Z-2.json"
+
+
+def test_the_machine_fits_the_schema_and_names_no_folder(run, tmp_path):
+    save(tmp_path / "run.json", run)
+    assert "/" not in json.dumps([run.machine["cpu"], run.machine["compiler"]]).replace("w/", "")
+
+
+def test_revision_outside_git_is_unknown(tmp_path):
+    assert machine.revision(tmp_path) == "unknown"
