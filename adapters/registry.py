@@ -27,6 +27,9 @@ SHARED: dict[str, str] = {
     "cpprb[MP]": "adapters.cpprb_shared:CpprbMP",
 }
 
+#: How the segments of our buffer and of Python's multiprocessing begin: what a killed launch can leave in /dev/shm.
+SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
+
 
 class UnknownPeer(KeyError):  # noqa: N818 (named like its siblings in base)
     """No such peer; the message lists those there are."""

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step, Unavailable
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step, Unavailable
 
 FLUSH_EVERY = 32
 START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times that on a busy machine
@@ -143,9 +143,11 @@ class Reverb(Adapter):
 
     def add(self, steps: Sequence[Step]) -> None:
         writer = self._structured()
-        append, reward = writer.append, np.dtype(self.fields["rew"].dtype).type
+        # A Python number would become TensorFlow's default type, int32 for an int, which the table refuses.
+        as_act, as_rew = (_converter(self.fields[name]) for name in ("act", "rew"))
+        append = writer.append
         for i, (obs, act, rew, next_obs, done) in enumerate(steps, 1):
-            append({"obs": obs, "act": act, "rew": reward(rew), "next_obs": next_obs, "done": done})
+            append({"obs": obs, "act": as_act(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done})
             if i % FLUSH_EVERY == 0:
                 writer.flush()
         writer.flush()  # returns when the server has confirmed every row
@@ -201,6 +203,11 @@ class Reverb(Adapter):
         self.batches = self.structured_writer = self.trajectory_writer = None
         self.client = None
         self.server.close()
+
+
+def _converter(field: Field):
+    """A step's value as the table's type; arrays have it already."""
+    return (lambda array: array) if field.shape else np.dtype(field.dtype).type
 
 
 def limit_threads(tf) -> None:

@@ -1,0 +1,40 @@
+"""CartPole-v1's dynamics, for telling whether a stored row is one step of the real environment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adapters.base import Columns
+
+# The environment keeps its state in float64 and shows it as float32.
+TOLERANCE = 5e-6
+
+
+def make():
+    import gymnasium
+
+    return gymnasium.make("CartPole-v1")
+
+
+def next_state(obs: np.ndarray, act: np.ndarray) -> np.ndarray:
+    """One Euler step (Barto, Sutton and Anderson 1983, with Gymnasium's constants), row by row."""
+    gravity, cart, pole, half_length, push, tau = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
+    x, x_dot, theta, theta_dot = obs.astype(np.float64).T
+    force = np.where(act == 1, push, -push)
+    cos, sin = np.cos(theta), np.sin(theta)
+    common = (force + pole * half_length * theta_dot**2 * sin) / (cart + pole)
+    theta_acc = (gravity * sin - cos * common) / (half_length * (4.0 / 3.0 - pole * cos**2 / (cart + pole)))
+    x_acc = common - pole * half_length * theta_acc * cos / (cart + pole)
+    return np.stack([x + tau * x_dot, x_dot + tau * x_acc, theta + tau * theta_dot, theta_dot + tau * theta_acc], 1)
+
+
+def is_step(rows: Columns) -> np.ndarray:
+    """For each row, whether its obs, act, rew, next_obs and done belong together."""
+    size = len(rows["obs"])
+    obs, after = rows["obs"].reshape(size, 4), rows["next_obs"].reshape(size, 4)
+    act, rew, done = (rows[key].reshape(size) for key in ("act", "rew", "done"))
+    follows = np.isclose(next_state(obs, act), after, rtol=TOLERANCE, atol=TOLERANCE).all(axis=1)
+    # How far beyond its limits the next state is; next to a limit, rounding decides.
+    beyond = np.maximum(np.abs(after[:, 0]) - 2.4, np.abs(after[:, 2]) - 12 * np.pi / 180)
+    ended = (np.abs(beyond) < TOLERANCE) | ((beyond > 0) == done.astype(bool))
+    return follows & ended & (rew == 1.0) & np.isin(act, (0, 1))

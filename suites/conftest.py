@@ -1,0 +1,98 @@
+"""Options and fixtures of the throughput suite, and the cells file that its launches write."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from adapters import registry
+from suites import workloads
+from suites.cells import THROUGHPUT, Result, append_result, failure
+
+KNOWN = {"peer": tuple(registry.PEERS), "workload": workloads.NAMES}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("replaybench")
+    for kind, known in KNOWN.items():
+        group.addoption(f"--{kind}", action="append", metavar="NAME", help=f"only this {kind}: {', '.join(known)}")
+    group.addoption(
+        "--capacity", action="append", default=[], metavar="[WORKLOAD=]ROWS", help="default: as long as the recording"
+    )
+    group.addoption("--seconds", type=float, default=0.25, help="time spent on each figure (default: %(default)s)")
+    group.addoption("--cells", type=Path, metavar="FILE", help="append one JSON line a cell as it is finished")
+    group.addoption(
+        "--package-at", metavar="MODULE=DIR", help="refuse to measure unless MODULE is imported from within DIR"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for kind, known in KNOWN.items():
+        for name in config.getoption(f"--{kind}") or ():
+            if name not in known:
+                raise pytest.UsageError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+    if wanted := config.getoption("--package-at"):
+        module, _, folder = wanted.partition("=")
+        found = importlib.import_module(module).__file__
+        if not found or not Path(found).resolve().is_relative_to(Path(folder).resolve()):
+            raise pytest.UsageError(f"{module} was imported from {found}, not from {folder}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    benchmark = metafunc.function.__name__.removeprefix("test_")
+    if benchmark in THROUGHPUT:
+        metafunc.parametrize("batch", THROUGHPUT[benchmark][0])
+    for kind in ("workload", "peer"):
+        if kind in metafunc.fixturenames:
+            metafunc.parametrize(kind, metafunc.config.getoption(f"--{kind}") or KNOWN[kind], scope="module")
+
+
+@pytest.fixture(scope="module")
+def recording(workload: str) -> workloads.Workload:
+    return workloads.load(workload)
+
+
+def _capacity(config: pytest.Config, workload: str) -> int:
+    rows = workloads.RECIPES[workload].transitions
+    for option in config.getoption("--capacity"):
+        name, _, value = option.rpartition("=")
+        if name in ("", workload):
+            rows = int(value)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def capacity(request: pytest.FixtureRequest, workload: str) -> int:
+    return _capacity(request.config, workload)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
+    """Write the cell's line: at the first phase that fails or skips, else after the call."""
+    report = yield
+    file = item.config.getoption("--cells")
+    if file and "peer" in getattr(item, "fixturenames", ()) and (report.when == "call" or not report.passed):
+        append_result(file, _result(item, call, report))
+    return report
+
+
+def _result(item: pytest.Item, call: pytest.CallInfo, report: pytest.TestReport) -> Result:
+    extra = item.funcargs["benchmark"].extra_info if "benchmark" in item.funcargs else {}
+    params = item.callspec.params
+    outcome, reason = "ok", None
+    if call.excinfo is not None:
+        # pytest.skip stands for Unavailable: pytest's own report then says "skipped" as well.
+        outcome, reason = ("skipped", str(call.excinfo.value)) if report.skipped else failure(call.excinfo.value)
+    elif "value" not in extra:
+        outcome, reason = "skipped", "timing is switched off"
+    return Result(
+        benchmark=item.originalname.removeprefix("test_"),
+        peer=params["peer"],
+        workload=params["workload"],
+        params={"batch": params["batch"], "capacity": _capacity(item.config, params["workload"])},
+        outcome=outcome,
+        value=extra.get("value"),
+        reason=reason,
+    )

@@ -1,0 +1,194 @@
+"""The gate's measurement: the native package at a base revision against the working tree.
+
+    python -m suites.gate --base REV [--launches 10] [--profile quick] [--workloads X,Y] [--out FILE]
+
+Builds both into environments of their own under .gate/, and measures the throughput suite of both,
+launch by launch in turns, with the working tree's suites and adapters. Writes a run file with the
+peers "base" and "head", from which reports.verdict gives the verdict.
+Exit status: 0 measured, 3 harness error (nothing to judge), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from adapters import registry
+from results import files, machine
+from results.record import Record, Run
+from suites import launch as processes
+from suites import workloads
+from suites.cells import declare_throughput, node_id
+from suites.driver import Interrupt, Launch, drive, in_blocks
+from suites.profiles import PROFILES, Profile
+from suites.run import describe_workload, names
+
+PACKAGE = "cpprb_impl"  # the one peer that is built here
+FOLDER = processes.CHECKOUT / ".gate"
+FEWEST_LAUNCHES = 8  # a side; with fewer no test can tell a shift from noise
+BUILD_LIMIT_SECONDS = 900
+HARNESS_ERROR = 3
+
+
+class HarnessError(Exception):
+    """The gate could not measure; says nothing about the change."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two builds: an environment in which only the package differs."""
+
+    name: str  # as the peer of the run
+    revision: str
+
+    @property
+    def home(self) -> Path:
+        return FOLDER / self.name
+
+    @property
+    def python(self) -> Path:
+        return self.home / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.home)}))
+
+
+def git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=processes.CHECKOUT, capture_output=True, text=True)
+    if done.returncode:
+        raise HarnessError(f"git {arguments[0]}: {done.stderr.strip() or done.returncode}")
+    return done.stdout.strip()
+
+
+def resolve(revision: str) -> str:
+    try:
+        return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except HarnessError:
+        raise HarnessError(f"no such revision: {revision}") from None
+
+
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Two gates in one checkout would build over each other."""
+    FOLDER.mkdir(exist_ok=True)
+    with open(FOLDER / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HarnessError("another gate is running in this checkout") from None
+        yield
+
+
+@contextmanager
+def worktree(revision: str) -> Iterator[Path]:
+    """The files of a revision, beside the checkout's own; gone afterwards."""
+    tree = FOLDER / "tree"
+    _remove_worktree(tree)  # of a gate that was killed
+    git("worktree", "add", "--detach", "--force", str(tree), revision)
+    try:
+        yield tree
+    finally:
+        _remove_worktree(tree)
+
+
+def _remove_worktree(tree: Path) -> None:
+    shutil.rmtree(tree, ignore_errors=True)
+    git("worktree", "prune")
+
+
+def build(side: Side, source: Path, interrupt: Interrupt) -> None:
+    """A fresh environment with the package built from `source`, then everything of ours.
+
+    The paths in the .pth file come after the environment's own packages, and .pth files of a folder
+    named there are not read: an editable install of the package in it stays without effect.
+    """
+    print(f"building {side.name} ({side.revision})", flush=True)
+    shutil.rmtree(side.home, ignore_errors=True)
+    wheels, objects = side.home / "wheel", side.home / "build"
+    venv.create(side.home, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    options = ["--no-deps", "--no-build-isolation", "--no-index", f"--config-settings=build-dir={objects}"]
+    _build_step(side, interrupt, [*pip, "wheel", *options, f"--wheel-dir={wheels}", str(source)])
+    built = [str(wheel) for wheel in wheels.glob("*.whl")]
+    _build_step(side, interrupt, [*pip, "install", "--no-deps", "--no-index", f"--target={side.site_packages}", *built])
+    behind = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(processes.CHECKOUT)]
+    (side.site_packages / "behind.pth").write_text("\n".join(dict.fromkeys(behind)) + "\n")
+
+
+def _build_step(side: Side, interrupt: Interrupt, command: list[str]) -> None:
+    if trouble := processes.run(command, BUILD_LIMIT_SECONDS, tick=interrupt.check):
+        raise HarnessError(f"{side.name} ({side.revision}) does not build: {trouble}")
+
+
+def launch_of(side: Side, run: Run, profile: Profile, capacities: dict[str, int]) -> Launch:
+    def command(records: Sequence[Record], cells: Path) -> list[str]:
+        tests = [node_id(record, PACKAGE) for record in records]
+        # -P and importlib keep the checkout, whose package has no compiled part, from the front of sys.path.
+        options = ["--import-mode=importlib", f"--package-at={PACKAGE}={side.site_packages}"]
+        measured = processes.throughput_command(tests, cells, profile.seconds, capacities)
+        return [str(side.python), "-P", *measured, *options]
+
+    return Launch(f"throughput of {side.name}", declare_throughput(run, side.name, capacities), command)
+
+
+def measure(args: argparse.Namespace) -> int:
+    if args.launches < FEWEST_LAUNCHES:
+        raise HarnessError(f"{args.launches} launches a side are too few to judge by: at least {FEWEST_LAUNCHES}")
+    sides = [Side("base", resolve(args.base)), Side("head", machine.revision(processes.CHECKOUT))]
+    profile = PROFILES[args.profile]
+    capacities = {name: profile.capacities[name] for name in args.workloads}
+
+    with only_one(), Interrupt() as interrupt:
+        with worktree(sides[0].revision) as tree:
+            build(sides[0], tree, interrupt)
+        build(sides[1], processes.CHECKOUT, interrupt)
+
+        command = shlex.join(["python", "-m", "suites.gate", *sys.argv[1:]])
+        run = Run("gate", args.profile, sides[1].revision, command, machine.describe())
+        about = registry.describe(PACKAGE)
+        for side in sides:
+            run.add_peer(**asdict(replace(about, name=side.name, version=side.revision)))
+        for name in args.workloads:
+            run.add_workload(**describe_workload(workloads.load(name)))
+        launches = [launch_of(side, run, profile, capacities) for side in sides]
+        interrupt.check()
+        status = drive(run, args.out or files.new_path(run), in_blocks(launches, args.launches), profile.limit_seconds)
+    return HARNESS_ERROR if status == 1 else status
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise HarnessError(message)  # argparse would exit with 2, which is the verdict "can't tell"
+
+
+def main() -> int:
+    parser = Parser(prog="python -m suites.gate", description=__doc__.partition("\n")[0])
+    parser.add_argument("--base", required=True, metavar="REV", help="the revision to compare the working tree with")
+    parser.add_argument("--launches", type=int, default=10, help="a side (default: %(default)s)")
+    parser.add_argument("--profile", choices=PROFILES, default="quick", help="how long each launch measures")
+    parser.add_argument("--workloads", type=names("workload", workloads.NAMES), default=list(workloads.NAMES))
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
+    try:
+        return measure(parser.parse_args())
+    except HarnessError as error:
+        print(f"gate: {error}", file=sys.stderr)
+        return HARNESS_ERROR
+    except KeyboardInterrupt:
+        print("gate: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

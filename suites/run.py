@@ -1,0 +1,127 @@
+"""The runner: declares every cell first, then measures peer after peer in fresh processes.
+
+    python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,apex] [--out FILE]
+
+Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
+(the others are in the run file all the same), 2 bad arguments, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from adapters import registry
+from results import files, machine
+from results.record import Record, Run
+from suites import workloads
+from suites.cells import APEX_WORKLOAD, declare_apex, declare_throughput, node_id
+from suites.driver import Launch, drive, in_blocks
+from suites.launch import throughput_command
+from suites.profiles import PROFILES, Profile
+
+SUITES = ("throughput", "apex")
+
+
+def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
+    """One launch a peer, over all workloads."""
+    capacities = {name: profile.capacities[name] for name in chosen}
+
+    def launch(peer: str) -> Launch:
+        def command(records: Sequence[Record], cells: Path) -> list[str]:
+            tests = [node_id(record, peer) for record in records]
+            return [sys.executable, *throughput_command(tests, cells, profile.seconds, capacities)]
+
+        return Launch(f"throughput of {peer}", declare_throughput(run, peer, capacities), command)
+
+    return [launch(peer) for peer in peers]
+
+
+def apex_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Launch]:
+    """One launch a peer and number of explorers."""
+
+    def launch(peer: str, explorers: int) -> Launch:
+        options = {
+            "peer": peer,
+            "explorers": explorers,
+            "seconds": profile.apex_seconds,
+            "capacity": profile.apex_capacity,
+        }
+
+        def command(_records: Sequence[Record], cells: Path) -> list[str]:
+            arguments = [f"--{name}={value}" for name, value in {**options, "cells": cells}.items()]
+            return [sys.executable, "-m", "suites.apex", *arguments]
+
+        name = f"apex of {peer}, {explorers} explorer{'s' if explorers > 1 else ''}"
+        return Launch(name, declare_apex(run, peer, explorers, profile.apex_capacity), command)
+
+    return [launch(peer, explorers) for explorers in profile.explorers for peer in peers]
+
+
+def describe_workload(workload: workloads.Workload) -> dict:
+    """What the record says of it."""
+    about = ("name", "version", "source", "transitions", "row_bytes", "sha256")
+    fields = {key: asdict(field) for key, field in workload.fields.items()}
+    return {name: getattr(workload, name) for name in about} | {"fields": fields}
+
+
+def names(kind: str, known: Sequence[str]):
+    """An argparse type: comma-separated names, each of them known."""
+
+    def parse(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    variants = {name: name.partition("[")[0] for name in registry.SHARED}
+    known = [*registry.PEERS, *(name for name in variants if name not in registry.PEERS)]
+    parser = argparse.ArgumentParser(prog="python -m suites.run", description=__doc__.partition("\n")[0])
+    parser.add_argument("--profile", choices=PROFILES, default="quick")
+    parser.add_argument("--peers", type=names("peer", known), help="default: all; a name stands for its variants too")
+    parser.add_argument("--workloads", type=names("workload", workloads.NAMES), default=list(workloads.NAMES))
+    parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
+    args = parser.parse_args(arguments)
+
+    chosen = args.peers or known
+    args.throughput = [name for name in registry.PEERS if name in chosen] if "throughput" in args.suites else []
+    args.apex = [name for name, of in variants.items() if name in chosen or of in chosen]
+    if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads:
+        args.apex = []
+    if not args.throughput and not args.apex:
+        parser.error("nothing to measure: these peers, workloads and suites have no cell in common")
+    return args
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = _arguments(arguments)
+    profile = PROFILES[args.profile]
+    command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
+    run = Run("bench", args.profile, machine.revision(), command, machine.describe())
+    for name in [*args.throughput, *(name for name in args.apex if name not in args.throughput)]:
+        run.add_peer(**asdict(registry.describe(name)))
+    for name in args.workloads if args.throughput else [APEX_WORKLOAD]:
+        run.add_workload(**describe_workload(workloads.load(name)))
+
+    throughput = throughput_launches(run, profile, args.throughput, args.workloads)
+    apex = apex_launches(run, profile, args.apex)
+    schedule = in_blocks(throughput, profile.blocks) + in_blocks(apex, profile.apex_blocks)
+    print(f"{run.declared} cells, {len(schedule)} launches")
+    return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before the first launch: there is nothing to save yet
+        sys.exit(130)

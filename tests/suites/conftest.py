@@ -1,0 +1,64 @@
+"""How the tests of this room start launches, and look for what those leave behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SHIM = Path(__file__).resolve().parent / "shim"
+ODD = "plain broken unfair killed absent messy torn deadly deadlocked"
+
+
+@dataclass
+class Surroundings:
+    """The environment of a test's launches: the odd peers, and a mark by which to find their processes."""
+
+    folder: Path
+    mark: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return os.environ | {
+            "PYTHONPATH": f"{SHIM}{os.pathsep}{CHECKOUT}",
+            "ODD_PEERS": ODD,
+            "ODD_SEGMENT": self.mark,
+            "ODD_FLAG": str(self.flag),
+        }
+
+    @property
+    def flag(self) -> Path:
+        return self.folder / "flag"
+
+    def start(self, *arguments: str, **options) -> subprocess.Popen:
+        variables = self.variables | options.pop("more", {})
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=variables, **pipes, **options)
+
+    def run(self, *arguments: str, **options) -> subprocess.CompletedProcess:
+        process = self.start(*arguments, **options)
+        output, errors = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+    def leftovers(self) -> list[str]:
+        found = [str(path) for path in Path("/dev/shm").glob(f"*{self.mark}*")]
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("ODD_SEGMENT") == self.mark:
+                    found.append(" ".join(process.cmdline()))
+            except psutil.Error:
+                continue
+        return found
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
+    yield Surroundings(tmp_path, f"odd-{uuid.uuid4().hex}")

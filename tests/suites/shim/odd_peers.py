@@ -1,0 +1,173 @@
+"""Buffers that misbehave in one way each: the suites' negative controls."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import shared_memory
+from pathlib import Path
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Spec, Unavailable
+
+
+class Plain(Adapter):
+    """Sound: one ring of columns in shared memory, one lock around each call."""
+
+    name = "plain"
+    distribution = None
+    usage = "made for the tests"
+    features = Features(*["no"] * 11)
+
+    def __init__(self, spec: Spec) -> None:
+        context = multiprocessing.get_context("fork")
+        self.spec, self.random = spec, np.random.default_rng(spec.seed)
+        self.lock, self.added = context.Lock(), context.RawValue("q", 0)
+        self.raw = np.frombuffer(context.RawArray("d", spec.capacity), float)
+        self.columns = {}
+        for key, field in spec.fields.items():
+            dtype, shape = np.dtype(field.dtype), (spec.capacity, *field.shape)
+            block = context.RawArray("b", int(np.prod(shape)) * dtype.itemsize)
+            self.columns[key] = np.frombuffer(block, dtype).reshape(shape)
+
+    def add(self, steps) -> None:
+        for step in steps:
+            self.add_batch({key: np.asarray(value)[None] for key, value in step._asdict().items()})
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        with self.lock:
+            rows = (self.added.value + np.arange(len(columns["done"]))) % self.spec.capacity
+            for key, column in columns.items():
+                self.columns[key][rows] = column
+            self.raw[rows] = priorities
+            self.added.value += len(rows)
+
+    def sample(self, batch_size: int) -> Columns:
+        with self.lock:
+            if not self.spec.prioritized:
+                rows = self.random.integers(0, len(self), batch_size)
+                return {key: column[rows] for key, column in self.columns.items()}
+            raw = self.raw[: len(self)]
+            shares = raw**self.spec.alpha
+            rows = self.random.choice(len(raw), batch_size, p=shares / shares.sum())
+            weights = (raw[rows] / raw.min()) ** (-self.spec.alpha * self.spec.beta)
+            return {key: column[rows] for key, column in self.columns.items()} | {"indexes": rows, "weights": weights}
+
+    def update_priorities(self, indexes, priorities) -> None:
+        with self.lock:
+            self.raw[indexes] = priorities
+
+    def __len__(self) -> int:
+        return min(self.spec.capacity, self.added.value)
+
+
+class Broken(Plain):
+    """Gives rows that nobody stored."""
+
+    name = "broken"
+
+    def sample(self, batch_size: int) -> Columns:
+        batch = super().sample(batch_size)
+        batch["next_obs"] = batch["next_obs"][::-1].copy()
+        return batch
+
+
+class Unfair(Plain):
+    """Draws all rows alike, whatever their priorities."""
+
+    name = "unfair"
+
+    def update_priorities(self, indexes, priorities) -> None:
+        pass
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns)
+
+
+class Killed(Plain):
+    """Dies in the middle of a launch."""
+
+    name = "killed"
+
+    def update_priorities(self, indexes, priorities) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Absent(Plain):
+    """Not for this platform."""
+
+    name = "absent"
+
+    def __init__(self, spec: Spec) -> None:
+        raise Unavailable("no wheel for this platform")
+
+
+class Messy(Plain):
+    """Hangs, with a stubborn helper process and a named segment."""
+
+    name = "messy"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.segment = shared_memory.SharedMemory(os.environ["ODD_SEGMENT"], create=True, size=4096)
+        stubborn = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+        self.helper = subprocess.Popen([sys.executable, "-c", stubborn])
+
+    def sample(self, batch_size: int) -> Columns:
+        Path(os.environ["ODD_FLAG"]).touch()
+        while True:
+            time.sleep(1)
+
+
+class Torn(Plain):
+    """Counts a row before it is written, and locks nothing."""
+
+    name = "torn"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        self.raw[:] = 1.0
+        self.added.value += len(columns["done"])
+        rows = (self.added.value - 1 - np.arange(len(columns["done"]))) % self.spec.capacity
+        for key, column in columns.items():
+            time.sleep(0.0005)
+            self.columns[key][rows] = column
+
+
+class Deadly(Plain):
+    """Kills an explorer that has added enough."""
+
+    name = "deadly"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns, priorities)
+        if self.added.value > 2_000:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Deadlocked(Plain):
+    """An explorer never lets go of the lock."""
+
+    name = "deadlocked"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns, priorities)
+        if self.added.value > 2_000:
+            self.lock.acquire()
+
+
+class Built(Plain):
+    """Stands for the gate's package: notes which build of it was imported."""
+
+    name = "built"
+
+    def __init__(self, spec: Spec) -> None:
+        import cpprb_impl
+
+        super().__init__(spec)
+        with open(os.environ["ODD_FLAG"], "a") as file:
+            file.write(f"{cpprb_impl.BUILD}\n")

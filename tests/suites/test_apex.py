@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+# Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
+IMPATIENT = "import sys; from suites import apex; apex.PATIENCE = 2.0; sys.exit(apex.main())"
+
+
+def apex(surroundings, peer: str, *options: str):
+    done = surroundings.run("-c", IMPATIENT, "--peer", peer, "--seconds=0.4", "--capacity=2000", *options)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_sound_buffer_gets_both_figures(surroundings):
+    status, results = apex(surroundings, "plain", "--explorers=2")
+    assert status == 0
+    assert [result["benchmark"] for result in results] == ["explorers", "learner"]
+    for result in results:
+        assert result["outcome"] == "ok" and result["value"] > 0
+        assert result["params"] == {"explorers": 2, "capacity": 2000}
+    assert surroundings.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "outcome", "reason"),
+    [
+        ("torn", "wrong", "sampled rows are no step of CartPole"),
+        ("broken", "wrong", "sampled rows are no step of CartPole"),
+        ("deadly", "failed", "died with exit code -9"),
+        ("deadlocked", "failed", "stuck"),
+        ("absent", "skipped", "no wheel for this platform"),
+    ],
+)
+def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
+    status, results = apex(surroundings, peer, "--explorers=2")
+    assert status == (outcome != "skipped")
+    assert len(results) == 2
+    for result in results:
+        assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
+    assert surroundings.leftovers() == []
+
+
+def test_the_figures_go_to_the_cells_file(surroundings):
+    cells = surroundings.folder / "cells.jsonl"
+    status, printed = apex(surroundings, "plain", f"--cells={cells}")
+    assert status == 0 and printed == []
+    assert len(cells.read_text().splitlines()) == 2

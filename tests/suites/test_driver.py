@@ -1,0 +1,90 @@
+import re
+import subprocess
+import sys
+
+import pytest
+
+from results.record import Run
+from suites import driver, launch
+from suites.cells import Result, append_result, declare_apex, declare_throughput, node_id, read_results
+
+
+def a_run() -> Run:
+    machine = {
+        **dict.fromkeys(("cpu", "kernel", "os", "python", "numpy", "compiler"), ""),
+        "cores": 1,
+        "memory_bytes": 1,
+    }
+    return Run("bench", "tiny", "0", "", machine)
+
+
+def some_launches(*names: str) -> list[driver.Launch]:
+    return [driver.Launch(name, [], lambda _records, _cells: []) for name in names]
+
+
+def test_every_block_launches_everybody_once_and_every_other_block_is_turned_round():
+    schedule = driver.in_blocks(some_launches(*"abcdef"), 6)
+    blocks = [[launch.name for block, launch in schedule if block == number] for number in range(6)]
+    assert all(sorted(block) == list("abcdef") for block in blocks)
+    assert all(after == before[::-1] for before, after in zip(blocks[::2], blocks[1::2], strict=True))
+    assert blocks[0] != blocks[2]
+    assert schedule != driver.in_blocks(some_launches(*"abcdef"), 6, seed=1)
+
+
+def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
+    file = tmp_path / "cells.jsonl"
+    assert list(read_results(file)) == []
+    whole = Result("add", "a", "CartPole-v1", {"batch": 1, "capacity": 10}, "ok", 1e-6)
+    append_result(file, whole)
+    append_result(file, whole)
+    file.write_text(file.read_text()[:-20])
+    assert list(read_results(file)) == [whole]
+
+
+def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
+    run = a_run()
+    cells = declare_throughput(run, "a", {"CartPole-v1": 10, "Pendulum-v1": 10}) + declare_apex(run, "a", 2, 10)
+    assert run.declared == len(cells) == 14
+    for cell in cells:
+        result = Result(cell.benchmark, "another name", cell.workload, dict(cell.params), "ok", 1.0)
+        assert [other for other in cells if result.is_of(other)] == [cell]
+
+
+def test_the_tests_of_all_cells_exist():
+    cells = declare_throughput(a_run(), "cpprb", {"CartPole-v1": 10, "ALE/Seaquest-v5": 10})
+    wanted = [node_id(cell, "cpprb") for cell in cells]
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *wanted],
+        cwd=launch.CHECKOUT,
+        capture_output=True,
+        text=True,
+    ).stdout
+    # In this order, too: the runner blames the first cell without a result.
+    assert [line for line in listed.splitlines() if "::" in line] == wanted
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [
+        ("pass", None),
+        ("raise SystemExit(7)", "ended with exit status 7"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9 (SIGKILL)"),
+        ("raise RuntimeError('no more')", "ended with exit status 1; its last words: .*RuntimeError: no more"),
+        ("print('so far', flush=True); import time; time.sleep(60)", "timed out after 1 s; its last words: so far"),
+    ],
+)
+def test_how_a_launch_ended_is_said(code, trouble):
+    said = launch.run([sys.executable, "-c", code], 1)
+    assert said is None if trouble is None else re.fullmatch(trouble.replace("(", r"\(").replace(")", r"\)"), said)
+
+
+def test_a_launch_runs_one_math_thread():
+    code = "import os; raise SystemExit(os.environ['OMP_NUM_THREADS'] != '1')"
+    assert launch.run([sys.executable, "-c", code], 10) is None
+
+
+def test_alike_troubles_are_told_once():
+    run = a_run()
+    for record in declare_throughput(run, "a", {"CartPole-v1": 10}):
+        record.fail("failed", "it broke\nat length")
+    assert driver.troubles(run.records) == ["failed: 6 cells of a: it broke"]

@@ -1,0 +1,150 @@
+"""The runner, from outside: what stands in the run file after launches of every bad kind."""
+
+import signal
+import time
+
+import pytest
+
+from results.record import load
+from suites import profiles
+
+TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
+
+
+@pytest.fixture(scope="module")
+def odd_run(tmp_path_factory):
+    """One run over a sound peer and some bad ones."""
+    from tests.suites.conftest import Surroundings
+
+    surroundings = Surroundings(tmp_path_factory.mktemp("odd"), "odd-run")
+    out = surroundings.folder / "run.json"
+    done = surroundings.run(*TINY, "--peers", "killed,plain,broken,unfair,absent", f"--out={out}")
+    return done, load(out)
+
+
+def records(run, peer, **matching):
+    found = [record for record in run.records if record.peer == peer]
+    return [each for each in found if all(getattr(each, name) == value for name, value in matching.items())]
+
+
+def test_a_sound_peer_is_measured_once_a_block_in_every_cell(odd_run):
+    _, run = odd_run
+    assert len(records(run, "plain")) == 6
+    for record in records(run, "plain"):
+        assert record.ok and [sample.block for sample in record.samples] == [0, 1]
+
+
+def test_a_wrong_answer_has_no_time(odd_run):
+    _, run = odd_run
+    assert {record.status for record in records(run, "broken")} == {"wrong"}
+    assert all("different added rows" in record.reason for record in records(run, "broken"))
+    assert not any(record.samples for record in records(run, "broken"))
+
+
+def test_wrong_priorities_have_no_time(odd_run):
+    _, run = odd_run
+    assert {record.benchmark for record in records(run, "unfair", status="wrong")} == {"prioritized"}
+    assert {record.benchmark for record in records(run, "unfair", status="ok")} == {"add", "sample"}
+
+
+def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(odd_run):
+    _, run = odd_run
+    assert all(record.ok for record in records(run, "killed") if record.benchmark != "prioritized")
+    spoiled = records(run, "killed", benchmark="prioritized")
+    assert {record.status for record in spoiled} == {"failed"}
+    assert all("killed by signal 9 (SIGKILL)" in record.reason for record in spoiled)
+
+
+def test_what_the_platform_cannot_have_is_skipped(odd_run):
+    _, run = odd_run
+    assert {(each.status, each.reason) for each in records(run, "absent")} == {
+        ("skipped", "no wheel for this platform")
+    }
+
+
+def test_the_exit_status_and_a_short_list_say_what_failed(odd_run):
+    done, run = odd_run
+    assert done.returncode == 1
+    assert run.finished and not run.interrupted and run.declared == 30
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
+    assert len(lines) == 4  # killed, broken, unfair, absent: one each
+    for line in (
+        "wrong: 6 cells of broken",
+        "wrong: 2 cells of unfair",
+        "failed: 2 cells of killed",
+        "skipped: 6 cells of",
+    ):
+        assert any(each.startswith(line) for each in lines), done.stderr
+
+
+def test_only_skipped_cells_are_no_failure(surroundings):
+    done = surroundings.run(*TINY, "--peers", "absent,plain", f"--out={surroundings.folder / 'run.json'}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
+    shim = surroundings.folder / "shim" / "ray"
+    shim.mkdir(parents=True)
+    (shim / "__init__.py").write_text("raise ImportError('ray was uninstalled')\n")
+    out = surroundings.folder / "run.json"
+    path = f"{shim.parent}:{surroundings.variables['PYTHONPATH']}"
+    done = surroundings.run(*TINY, "--peers", "rllib,plain", f"--out={out}", more={"PYTHONPATH": path})
+    run = load(out)
+    assert done.returncode == 1
+    assert all(record.ok for record in records(run, "plain"))
+    for record in records(run, "rllib"):
+        assert record.status == "failed" and "ray was uninstalled" in record.reason
+
+
+def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
+    out = surroundings.folder / "run.json"
+    # The profile's own limit is minutes; the rest is the real runner.
+    limited = (
+        "import sys; from dataclasses import replace; from suites import profiles, run;"
+        "profiles.PROFILES['tiny'] = replace(profiles.PROFILES['tiny'], limit_seconds=4);"
+        "sys.exit(run.main(sys.argv[1:]))"
+    )
+    done = surroundings.run("-c", limited, *TINY[2:], "--peers", "messy,plain", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 1
+    assert all("timed out after 4 s" in record.reason for record in records(run, "messy"))
+    assert all(record.ok for record in records(run, "plain"))
+    assert surroundings.leftovers() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, surroundings):
+    out = surroundings.folder / "run.json"
+    process = surroundings.start(*TINY, "--peers", "plain,messy", f"--out={out}")
+    while not surroundings.flag.exists() and process.poll() is None:  # until messy hangs
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    run = load(out)
+    assert process.returncode == 130, errors
+    assert run.interrupted and run.finished
+    assert all(record.status in ("ok", "interrupted") for record in run.records)
+    assert all(record.status == "interrupted" for record in records(run, "messy"))
+    assert surroundings.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("option", "known"),
+    [("--peers=nobody", "plain"), ("--workloads=Pong", "ALE/Seaquest-v5"), ("--suites=tables", "throughput, apex")],
+)
+def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
+    done = surroundings.run("-m", "suites.run", option)
+    assert done.returncode == 2
+    name = option.partition("=")[2]
+    assert f"unknown {option[2:].partition('=')[0][:-1]} '{name}'" in done.stderr and known in done.stderr
+
+
+def test_names_without_a_cell_in_common_are_refused(surroundings):
+    done = surroundings.run("-m", "suites.run", "--suites=apex", "--workloads=Pendulum-v1")
+    assert done.returncode == 2 and "nothing to measure" in done.stderr
+
+
+def test_every_profile_has_a_capacity_for_every_workload():
+    from suites import workloads
+
+    assert all(set(profile.capacities) == set(workloads.NAMES) for profile in profiles.PROFILES.values())
