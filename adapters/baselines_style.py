@@ -147,7 +147,8 @@ class BaselinesStyle(Adapter):
     name = "baselines-style"
     distribution = None
     usage = (
-        "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities)"
+        "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities); "
+        "written here after its behaviour, so its speed is not the original's"
     )
     draws_last_slot = False
     features = Features(

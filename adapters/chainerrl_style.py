@@ -228,7 +228,10 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 class ChainerRLStyle(Adapter):
     name = "chainerrl-style"
     distribution = None
-    usage = "as ChainerRL's agents: append(state=...), sample(n), rows stacked by key, update_errors(errors)"
+    usage = (
+        "as ChainerRL's agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
+        "written here after its behaviour, so its speed is not the original's"
+    )
     eps = 0.01
     weights_relative_to = "batch"
     features = Features(

@@ -147,18 +147,27 @@ def standings(run: Run, jobs: Sequence[Job], answers: Sequence[Answer], referenc
     return rows
 
 
-def summary(run: Run, suite: str, jobs: Sequence[Job], answers: Sequence[Answer], reference: str | None) -> str:
-    """One paragraph in plain language, said of this suite from its data alone."""
+@dataclass(frozen=True)
+class Summary:
+    """The answer in plain language, said of one suite from its data alone."""
+
+    by_workload: Sequence[tuple[str, str]]  # (workload, who to take for it)
+    remarks: str  # over all workloads: who loses where, and what is unsure
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"{workload}: {text}" for workload, text in self.by_workload), self.remarks])
+
+
+def summary(run: Run, suite: str, jobs: Sequence[Job], answers: Sequence[Answer], reference: str | None) -> Summary:
     overall = [answer for answer in answers if not answer.among_copying and answer.winner]
     if not overall:
-        return f"Nothing was measured in the {suite} suite."
-    wins: dict[str, list[Answer]] = {}
-    for answer in overall:
-        wins.setdefault(answer.winner or "", []).append(answer)
-    ranked = sorted(wins, key=lambda peer: (-len(wins[peer]), -sum(answer.clear for answer in wins[peer])))
-    sentences = [f"{counted(len(jobs), 'job').capitalize()} in the {suite} suite."]
-    sentences += [_wins_of(peer, wins[peer]) for peer in ranked]
-    sentences += _where_not_fastest(run, ranked[0], overall)
+        return Summary([], f"Nothing was measured in the {suite} suite.")
+    by_workload = [
+        (workload, _take_for([answer for answer in answers if answer.job.workload == workload and answer.winner]))
+        for workload in dict.fromkeys(answer.job.workload for answer in overall)
+    ]
+    wins = _wins(overall)
+    sentences = _where_not_fastest(run, next(iter(wins)), overall)
     never = [
         peer.name for peer in run.peers if peer.name not in wins and any(peer.name in job.measured for job in jobs)
     ]
@@ -170,24 +179,41 @@ def summary(run: Run, suite: str, jobs: Sequence[Job], answers: Sequence[Answer]
     few = min(answer.figure.launches for answer in overall if answer.figure)
     if few < FEWEST_FOR_INTERVAL:
         sentences.append(f"With {counted(few, 'launch')} a peer nothing here is sure.")
+    return Summary(by_workload, " ".join(sentences))
+
+
+def _wins(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
+    """The winners' answers, who wins most first."""
+    wins: dict[str, list[Answer]] = {}
+    for answer in answers:
+        wins.setdefault(answer.winner or "", []).append(answer)
+    ranked = sorted(wins, key=lambda peer: (-len(wins[peer]), -sum(answer.clear for answer in wins[peer])))
+    return {peer: wins[peer] for peer in ranked}
+
+
+def _take_for(answers: Sequence[Answer]) -> str:
+    """One workload's winners, and who wins among those that copy where the winner doesn't."""
+    overall = [answer for answer in answers if not answer.among_copying]
+    copying = [answer for answer in answers if answer.among_copying]
+    sentences = [_wins_of(peer, won, len(overall)) for peer, won in _wins(overall).items()]
+    sentences += [f"Of those that copy, {_wins_of(peer, won, len(copying))}" for peer, won in _wins(copying).items()]
     return " ".join(sentences)
 
 
-def _wins_of(peer: str, answers: Sequence[Answer]) -> str:
+def _wins_of(peer: str, answers: Sequence[Answer], jobs: int) -> str:
+    """ "A is fastest at 2 of 6 jobs (add 1 and add 100; clearly at all), so many times the speed of B." """
     clear = sum(answer.clear for answer in answers)
-    how_sure = "clearly in all" if clear == len(answers) else f"clearly in {clear or 'none'}"
-    sentence = (
-        f"{peer} is fastest in {len(answers)} ({how_sure} of them)"
-        if len(answers) > 1
-        else (f"{peer} is fastest in 1 ({answers[0].job.full_label}; {'clearly' if clear else 'not clearly'})")
-    )
+    where = "" if len(answers) == jobs else f"{listed([answer.job.label for answer in answers])}; "
+    how_sure = f"clearly at {clear or 'none'}" if clear < len(answers) else "clearly at all" if clear > 1 else "clearly"
+    at = f"all {counted(jobs, 'job')}" if len(answers) == jobs > 1 else f"{len(answers)} of {counted(jobs, 'job')}"
+    sentence = f"{peer} is fastest at {at} ({where}{how_sure})"
     ratios = [answer.over_reference for answer in answers if answer.over_reference]
     if ratios:
         low, high = min(ratio.value for ratio in ratios), max(ratio.value for ratio in ratios)
         references = {answer.reference or "" for answer in answers if answer.over_reference}
         reference = references.pop() if len(references) == 1 else f"the fastest {base_name(references.pop())} there"
         span = times(low) if len(ratios) == 1 else f"{times(low)} to {times(high)}"
-        sentence += f", at {span} the speed of {reference}"
+        sentence += f", {span} the speed of {reference}"
     careless = sum(answer.keeps_references for answer in answers)
     if careless:
         which = "there" if careless == len(answers) else f"in {careless} of them"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import notes, plots
-from reports.answers import Answer, Standing, answers_of, figure_of, standings, summary
+from reports.answers import Answer, Standing, Summary, answers_of, figure_of, standings, summary
 from reports.formatting import NOTHING, Scale, interval, scale_for, times
 from reports.jobs import REFERENCE, Job, reference_name, reference_record
 from reports.statistics import Figure, speed_up
@@ -15,6 +15,7 @@ from results import Record, Run
 
 #: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
 ALONG = "explorers"
+TITLES = {"apex": "Ape-X"}
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,11 @@ class WorkloadPart:
 @dataclass(frozen=True)
 class SuitePart:
     name: str
+    title: str
     scaling: bool
     reference: str | None
     reference_note: str
-    summary: str
+    summary: Summary
     answers: Sequence[AnswerRow]
     standings: Sequence[Standing]
     workloads: Sequence[WorkloadPart]
@@ -106,6 +108,7 @@ def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Tr
     ]
     return SuitePart(
         name=name,
+        title=TITLES.get(name, name.capitalize()),
         scaling=scaling,
         reference=reference,
         reference_note=_reference_note(reference, jobs),

@@ -18,7 +18,7 @@ def answers(run, suite="throughput"):
 
 def told(run, suite="throughput"):
     jobs, found, reference = answers(run, suite)
-    return summary(run, suite, jobs, found, reference)
+    return str(summary(run, suite, jobs, found, reference))
 
 
 def answer_to(run, label, among_copying=False):
@@ -86,7 +86,8 @@ def test_higher_is_better_in_the_ape_x_suite_and_ratios_are_to_the_fastest_varia
 
 def test_the_summary_says_where_the_leader_and_the_first_peer_do_not_win():
     text = told(throughput_run())
-    assert "cpprb_impl is fastest in 4" in text
+    assert "CartPole-v1: cpprb_impl is fastest at 4 of 6 jobs (" in text
+    assert "Of those that copy, cpprb_impl is fastest at 1 of 1 job (" in text
     assert "cpprb_impl is not fastest where it meets baselines-style at add 1 on CartPole-v1 (" in text
     assert "it keeps references to the caller's arrays" in text
     assert "Never fastest: chainerrl-style, rllib and reverb." in text

@@ -120,7 +120,7 @@ def test_the_answer_comes_first(pages):
     order = [
         "## The answer",
         "## Throughput",
-        "## Apex",
+        "## Ape-X",
         "## What each peer",
         "## What has no",
         "## How it was",
