@@ -79,6 +79,18 @@ def test_each_side_measures_its_own_build(surroundings, tree):
     assert len(worktrees(tree)) == 1
 
 
+def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "FOLDER", tmp_path)
+    side = gate.Side("head", "revision")
+    library = side.site_packages / gate.PACKAGE / "_native.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"code")
+    before = library.stat()
+    gate.renew(side)
+    assert library.read_bytes() == b"code" and library.stat().st_ino != before.st_ino
+    assert list(library.parent.iterdir()) == [library]
+
+
 def test_a_base_that_does_not_build_is_a_harness_error(surroundings, tree):
     process = start(surroundings, tree, "--base=HEAD~1")
     _, errors = process.communicate(timeout=60)
