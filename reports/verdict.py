@@ -77,7 +77,9 @@ def _decide(
         if high < 0 and slow_down <= -effect:
             return "pass", "improvement"
         return "pass", "slower, within the limit" if p <= alpha else ""
-    return "can't tell", "seems slower" if slow_down >= effect else "too noisy"
+    if slow_down >= effect:
+        return "can't tell", "seems slower"
+    return "can't tell", "slower, perhaps by more than the limit" if low > 0 else "too noisy"
 
 
 def launches_needed(benchmarks: int, alpha: float = ALPHA) -> int:
