@@ -9,6 +9,7 @@ its module, so that a peer that can't be imported is still known by name, featur
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,6 +93,8 @@ class Adapter(ABC):
     features: ClassVar[Features]
     #: one sentence on how it is used here and which page of its documentation says so
     usage: ClassVar[str]
+    #: the last Python that the pinned version of the library can be installed on; None: no limit known
+    last_python: ClassVar[tuple[int, int] | None] = None
 
     # What `adapters.checks` must know of a peer's documented behaviour to tell right from wrong.
     #: added to a raw priority before alpha
@@ -110,7 +113,17 @@ class Adapter(ABC):
         Raises `Unavailable` where the platform can't have it and PackageNotFoundError where it
         could but doesn't.
         """
-        return importlib.metadata.version(cls.distribution) if cls.distribution else "in this project"
+        if cls.distribution is None:
+            return "in this project"
+        try:
+            return importlib.metadata.version(cls.distribution)
+        except importlib.metadata.PackageNotFoundError:
+            if cls.last_python is not None and sys.version_info[:2] > cls.last_python:
+                raise Unavailable(
+                    f"{cls.distribution} can't be installed on this Python: {'.'.join(map(str, cls.last_python))} "
+                    "is the last one it has wheels for"
+                ) from None
+            raise
 
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...

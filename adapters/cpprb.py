@@ -58,6 +58,7 @@ class CpprbAPI(Adapter):
 class Cpprb(CpprbAPI):
     name = "cpprb"
     distribution = "cpprb"
+    last_python = (3, 12)
     usage = "env_dict with each key's shape and dtype; add of one row or many, all keys as keywords (cpprb docs, Usage)"
     features = Features(
         batch_add="yes",

@@ -44,6 +44,7 @@ class CpprbMP(CpprbAPI):
 
     name = "cpprb[MP]"
     distribution = "cpprb"
+    last_python = (3, 12)
     usage = "MPPrioritizedReplayBuffer made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
     features = Features(n_step="no", processes="many explorers, one learner; shared memory", **_FEATURES)
 
@@ -81,6 +82,7 @@ _Manager.register(
 class CpprbBehindOneLock(CpprbAPI):
     name = "cpprb[PER behind one lock]"
     distribution = "cpprb"
+    last_python = (3, 12)
     usage = "PrioritizedReplayBuffer in a manager process (SyncManager.register), every call under one lock"
     features = Features(n_step="yes", processes="any, through a manager process; rows are pickled", **_FEATURES)
 

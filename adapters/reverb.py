@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step, Unavailable
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 
 FLUSH_EVERY = 32
 START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times that on a busy machine
@@ -89,6 +89,7 @@ class ServerProcess:
 class Reverb(Adapter):
     name = "reverb"
     distribution = "dm-reverb"
+    last_python = (3, 11)
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
     weights_relative_to = "batch"
     batches_ahead = 8
@@ -106,14 +107,7 @@ class Reverb(Adapter):
         licence="Apache-2.0",
     )
 
-    @classmethod
-    def version(cls) -> str:
-        if sys.version_info >= (3, 12):
-            raise Unavailable("dm-reverb has no wheel for Python 3.12 and later (wheels end at Python 3.11)")
-        return super().version()
-
     def __init__(self, spec: Spec) -> None:
-        self.version()
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow greets on stderr otherwise
         self.server = ServerProcess(spec)
         try:

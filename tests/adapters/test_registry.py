@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import adapters.base
 import adapters.reverb
-from adapters.base import Adapter, Spec
+from adapters.base import Adapter, Spec, Unavailable
 from adapters.registry import PEERS, SHARED, UnknownPeer, adapter_class, describe
 
 from .conftest import FIELDS, make
@@ -41,19 +42,35 @@ def test_an_unknown_peer_is_told_the_known_ones() -> None:
     assert all(name in str(error.value) for name in EVERY)
 
 
-def test_a_peer_that_is_not_installed_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(distribution: str) -> str:
         raise importlib.metadata.PackageNotFoundError(distribution)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_a_peer_that_is_not_installed_has_a_reason() -> None:
     assert describe("rllib").reason == "ray is not installed"
     assert describe("rllib").features
     assert describe("baselines-style").version == "in this project"
 
 
-def test_reverb_says_why_it_is_missing_on_later_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapters.reverb, "sys", SimpleNamespace(version_info=(3, 12, 0)))
-    assert "no wheel for Python 3.12" in describe("reverb").reason
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize(("name", "last"), [("reverb", (3, 11)), ("cpprb", (3, 12)), ("cpprb[MP]", (3, 12))])
+def test_a_peer_without_wheels_for_a_later_python_is_no_failure(
+    name: str, last: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on(*version_info: int) -> None:
+        monkeypatch.setattr(adapters.base, "sys", SimpleNamespace(version_info=version_info))
+
+    on(*last, 9)
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        adapter_class(name).version()
+    on(last[0], last[1] + 1, 0)
+    with pytest.raises(Unavailable, match=f"{last[0]}.{last[1]} is the last one it has wheels for"):
+        adapter_class(name).version()
 
 
 def test_naming_a_peer_imports_no_library() -> None:
