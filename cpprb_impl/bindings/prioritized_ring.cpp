@@ -23,11 +23,11 @@ PyObject* prioritized_sample(PyObject* self, PyObject* args, PyObject* kwargs) {
     Batch batch(ring.fields, rows);
     auto* weights = static_cast<float*>(batch.add_column("weights", NPY_FLOAT32));
     auto* indexes = static_cast<npy_int64*>(batch.add_column("indexes", NPY_INT64));
-    ring.slots.resize(static_cast<std::size_t>(rows));
     bool empty, drawable = false;
     {
       PythonWaiting waiting;
       LearnerTurn turn(store, waiting);
+      ring.slots.resize(static_cast<std::size_t>(rows));  // only now: see ring_sample
       store.bring_tree_up_to_date();
       empty = store.stored() == 0;
       drawable = store.tree().total() > 0;

@@ -80,11 +80,12 @@ PyObject* ring_sample(PyObject* self, PyObject* size) {
     Use use(self);
     Ring& ring = use.ring();
     Batch batch(ring.fields, rows);
-    ring.slots.resize(static_cast<std::size_t>(rows));
     bool empty;
     {
       PythonWaiting waiting;
       LearnerTurn turn(use.store(), waiting);
+      // Only now: while this thread waited, another one may have sampled.
+      ring.slots.resize(static_cast<std::size_t>(rows));
       empty = use.store().stored() == 0;
       if (!empty) {
         use.store().draw_uniform(ring.random, ring.slots.size(), ring.slots.data());

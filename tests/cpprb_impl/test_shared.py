@@ -236,3 +236,27 @@ def test_threads_may_share_it_too(make):
     for thread in threads:
         thread.join()
     assert rows > 0 and torn == 0
+
+
+def test_threads_may_sample_different_sizes(make):
+    """While one waits for the lock, others may sample: what they draw must not land in its batch."""
+    import threading
+
+    buffer = make(2000)
+    buffer.add(**make_rows(0, 2000))
+    troubles = []
+
+    def job(batch):
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            rows = buffer.sample(batch)
+            if len(rows["act"]) != batch or torn_rows(rows).any():
+                troubles.append(batch)
+
+    with explorers(add_for_ever, buffer, 3):
+        threads = [threading.Thread(target=job, args=(batch,)) for batch in (1, 3, 50, 4000)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not troubles
