@@ -1,12 +1,17 @@
 # Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= quick
+# A misspelt variable would otherwise be ignored, and everything measured.
+KNOWN := PYTHON PROFILE PEERS WORKLOADS SUITES RUN BASE ARGS
+UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
+$(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
-# What bench and gate take from the command line, as options of the program they run.
-CHOICE = $(if $(PEERS),--peers $(PEERS)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(SUITES),--suites $(SUITES))
+# What bench takes from make's command line, as options of the program it runs; the gate takes two of them.
+CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
+MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench report gate test lint format lock clean
@@ -14,9 +19,10 @@ CHOICE = $(if $(PEERS),--peers $(PEERS)) $(if $(WORKLOADS),--workloads $(WORKLOA
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Begun anew unless pip works there: an interrupted venv has a python and no pip.
 $(INSTALLED): constraints.txt
-	@test -d .venv || echo "creating .venv with $(PYTHON)"
-	@test -x $(PY) || $(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or later is needed, and $(PYTHON) is %d.%d: name another with PYTHON=..." % v[:2])'
+	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "creating .venv with $(PYTHON)"; $(PYTHON) -m venv --clear .venv; }
 	@echo "installing the pinned requirements (some minutes the first time)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r constraints.txt
 	@touch $@
@@ -26,16 +32,18 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(BUILT) ## install and build only; the other targets do it by themselves
+setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12]
 
 bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny] [PEERS=a,b] [WORKLOADS=x,y] [SUITES=s]
-	@$(PY) -m suites.run --profile $(PROFILE) $(CHOICE); status=$$?; $(PY) -m reports.build && exit $$status
+	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
+	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
+	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
 
 report: $(BUILT) ## write the report again: of the newest run, or of RUN=results/....json
 	@$(PY) -m reports.build $(RUN)
 
-gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for each benchmark
-	@.ci/gate "$(BASE)"
+gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
+	@.ci/gate '$(BASE)' $(CHOICE)
 
 test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(ARGS)

@@ -10,6 +10,11 @@ from reports.formatting import counted, listed, times
 from reports.jobs import Job, base_name, fastest_first, reference_record
 from reports.statistics import FEWEST_FOR_INTERVAL, Figure, figure, speed_up, speed_ups
 from results import Peer, Record, Run
+from results.record import first_line
+
+#: Where a library's code happens to lie in memory is worth up to 10%, in every launch (docs/measuring.md).
+MATTERS = 1.1
+FEWEST_FOR_CLEAR = 5  # launches: fewer can't give an interval worth the name
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,13 @@ class Answer:
     @property
     def clear(self) -> bool:
         ratio = self.over_runner_up
-        return ratio is not None and not ratio.is_range and ratio.low > 1
+        return ratio is not None and ratio.launches >= FEWEST_FOR_CLEAR and ratio.low > MATTERS
+
+    @property
+    def likely(self) -> bool:
+        """Not clear, but the interval says faster."""
+        ratio = self.over_runner_up
+        return not self.clear and ratio is not None and not ratio.is_range and ratio.low > 1
 
     @property
     def sureness(self) -> str:
@@ -45,7 +56,8 @@ class Answer:
         if self.over_runner_up.is_range:
             return f"too few launches to tell ({self.over_runner_up.launches})"
         won, blocks = self.blocks_won
-        return f"{'clear' if self.clear else 'too close to call'} ({won} of {blocks} blocks)"
+        word = "clear" if self.clear else "likely" if self.likely else "too close to call"
+        return f"{word} ({won} of {blocks} blocks)"
 
 
 def keeps_references(peer: Peer, job: Job) -> bool:
@@ -77,10 +89,10 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
 def _answer(
     job: Job, records: list[Record], reference_name: str | None, careless: set[str], among_copying: bool = False
 ) -> Answer:
-    """`records` fastest first."""
+    """`records` fastest first by their medians."""
     if not records:
         return Answer(job, among_copying, None)
-    winner, runner_up = records[0], records[1] if len(records) > 1 else None
+    winner, runner_up = _podium(records)
     reference = reference_record(job, reference_name)
     ratios = speed_ups(winner, runner_up) if runner_up else {}
     return Answer(
@@ -96,6 +108,22 @@ def _answer(
         blocks_won=(sum(ratio > 1 for ratio in ratios.values()), len(ratios)) if ratios else None,
         keeps_references=winner.peer in careless,
     )
+
+
+def _podium(records: list[Record]) -> tuple[Record, Record | None]:
+    """Winner and runner-up by the ratios within blocks, which is what the report shows of them. Medians over
+    launches may say otherwise where a slow minute hit some blocks more than others."""
+
+    def ratio(record: Record, other: Record) -> float:
+        found = speed_up(record, other)
+        return found.value if found else 1.0
+
+    winner = records[0]
+    for record in records[1:]:
+        if ratio(record, winner) > 1:
+            winner = record
+    others = [record for record in records if record is not winner]
+    return winner, min(others, key=lambda record: ratio(winner, record)) if others else None
 
 
 def figure_of(record: Record) -> Figure:
@@ -168,6 +196,8 @@ def summary(run: Run, suite: str, jobs: Sequence[Job], answers: Sequence[Answer]
     ]
     wins = _wins(overall)
     sentences = _where_not_fastest(run, next(iter(wins)), overall)
+    absent = [peer for peer in run.peers if peer.reason and any(peer.name in job.cells for job in jobs)]
+    sentences += [f"Not measured: {peer.name} ({first_line(peer.reason)})." for peer in absent]
     never = [
         peer.name for peer in run.peers if peer.name not in wins and any(peer.name in job.measured for job in jobs)
     ]
@@ -202,6 +232,8 @@ def _take_for(answers: Sequence[Answer]) -> str:
 
 def _wins_of(peer: str, answers: Sequence[Answer], jobs: int) -> str:
     """ "A is fastest at 2 of 6 jobs (add 1 and add 100; clearly at all), so many times the speed of B." """
+    if all(answer.runner_up is None for answer in answers):
+        return f"only {peer} was measured{'' if len(answers) == jobs else f' at {len(answers)} of {jobs} jobs'}."
     clear = sum(answer.clear for answer in answers)
     where = "" if len(answers) == jobs else f"{listed([answer.job.label for answer in answers])}; "
     how_sure = f"clearly at {clear or 'none'}" if clear < len(answers) else "clearly at all" if clear > 1 else "clearly"
@@ -223,7 +255,9 @@ def _wins_of(peer: str, answers: Sequence[Answer], jobs: int) -> str:
 
 def _where_not_fastest(run: Run, leader: str, overall: Sequence[Answer]) -> list[str]:
     """Of the leader, and of the library that the run lists first: a report must not hide where its subject loses."""
-    first = next((peer.name for peer in run.peers if any(peer.name in answer.job.cells for answer in overall)), leader)
+    if not any(answer.runner_up for answer in overall):
+        return []
+    first = next((peer.name for peer in run.peers if any(peer.name in a.job.measured for a in overall)), leader)
     subjects = [leader] if base_name(first) == base_name(leader) else [leader, first]
     sentences = []
     for subject in subjects:

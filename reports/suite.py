@@ -8,7 +8,7 @@ from typing import Any
 
 from reports import notes, plots
 from reports.answers import Answer, Standing, Summary, answers_of, figure_of, standings, summary
-from reports.formatting import NOTHING, Scale, interval, scale_for, times
+from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
 from reports.jobs import REFERENCE, Job, reference_name, reference_record
 from reports.statistics import Figure, speed_up
 from results import Record, Run
@@ -111,11 +111,25 @@ def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Tr
         title=TITLES.get(name, name.capitalize()),
         scaling=scaling,
         reference=reference,
-        reference_note=_reference_note(reference, jobs),
+        reference_note=" ".join(
+            filter(None, [_reference_note(reference, jobs), scaling and _crowding_note(run, jobs)])
+        ),
         summary=summary(run, name, jobs, answers, reference),
         answers=[_answer_row(answer) for answer in answers],
         standings=standings(run, jobs, answers, reference),
         workloads=workloads,
+    )
+
+
+def _crowding_note(run: Run, jobs: Sequence[Job]) -> str:
+    """Explorers and learner beyond the cores take turns: the system's scheduling is then part of the figure."""
+    cores = int(run.machine["cores"])
+    most = max(int(job.params[ALONG]) for job in jobs)
+    if most + 1 <= cores:
+        return ""
+    return (
+        f"This machine has {counted(cores, 'core')}: with more than {counted(cores - 1, 'explorer')} beside the "
+        "learner, processes take turns, and figures depend on the system's scheduling."
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 import pytest
 
 from adapters import registry
+from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import THROUGHPUT, Result, append_result, failure
 
@@ -33,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in config.getoption(f"--{kind}") or ():
             if name not in known:
                 raise pytest.UsageError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+    if config.getoption("--cells"):  # a launch: without its runner nobody would end it, or read what it writes
+        exit_with_parent(os.getppid())
     if wanted := config.getoption("--package-at"):
         module, _, folder = wanted.partition("=")
         found = importlib.import_module(module).__file__

@@ -48,13 +48,15 @@ def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[tu
 
 
 class Interrupt:
-    """SIGINT and SIGTERM, remembered rather than raised: they take effect where nothing is half done."""
+    """SIGINT, SIGTERM and SIGHUP, remembered rather than raised: they take effect where nothing is half done."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.seen = False
 
     def __enter__(self) -> Interrupt:
-        self._before = {number: signal.signal(number, self._see) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {number: signal.signal(number, self._see) for number in self.SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +144,10 @@ def drive(run: Run, out: Path, schedule: Sequence[tuple[int, Launch]], limit_sec
         save(out, run)
     for line in troubles(run.records):
         print(line, file=sys.stderr)
-    print(f"{'interrupted; what was measured is' if interrupt.seen else 'saved'} in {out}")
+    if interrupt.seen:
+        print(f"interrupted; what was measured is in {out}, and `make report RUN={out}` shows it")
+    else:
+        print(f"saved in {out}")
     if interrupt.seen:
         return 130
     return int(bool(run.problems()))

@@ -99,11 +99,24 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads:
         args.apex = []
     if not args.throughput and not args.apex:
-        parser.error("nothing to measure: these peers, workloads and suites have no cell in common")
+        parser.error(
+            f"nothing to measure: these peers, workloads and suites have no cell in common (apex is on {APEX_WORKLOAD})"
+        )
     return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        return measure(arguments)
+    except KeyboardInterrupt:
+        print("interrupted before anything was measured", file=sys.stderr)
+        return 130
+    except OSError as error:
+        print(f"suites.run: {error}", file=sys.stderr)
+        return 1
+
+
+def measure(arguments: Sequence[str] | None) -> int:
     args = _arguments(arguments)
     profile = PROFILES[args.profile]
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])

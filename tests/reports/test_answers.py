@@ -1,6 +1,7 @@
 """The answer names the right peer, by the right factor, and is no surer than the data."""
 
 import dataclasses
+import random
 
 import pytest
 
@@ -63,6 +64,39 @@ def test_a_peer_may_copy_one_step_and_keep_a_batch():
     )
     one, batch, sample, *_ = jobs_of(run)
     assert [keeps_references(run.peers[0], job) for job in (one, batch, sample)] == [False, True, False]
+
+
+def test_a_difference_that_memory_layout_could_make_is_only_likely():
+    """Two identical builds have differed by as much."""
+    run = throughput_run(peers=("cpprb_impl", "cpprb"))
+    for record in (record for record in run.records if record.benchmark == "sample"):
+        value = 1.0 if record.peer == "cpprb_impl" else 1.07
+        record.samples[:] = [dataclasses.replace(sample, value=value) for sample in record.samples]
+    assert answer_to(run, "sample 32").sureness == "likely (5 of 5 blocks)"
+
+
+def test_three_launches_are_never_clear():
+    assert answer_to(throughput_run(blocks=3), "sample 32").sureness == "likely (3 of 3 blocks)"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_winner_is_never_slower_than_its_runner_up(seed):
+    """However noisy: the ratio beside the name is the one that made it the winner."""
+    rng = random.Random(seed)
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=3)
+    for record in run.records:
+        record.samples[:] = [dataclasses.replace(s, value=rng.lognormvariate(0, 1)) for s in record.samples]
+    assert all(answer.over_runner_up.value >= 1 for answer in answers(run)[1])
+
+
+def test_alone_is_not_fastest():
+    assert "CartPole-v1: only cpprb was measured." in told(throughput_run(peers=("cpprb",)))
+
+
+def test_who_could_not_be_measured_is_said_first():
+    run = throughput_run()
+    run.peers[-1] = dataclasses.replace(run.peers[-1], reason="no wheel for this Python")
+    assert f"Not measured: {run.peers[-1].name} (no wheel for this Python)." in told(run)
 
 
 def test_two_launches_are_too_few_to_be_clear():
