@@ -7,24 +7,6 @@
 namespace rb {
 namespace {
 
-// The leaves of one call's rows. Raised errors name the first bad priority by its place.
-std::vector<float> read_leaves(const Ring& ring, PyObject* priorities, npy_intp rows, double& largest) {
-  const Ref array = as_doubles(priorities, "priorities");
-  const npy_intp given = PyArray_SIZE(array.array());
-  if (given != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", given, rows);
-  const auto* value = static_cast<const double*>(PyArray_DATA(array.array()));
-  std::vector<float> leaves(static_cast<std::size_t>(rows));
-  for (npy_intp i = 0; i < rows; ++i) {
-    leaves[static_cast<std::size_t>(i)] = ring.leaf(value[i]);
-    if (!(value[i] >= 0) || !std::isfinite(leaves[static_cast<std::size_t>(i)])) {
-      Ref text(checked(PyFloat_FromDouble(value[i])));
-      raise(PyExc_ValueError, "priorities[%zd] is %R: a priority must be finite and not negative", i, text.get());
-    }
-    largest = std::max(largest, value[i]);
-  }
-  return leaves;
-}
-
 void copy_rows(Ring& ring, Store& store, const std::vector<Source>& sources, std::uint64_t first, npy_intp skip,
                npy_intp rows) {
   const auto& places = ring.layout.fields();
@@ -68,21 +50,18 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
       home = std::move(sources);
     }
   } lent(ring.sources);
-  const npy_intp rows = read_sources(ring.fields, values, lent.sources);
-
+  // Priorities first: converting them may run Python code, and after read_sources none may run.
   double largest = 0;
   std::vector<float> leaves;
-  if (priorities != nullptr) {
-    leaves = read_leaves(ring, priorities, rows, largest);
-    // Converting them may have run Python code that resized an array we hold a pointer into.
-    read_sources(ring.fields, values, lent.sources);
-  }
+  if (priorities != nullptr) leaves = ring.read_leaves(priorities, largest);
+  const npy_intp rows = read_sources(ring.fields, values, lent.sources);
+  if (priorities != nullptr && static_cast<npy_intp>(leaves.size()) != rows)
+    raise(PyExc_ValueError, "priorities: %zu values for %zd rows", leaves.size(), rows);
 
   Use use(self);
   Store& store = use.store();
   const bool prioritized = Py_TYPE(self) == &PrioritizedRingType || PyObject_TypeCheck(self, &PrioritizedRingType);
-  if (prioritized) {
-    if (priorities != nullptr) store.raise_max_priority(largest);
+  if (prioritized && leaves.empty()) {
     if (const double max = store.max_priority(); max != ring.known_max) {
       ring.known_max = max;
       ring.leaf_of_max = ring.leaf(max);
@@ -92,11 +71,12 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   const npy_intp skip = std::max<npy_intp>(0, rows - static_cast<npy_intp>(store.capacity()));
   std::uint64_t first;
   {
-    PythonWaiting waiting;
+    PythonWaiting waiting(ring.signalled);
     ExplorerTurn turn(store, use.seat(), static_cast<std::uint64_t>(rows), waiting);
     first = turn.first();
     copy_rows(ring, store, lent.sources, first, skip, rows);
     if (prioritized) {
+      store.raise_max_priority(largest);
       float* leaf = store.tree().leaves();
       for (npy_intp i = skip; i < rows; ++i)
         leaf[(first + static_cast<std::uint64_t>(i)) % store.capacity()] =

@@ -18,6 +18,8 @@ Field parse_field(PyObject* entry) {
   field.dtype = Ref(reinterpret_cast<PyObject*>(descr));
   if (PyDataType_REFCHK(descr))
     raise(PyExc_TypeError, "%U: dtype %R holds Python objects, which can't be stored as bytes", name, dtype);
+  if (PyDataType_HASSUBARRAY(descr))
+    raise(PyExc_TypeError, "%U: dtype %R has a shape of its own; give it as \"shape\"", name, dtype);
   field.elements = 1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
     const npy_intp length = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
@@ -152,9 +154,14 @@ std::vector<Field> parse_fields(PyObject* sequence) {
 }
 
 RowLayout layout_of(const std::vector<Field>& fields) {
+  constexpr npy_intp kMostBytes = npy_intp{1} << 46;  // beyond any address space; sums stay far from overflow
+  npy_intp total = 0;
   std::vector<std::size_t> bytes, alignment;
   for (const auto& field : fields) {
     Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
+    total += std::min<npy_intp>(field.bytes, kMostBytes);
+    if (total >= kMostBytes)
+      raise(PyExc_ValueError, "%U: a transition of so many bytes can't be stored", field.name.get());
     bytes.push_back(static_cast<std::size_t>(field.bytes));
     // Rows start at multiples of 8, so no field can count on more.
     alignment.push_back(std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8));
@@ -177,6 +184,8 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
   std::vector<bool> given(fields.size());
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
+    // A subclass of str could run code of its own when it is compared or dropped.
+    if (!PyUnicode_CheckExact(name)) raise(PyExc_TypeError, "the name %R must be a plain str", name);
     int found = kIgnored;
     for (std::size_t f = 0; f < fields.size() && found == kIgnored; ++f)
       if (PyUnicode_Compare(name, fields[f].name.get()) == 0) found = static_cast<int>(f);
@@ -199,7 +208,7 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources) {
   sources.resize(fields.size());
   // First what may run Python code (an object's __array__ or __float__), which could change the
-  // caller's arrays; only then are pointers into them taken.
+  // caller's arrays; only then are they looked at again and pointers into them taken.
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const Field& field = fields[f];
     Source& source = sources[f];
@@ -221,6 +230,8 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
       source.rows = 1;
       continue;
     }
+    if (!source.owner && !usable_as_is(fields[f], values[f]))
+      raise(PyExc_ValueError, "%U: the array was changed while another field was converted", fields[f].name.get());
     auto* array = source.owner ? source.owner.array() : reinterpret_cast<PyArrayObject*>(values[f]);
     source.rows = count_rows(fields[f], array);
     source.data = PyArray_BYTES(array);
@@ -240,10 +251,11 @@ Ref as_doubles(PyObject* object, const char* what) {
   return array;
 }
 
-Ref as_indexes(PyObject* object) {
+std::vector<npy_int64> read_indexes(PyObject* object) {
   Ref array(PyArray_FROMANY(object, NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
   if (!array) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
-  return array;
+  const auto* first = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+  return {first, first + PyArray_SIZE(array.array())};
 }
 
 }  // namespace rb

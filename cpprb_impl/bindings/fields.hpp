@@ -60,7 +60,7 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
 
 // `object` as a C-ordered double array (priorities); raises TypeError, ValueError.
 Ref as_doubles(PyObject* object, const char* what);
-// `object` as a C-ordered int64 array (indexes).
-Ref as_indexes(PyObject* object);
+// A copy of the indexes in `object`; raises TypeError, ValueError.
+std::vector<npy_int64> read_indexes(PyObject* object);
 
 }  // namespace rb

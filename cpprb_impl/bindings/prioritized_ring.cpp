@@ -7,13 +7,21 @@
 namespace rb {
 namespace {
 
-PyObject* prioritized_sample(PyObject* self, PyObject* args, PyObject* kwargs) {
+// (leaf / smallest)^-beta; in double only where the ratio is beyond float.
+float weight(float leaf, float smallest, double beta) {
+  const float ratio = leaf / smallest;
+  if (std::isfinite(ratio)) [[likely]]
+    return std::pow(ratio, static_cast<float>(-beta));
+  return static_cast<float>(std::pow(static_cast<double>(leaf) / static_cast<double>(smallest), -beta));
+}
+
+PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    static const char* names[] = {"batch_size", "beta", nullptr};
-    PyObject* size;
-    double beta = 0.4;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|d", const_cast<char**>(names), &size, &beta)) throw PythonError();
-    const npy_intp rows = batch_size(size);
+    PyObject* given[2];
+    sort_arguments("sample", args, nargs, names, {"batch_size", "beta"}, given);
+    const npy_intp rows = batch_size(given[0]);
+    const double beta = given[1] != nullptr ? PyFloat_AsDouble(given[1]) : 0.4;
+    if (PyErr_Occurred()) throw PythonError();
     if (!(beta >= 0) || !std::isfinite(beta))
       raise(PyExc_ValueError, "beta must be finite and not negative, but is %R",
             Ref(checked(PyFloat_FromDouble(beta))).get());
@@ -25,7 +33,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* args, PyObject* kwargs) {
     auto* indexes = static_cast<npy_int64*>(batch.add_column("indexes", NPY_INT64));
     bool empty, drawable = false;
     {
-      PythonWaiting waiting;
+      PythonWaiting waiting(ring.signalled);
       LearnerTurn turn(store, waiting);
       ring.slots.resize(static_cast<std::size_t>(rows));  // only now: see ring_sample
       store.bring_tree_up_to_date();
@@ -39,7 +47,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* args, PyObject* kwargs) {
         for (npy_intp i = 0; i < rows; ++i) {
           const std::size_t slot = ring.slots[static_cast<std::size_t>(i)];
           indexes[i] = static_cast<npy_int64>(slot);
-          weights[i] = std::pow(store.tree().leaves()[slot] / smallest, static_cast<float>(-beta));
+          weights[i] = weight(store.tree().leaves()[slot], smallest, beta);
         }
         ring.sampled_at = store.head();
       }
@@ -50,41 +58,33 @@ PyObject* prioritized_sample(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyObject* prioritized_update(PyObject* self, PyObject* args, PyObject* kwargs) {
+PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    static const char* names[] = {"indexes", "priorities", nullptr};
-    PyObject *indexes, *priorities;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), &indexes, &priorities))
-      throw PythonError();
-    const Ref index_array = as_indexes(indexes), priority_array = as_doubles(priorities, "priorities");
-    const npy_intp count = PyArray_SIZE(index_array.array());
-    if (count != PyArray_SIZE(priority_array.array()))
-      raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", PyArray_SIZE(priority_array.array()), count);
-    const auto* index = static_cast<const npy_int64*>(PyArray_DATA(index_array.array()));
-    const auto* priority = static_cast<const double*>(PyArray_DATA(priority_array.array()));
+    PyObject* given[2];
+    sort_arguments("update_priorities", args, nargs, names, {"indexes", "priorities"}, given);
+    if (given[0] == nullptr || given[1] == nullptr)
+      raise(PyExc_TypeError, "update_priorities() needs indexes and priorities");
+    // Copied, because converting the priorities may run Python code that changes the caller's arrays.
+    const std::vector<npy_int64> index = read_indexes(given[0]);
+    double largest = 0;
+    const std::vector<float> all = ring_of(self).read_leaves(given[1], largest);
+    if (index.size() != all.size())
+      raise(PyExc_ValueError, "priorities: %zu values for %zu indexes", all.size(), index.size());
+    const auto count = static_cast<npy_intp>(index.size());
 
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
-    std::vector<float> all(static_cast<std::size_t>(count));
-    for (npy_intp i = 0; i < count; ++i) {
-      all[static_cast<std::size_t>(i)] = ring.leaf(priority[i]);
-      if (!(priority[i] >= 0) || !std::isfinite(all[static_cast<std::size_t>(i)])) {
-        Ref text(checked(PyFloat_FromDouble(priority[i])));
-        raise(PyExc_ValueError, "priorities[%zd] is %R: a priority must be finite and not negative", i, text.get());
-      }
-    }
     std::vector<std::size_t> slots;
     std::vector<float> leaves;
     slots.reserve(all.size());
     leaves.reserve(all.size());
-    double largest = 0;
     npy_intp missing = -1;
     {
-      PythonWaiting waiting;
+      PythonWaiting waiting(ring.signalled);
       LearnerTurn turn(store, waiting);
       for (npy_intp i = 0; i < count && missing < 0; ++i) {
-        const auto slot = static_cast<std::uint64_t>(index[i]);
+        const auto slot = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
         if (slot >= store.capacity()) {
           missing = i;
         } else if (!store.holds(slot)) {
@@ -93,17 +93,16 @@ PyObject* prioritized_update(PyObject* self, PyObject* args, PyObject* kwargs) {
         } else if (!ring.check_for_update || store.row_of(slot) < ring.sampled_at) {
           slots.push_back(slot);
           leaves.push_back(all[static_cast<std::size_t>(i)]);
-          largest = std::max(largest, priority[i]);
         }
       }
       if (missing < 0) {
-        store.raise_max_priority(largest);
+        if (!slots.empty()) store.raise_max_priority(largest);
         store.set_leaves(slots, leaves);
       }
     }
     if (missing >= 0)
       raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
-            static_cast<long long>(index[missing]));
+            static_cast<long long>(index[static_cast<std::size_t>(missing)]));
     Py_RETURN_NONE;
   });
 }
@@ -118,12 +117,12 @@ PyCFunction method(Function function) {
 }
 
 PyMethodDef prioritized_methods[] = {
-    {"sample", method(prioritized_sample), METH_VARARGS | METH_KEYWORDS,
+    {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample(batch_size, beta=0.4) -> dict of fresh arrays (batch_size, *shape)\n\n"
      "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum. Adds \"weights\", float32\n"
      "(batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and \"indexes\", int64\n"
      "(batch_size,). Raises ValueError when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
-    {"update_priorities", method(prioritized_update), METH_VARARGS | METH_KEYWORDS,
+    {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities(indexes, priorities)\n\nRaises ValueError for a priority that is NaN, infinite or\n"
      "negative or for different lengths, IndexError for an index without a transition; nothing is then changed."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
@@ -135,6 +134,21 @@ PyMethodDef prioritized_methods[] = {
 
 float Ring::leaf(double priority) const {
   return std::pow(static_cast<float>(priority + eps), static_cast<float>(alpha));
+}
+
+std::vector<float> Ring::read_leaves(PyObject* priorities, double& largest) const {
+  const Ref array = as_doubles(priorities, "priorities");
+  const auto* value = static_cast<const double*>(PyArray_DATA(array.array()));
+  std::vector<float> leaves(static_cast<std::size_t>(PyArray_SIZE(array.array())));
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    leaves[i] = leaf(value[i]);
+    if (!(value[i] >= 0) || !std::isfinite(value[i]) || !std::isfinite(leaves[i])) {
+      Ref text(checked(PyFloat_FromDouble(value[i])));
+      raise(PyExc_ValueError, "priorities[%zu] is %R: a priority must be finite and not negative", i, text.get());
+    }
+    largest = std::max(largest, value[i]);
+  }
+  return leaves;
 }
 
 PyTypeObject PrioritizedRingType = [] {

@@ -45,6 +45,10 @@ int ring_init(PyObject* self, PyObject* args, PyObject* kwargs) {
 
     const bool prioritized = PyObject_TypeCheck(self, &PrioritizedRingType);
     auto ring = std::make_unique<Ring>(parse_fields(fields), prioritized);
+    for (const auto& field : ring->fields)
+      for (const char* taken : {"priorities", "weights", "indexes"})
+        if (prioritized && PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
+          raise(PyExc_ValueError, "a prioritized buffer has %s of its own: name the field otherwise", taken);
     const Store::Shape shape{static_cast<std::uint64_t>(capacity), ring->layout.stride(), prioritized,
                              discipline_named(lock)};
     ring->store = segment ? std::make_unique<Store>(segment, shape) : std::make_unique<Store>(shape);
@@ -59,6 +63,8 @@ int ring_init(PyObject* self, PyObject* args, PyObject* kwargs) {
     ring->alpha = alpha;
     ring->eps = eps;
     ring->check_for_update = check_for_update != 0;
+    if (prioritized && !std::isfinite(ring->leaf(1.0)))
+      raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
     object->ring = ring.release();
     return 0;
   });
@@ -74,15 +80,17 @@ PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names); });
 }
 
-PyObject* ring_sample(PyObject* self, PyObject* size) {
+PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
+    PyObject* size;
+    sort_arguments("sample", args, nargs, names, {"batch_size"}, &size);
     const npy_intp rows = batch_size(size);
     Use use(self);
     Ring& ring = use.ring();
     Batch batch(ring.fields, rows);
     bool empty;
     {
-      PythonWaiting waiting;
+      PythonWaiting waiting(use.ring().signalled);
       LearnerTurn turn(use.store(), waiting);
       // Only now: while this thread waited, another one may have sampled.
       ring.slots.resize(static_cast<std::size_t>(rows));
@@ -99,27 +107,26 @@ PyObject* ring_sample(PyObject* self, PyObject* size) {
 
 PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
-    const Ref array = as_indexes(indexes);
-    const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
-    const npy_intp rows = PyArray_SIZE(array.array());
+    const std::vector<npy_int64> index = read_indexes(indexes);
+    const auto rows = static_cast<npy_intp>(index.size());
     Use use(self);
     Batch batch(use.ring().fields, rows);
     npy_intp missing = -1;
     {
-      PythonWaiting waiting;
+      PythonWaiting waiting(use.ring().signalled);
       LearnerTurn turn(use.store(), waiting);
       for (npy_intp i = 0; i < rows && missing < 0; ++i) {
-        const auto slot = static_cast<std::uint64_t>(index[i]);
+        const auto slot = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
         if (slot >= use.store().capacity() || !use.store().holds(slot)) missing = i;
       }
       if (missing < 0) {
-        std::vector<std::size_t> slots(index, index + rows);
+        std::vector<std::size_t> slots(index.begin(), index.end());
         batch.fill(use.store(), use.ring().layout, slots.data(), slots.size());
       }
     }
     if (missing >= 0)
       raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
-            static_cast<long long>(index[missing]));
+            static_cast<long long>(index[static_cast<std::size_t>(missing)]));
     return batch.give();
   });
 }
@@ -135,7 +142,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
     const int collecting = PyGC_Disable();
     std::optional<Batch> batch;
     try {
-      PythonWaiting waiting;
+      PythonWaiting waiting(use.ring().signalled);
       LearnerTurn turn(use.store(), waiting);
       auto slots = use.store().stored_slots();
       if (shuffle)
@@ -154,7 +161,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
 PyObject* ring_clear(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Use use(self);
-    PythonWaiting waiting;
+    PythonWaiting waiting(use.ring().signalled);
     LearnerTurn turn(use.store(), waiting);
     use.store().clear();
     use.ring().episode_rows = 0;
@@ -212,7 +219,7 @@ PyMethodDef ring_methods[] = {
      "add(**transition) -> int\n\nStore one transition, or many along axis 0; returns the first one's index.\n"
      "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming the field that does\n"
      "not fit; the buffer is then unchanged. Unknown names are ignored."},
-    {"sample", ring_sample, METH_O,
+    {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample(batch_size) -> dict of fresh arrays (batch_size, *shape)\n\nUniform, with replacement. Raises\n"
      "ValueError when the buffer is empty."},
     {"_gather", ring_gather, METH_O, "_gather(indexes) -> dict of fresh arrays (len(indexes), *shape)"},
@@ -264,6 +271,8 @@ Ring& ring_of(PyObject* self) {
 
 Use::Use(PyObject* self) : ring_(ring_of(self)) {
   if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
+  if (ring_.signalled != 0 && ring_.signalled == PyThread_get_thread_ident())
+    raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
   if (ring_.process != process_number()) {
     ring_.process = process_number();
     ring_.seat.reset();
@@ -312,7 +321,25 @@ void* Batch::add_column(const char* name, int type) {
   return PyArray_DATA(array.array());
 }
 
+void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    std::initializer_list<const char*> known, PyObject** values) {
+  const auto most = static_cast<Py_ssize_t>(known.size());
+  if (nargs > most) raise(PyExc_TypeError, "%s() takes at most %zd arguments, not %zd", function, most, nargs);
+  for (Py_ssize_t i = 0; i < most; ++i) values[i] = i < nargs ? args[i] : nullptr;
+  for (Py_ssize_t k = 0; k < (names ? PyTuple_GET_SIZE(names) : 0); ++k) {
+    PyObject* name = PyTuple_GET_ITEM(names, k);
+    const auto* at = std::find_if(known.begin(), known.end(), [name](const char* each) {
+      return PyUnicode_CompareWithASCIIString(name, each) == 0;
+    });
+    if (at == known.end()) raise(PyExc_TypeError, "%s() has no argument '%U'", function, name);
+    PyObject*& value = values[at - known.begin()];
+    if (value != nullptr) raise(PyExc_TypeError, "%s() was given '%U' twice", function, name);
+    value = args[nargs + k];
+  }
+}
+
 npy_intp batch_size(PyObject* value) {
+  if (value == nullptr) raise(PyExc_TypeError, "sample() needs a batch_size");
   const npy_intp rows = PyNumber_AsSsize_t(value, PyExc_OverflowError);
   if (rows == -1 && PyErr_Occurred()) throw PythonError();
   if (rows < 0) raise(PyExc_ValueError, "batch_size must not be negative, but is %zd", rows);

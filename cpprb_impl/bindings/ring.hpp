@@ -1,6 +1,7 @@
 // The native object behind every buffer class: a store, its fields, and this process's own state.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ struct Ring {
   bool close_wanted = false;
   int users = 0;  // calls under way that need the store: a wait lets other threads in
 
+  unsigned long signalled = 0;  // the thread that runs signal handlers while it waits in a turn, or 0
+
   // Own to each process; see Use.
   std::uint64_t process = 0;
   std::optional<std::size_t> seat;
@@ -39,6 +42,9 @@ struct Ring {
   float leaf_of_max = 0;
 
   float leaf(double priority) const;
+  // The leaves of raw priorities; `largest` becomes at least the largest of them. Raises TypeError, and
+  // ValueError that names the first bad one by its place.
+  std::vector<float> read_leaves(PyObject* priorities, double& largest) const;
 };
 
 struct RingObject {
@@ -80,6 +86,10 @@ class Batch {
 
 // The batch size a caller asked for; raises TypeError, ValueError.
 npy_intp batch_size(PyObject* value);
+
+// Sorts the arguments of a fast call by name into `values` (null where not given); raises TypeError.
+void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    std::initializer_list<const char*> known, PyObject** values);
 
 // Stores the rows of one call of add(). `priorities` may be null; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

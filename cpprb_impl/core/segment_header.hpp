@@ -46,6 +46,9 @@ struct Holes {
   bool contain(std::uint64_t row) const {
     return std::any_of(ranges, ranges + used, [row](auto& r) { return row >= r.first && row < r.end(); });
   }
+  bool cover(std::uint64_t first, std::uint64_t count) const {
+    return std::any_of(ranges, ranges + used, [=](auto& r) { return first >= r.first && first + count <= r.end(); });
+  }
   std::uint64_t rows(std::uint64_t tail) const {
     std::uint64_t sum = 0;
     for (std::uint32_t i = 0; i < used; ++i)

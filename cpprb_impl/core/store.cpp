@@ -96,7 +96,12 @@ void Store::bring_tree_up_to_date() {
   const std::uint64_t last = head();
   const std::uint64_t known = header_->in_tree.load(relaxed);
   const bool abandoned = header_->tree_dirty.exchange(1, relaxed) != 0;
-  if (abandoned || last - known >= capacity()) {
+  if (abandoned) {
+    // Whoever died may have left priorities in slots that hold nothing any more.
+    for (std::uint64_t slot = 0; slot < capacity(); ++slot)
+      if (!holds(slot)) tree_.leaves()[slot] = 0.0f;
+    tree_.rebuild();
+  } else if (last - known >= capacity()) {
     tree_.rebuild();
   } else if (last != known) {
     const std::uint64_t from = known % capacity(), count = last - known;
@@ -119,13 +124,14 @@ void Store::set_leaves(const std::vector<std::size_t>& slots, const std::vector<
 }
 
 void Store::clear() {
-  const std::uint64_t rounds = (head() + capacity() - 1) / capacity();
+  const std::uint64_t rounds = (next_row() + capacity() - 1) / capacity();
   const std::uint64_t start = rounds * capacity();  // slot 0
+  // First of all: who dies below leaves the mark, and the next one zeroes the leaves.
+  if (header_->prioritized) header_->tree_dirty.store(1, release);
   header_->tail.store(start, relaxed);
   header_->head.store(start, release);
   header_->holes.used = 0;
   if (header_->prioritized) {
-    header_->tree_dirty.store(1, relaxed);
     tree_.format();
     header_->in_tree.store(start, relaxed);
     header_->max_priority.store(1.0, relaxed);
@@ -136,7 +142,7 @@ void Store::clear() {
 // The claim is written down before the head moves: a claimer that dies in between has claimed nothing
 // (its claim starts at the head, which no living one's does), one that dies later leaves a hole.
 void Store::claim(std::size_t seat, std::uint64_t count) {
-  const std::uint64_t first = header_->head.load(relaxed);
+  const std::uint64_t first = next_row();
   const std::uint64_t last = first + count;
   if (last > capacity() && last - capacity() > header_->tail.load(relaxed)) {
     header_->tail.store(last - capacity(), relaxed);
@@ -148,7 +154,7 @@ void Store::claim(std::size_t seat, std::uint64_t count) {
 }
 
 bool Store::would_lap_a_writer(std::uint64_t count) const {
-  const std::uint64_t last = header_->head.load(relaxed) + count;
+  const std::uint64_t last = next_row() + count;
   for (const auto& claim : header_->claims)
     if (claim.count.load(std::memory_order_acquire) != 0 && claim.first.load(relaxed) + capacity() < last) return true;
   return false;
@@ -159,6 +165,12 @@ void Store::lock_index(Waiting& waiting) {
   // It died while claiming. If its claim starts at the head, the head never moved: nothing was claimed.
   for (auto& claim : header_->claims)
     if (claim.first.load(relaxed) >= head()) claim.count.store(0, release);
+  distrust_tree();
+}
+
+// A dead claimer may have moved the tail past rows whose priorities still stand in the tree.
+void Store::distrust_tree() {
+  if (header_->prioritized) header_->tree_dirty.store(1, release);
 }
 
 void Store::bury_behind_index(std::size_t seat, Waiting& waiting) {
@@ -178,8 +190,11 @@ void Store::bury_open_claim(std::size_t seat) {
   if (first < head()) {
     Holes& holes = header_->holes;
     holes.forget_before(tail());
-    if (holes.used == kHoles) holes.join_the_two_oldest();
-    holes.ranges[holes.used++] = {first, count};
+    // It may be known already, from somebody who died while doing this.
+    if (!holes.cover(first, count)) {
+      if (holes.used == kHoles) holes.join_the_two_oldest();
+      holes.ranges[holes.used++] = {first, count};
+    }
     if (header_->prioritized) {
       for (std::uint32_t i = 0; i < holes.used; ++i)
         for (std::uint64_t row = std::max(holes.ranges[i].first, tail()); row < holes.ranges[i].end(); ++row)

@@ -4,6 +4,7 @@
 // What a turn locks depends on the discipline; the code around it does not.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,8 +43,16 @@ class Store {
 
   // Rows that can be sampled. While others write it is a moment's view.
   std::uint64_t stored() const {
-    const std::uint64_t first = tail(), last = head();
-    return last <= first ? 0 : last - first - (header_->holes.used ? header_->holes.rows(first) : 0);
+    std::uint64_t first, last;
+    // Both move while others write: two looks at the tail that agree were at the same moment as the head.
+    int looks = 0;
+    do {
+      first = tail();
+      last = head();
+    } while (first != tail() && ++looks < 100);
+    if (last <= first) return 0;
+    const std::uint64_t rows = std::min(last - first, capacity());
+    return rows - std::min(rows, header_->holes.used ? header_->holes.rows(first) : 0);
   }
 
   double max_priority() const { return header_->max_priority.load(std::memory_order_relaxed); }
@@ -60,7 +69,7 @@ class Store {
   }
   bool holds(std::uint64_t slot) const {
     const std::uint64_t last = head(), first = tail();
-    if (last == first) return false;
+    if (last <= first) return false;
     const std::uint64_t back = ((last - 1) % capacity() + capacity() - slot) % capacity();
     return back < last - first && !(header_->holes.used && header_->holes.contain(last - 1 - back));
   }
@@ -86,7 +95,9 @@ class Store {
   void view_memory();
   void claim(std::size_t seat, std::uint64_t count);
   bool would_lap_a_writer(std::uint64_t count) const;
+  std::uint64_t next_row() const { return std::max(head(), tail()); }  // the tail is ahead if clear() died half-way
   void lock_index(Waiting& waiting);
+  void distrust_tree();
   void bury_behind_index(std::size_t seat, Waiting& waiting);
   void bury_open_claim(std::size_t seat);
 

@@ -15,14 +15,15 @@ namespace {
 
 using Got = RobustMutex::Got;
 
-void lock_gate(SegmentHeader& header, Waiting& waiting) {
-  if (header.gate.try_lock() != Got::no) return;
+Got lock_gate(SegmentHeader& header, Waiting& waiting) {
+  const Got at_once = header.gate.try_lock();
+  if (at_once != Got::no) return at_once;
   struct Counted {
     std::atomic<std::uint32_t>& count;
     explicit Counted(std::atomic<std::uint32_t>& c) : count(c) { count.fetch_add(1, std::memory_order_relaxed); }
     ~Counted() { count.fetch_sub(1, std::memory_order_relaxed); }
   } counted(header.waiting_at_gate);
-  header.gate.lock(waiting);
+  return header.gate.lock(waiting);
 }
 
 void unlock_gate(SegmentHeader& header) {
@@ -40,7 +41,7 @@ ExplorerTurn::ExplorerTurn(Store& store, std::size_t seat, std::uint64_t count, 
     case Discipline::unshared: store_.claim(seat_, count); break;
     case Discipline::buffer:
       seat_ = 0;
-      lock_gate(header_, waiting);
+      if (lock_gate(header_, waiting) == Got::from_the_dead) store_.distrust_tree();
       store_.bury_open_claim(seat_);
       store_.claim(seat_, count);
       break;
@@ -68,7 +69,7 @@ void ExplorerTurn::take_seat(Waiting& waiting) {
   if (header_.gate_closed.load()) {
     // A learner is inside, or waits to be. Queue behind it; the lock itself is not wanted. Whoever
     // has it can open the gate: the learner that closed it has left, or died.
-    lock_gate(header_, waiting);
+    if (lock_gate(header_, waiting) == Got::from_the_dead) store_.distrust_tree();
     header_.gate_closed.store(0);
     unlock_gate(header_);
   }
@@ -109,7 +110,7 @@ void ExplorerTurn::let_writers_finish(Waiting& waiting, unsigned round) {
 
 LearnerTurn::LearnerTurn(Store& store, Waiting& waiting) : store_(store), header_(*store.header_) {
   if (header_.discipline == Discipline::unshared) return;
-  lock_gate(header_, waiting);
+  if (lock_gate(header_, waiting) == Got::from_the_dead) store_.distrust_tree();
   if (header_.discipline == Discipline::buffer) {
     store_.bury_open_claim(0);
     return;

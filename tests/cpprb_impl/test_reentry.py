@@ -1,0 +1,210 @@
+"""Code that runs in the middle of a call, or between two: conversions, signal handlers, deaths half-way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+
+from .jobs import WIDE_ENV_DICT, add_wide_for_ever, explorers, kill, wait_until
+from .rows import make_rows, torn_rows
+
+
+class Converts:
+    """An array-like whose conversion first does something else."""
+
+    def __init__(self, first, *results):
+        self.first, self.results = first, list(results)
+
+    def __array__(self, dtype=None, copy=None):
+        self.first()
+        return np.asarray(self.results.pop(0) if len(self.results) > 1 else self.results[0])
+
+
+def test_priorities_that_shrink_the_rows_are_harmless():
+    buffer = PrioritizedReplayBuffer(100_000, {"a": {}})
+    rows = np.arange(50_000, dtype=np.float32)
+    priorities = Converts(lambda: rows.resize(1, refcheck=False), np.ones(50_000))
+    with pytest.raises(ValueError, match="priorities: 50000 values for 1 rows"):
+        buffer.add(a=rows, priorities=priorities)
+    assert buffer.get_stored_size() == 0
+
+
+def test_an_array_that_is_retyped_meanwhile_is_refused():
+    buffer = ReplayBuffer(100, {"a": {"shape": 4}, "b": {}})
+    rows = np.zeros((10, 4), dtype=np.float32)
+
+    def retype():
+        rows.dtype = np.uint8
+
+    with pytest.raises(ValueError, match="a: the array was changed"):
+        buffer.add(a=rows, b=Converts(retype, np.zeros(10)))
+    assert buffer.get_stored_size() == 0
+
+
+def test_indexes_that_change_meanwhile_do_not_matter():
+    buffer = PrioritizedReplayBuffer(8, {"a": {}})
+    buffer.add(a=np.zeros(8))
+    indexes = np.arange(4)
+    buffer.update_priorities(indexes, Converts(lambda: indexes.resize(0, refcheck=False), np.full(4, 3.0)))
+    assert buffer.get_max_priority() == 3.0
+
+
+@pytest.mark.parametrize("name", ["weights", "indexes", "priorities"])
+def test_a_prioritized_buffer_keeps_its_own_names(name):
+    with pytest.raises(ValueError, match=name):
+        PrioritizedReplayBuffer(8, {name: {}})
+    ReplayBuffer(8, {name: {}}).add(**{name: 1})
+
+
+def test_names_that_could_run_code_are_refused():
+    class Name(str):
+        __slots__ = ()
+
+    with pytest.raises(TypeError, match="plain str"):
+        ReplayBuffer(8, {"a": {}}).add(a=1, **{Name("b"): 2})
+
+
+def test_odd_dtypes_and_sizes_are_refused():
+    with pytest.raises(TypeError, match="shape of its own"):
+        ReplayBuffer(8, {"a": {"dtype": np.dtype((np.float32, (2, 3)))}})
+    with pytest.raises(ValueError, match="bytes"):
+        ReplayBuffer(8, {"a": {"shape": 2**61 - 1}, "b": {"shape": 2**61 - 1}})
+    with pytest.raises(ValueError, match="alpha and eps"):
+        PrioritizedReplayBuffer(8, {"a": {}}, alpha=1e6)
+    buffer = PrioritizedReplayBuffer(8, {"a": {}}, alpha=0)
+    with pytest.raises(ValueError, match=r"priorities\[0\]"):
+        buffer.add(a=1, priorities=[np.inf])
+
+
+def test_weights_over_sixty_decades():
+    buffer = PrioritizedReplayBuffer(2, {"a": {}}, alpha=1.0, eps=0.0)
+    buffer.add(a=[0, 1], priorities=[1e-30, 1e30])
+    batch = buffer.sample(4, beta=0.4)
+    assert batch["weights"] == pytest.approx(1e-24, rel=1e-4, abs=0)
+
+
+def test_arguments_by_name():
+    buffer = PrioritizedReplayBuffer(8, {"a": {}})
+    buffer.add(a=1)
+    assert len(buffer.sample(beta=0.1, batch_size=3)["a"]) == 3
+    assert len(ReplayBuffer.sample(buffer, batch_size=2)["a"]) == 2
+    buffer.update_priorities(priorities=[2.0], indexes=[0])
+    for wrong in (lambda: buffer.sample(), lambda: buffer.sample(1, 0.4, 3), lambda: buffer.sample(1, gamma=1),
+                  lambda: buffer.sample(1, batch_size=2), lambda: buffer.update_priorities([0])):  # fmt: skip
+        with pytest.raises(TypeError, match=r"sample|update_priorities"):
+            wrong()
+
+
+@pytest.mark.parametrize("lock", ["buffer", "critical"])
+def test_a_signal_handler_can_not_wait_for_what_its_own_thread_holds(lock):
+    """It would wait for ever: it gets an error, and the interrupted call goes on."""
+    buffer = MPReplayBuffer(30, WIDE_ENV_DICT, lock=lock)
+    refused = []
+
+    def handler(*_):
+        try:
+            buffer.sample(1)
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        with explorers(add_wide_for_ever, buffer, 1, rows_a_call=12) as (processes, _):
+            wait_until(lambda: buffer.get_stored_size() == 30)
+            deadline = time.monotonic() + 60
+            while not refused and time.monotonic() < deadline:
+                kill(processes[0], signal.SIGSTOP)
+                time.sleep(0.01)
+                waker = os.fork()
+                if waker == 0:  # lets the explorer go on while this process waits
+                    time.sleep(0.2)
+                    os.kill(processes[0].pid, signal.SIGCONT)
+                    os._exit(0)
+                signal.setitimer(signal.ITIMER_REAL, 0.08)
+                assert torn_rows(buffer.sample(4)).sum() == 0
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                os.waitpid(waker, 0)
+                kill(processes[0], signal.SIGCONT)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        buffer.close()
+    assert refused and "signal handler" in refused[0]
+
+
+@pytest.mark.parametrize("lock", ["buffer", "critical"])
+def test_who_dies_in_clear_leaves_nothing_that_can_be_drawn(lock):
+    size = 300_000  # clearing takes a moment, so that a kill hits it
+    buffer = MPPrioritizedReplayBuffer(size, {"a": {"dtype": np.int64}}, lock=lock)
+    for trial in range(20):
+        buffer.add(a=np.full(size, trial))
+        buffer.sample(1)
+        child = os.fork()
+        if child == 0:
+            buffer.clear()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.00005 * trial)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        buffer.add(a=[-1])
+        stored = buffer.get_all_transitions()["a"].ravel()
+        assert set(buffer.sample(1000)["a"].ravel()) <= set(stored[:1]) | set(stored[-1:]) | {trial, -1}
+        if len(stored) == 1:
+            assert set(buffer.sample(1000)["a"].ravel()) == {-1}
+    buffer.close()
+
+
+def test_stored_size_never_exceeds_capacity_while_others_add():
+    buffer = MPReplayBuffer(8, {"a": {}})
+
+    def job():
+        while os.getppid() == parent:
+            buffer.add(a=np.zeros(5))
+
+    parent = os.getpid()
+    children = []
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            job()
+            os._exit(0)
+        children.append(child)
+    try:
+        sizes = {buffer.get_stored_size() for _ in range(300_000)}
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        buffer.close()
+    assert sizes <= set(range(9))
+
+
+@pytest.mark.parametrize("lock", ["buffer", "critical"])
+def test_who_dies_while_burying_the_dead_is_buried_too(lock):
+    """SIGKILL an explorer inside add, then whoever recovers from it, again and again."""
+    size = 60
+    buffer = MPPrioritizedReplayBuffer(size, WIDE_ENV_DICT, lock=lock)
+    for trial in range(15):
+        with explorers(add_wide_for_ever, buffer, 1, rows_a_call=20) as (processes, added):
+            wait_until(lambda added=added: added[0].value > 2 * size)
+            kill(processes[0])
+        child = os.fork()
+        if child == 0:
+            buffer.sample(1)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.00002 * trial)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        rows = buffer.get_all_transitions()
+        assert torn_rows(rows).sum() == 0
+        assert len(rows["act"]) == buffer.get_stored_size() <= size
+    rows = make_rows(0, size, width=WIDE_ENV_DICT["obs"]["shape"])
+    buffer.add(**{**rows, "next_obs": rows["next_obs"][:, :2]})
+    assert buffer.get_stored_size() == size
+    buffer.close()
