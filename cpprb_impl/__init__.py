@@ -1,9 +1,13 @@
 """A native replay buffer for reinforcement learning, a drop-in for cpprb."""
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
 from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
 
 __all__ = [
+    "LaBERlazy",
+    "LaBERmax",
+    "LaBERmean",
     "MPPrioritizedReplayBuffer",
     "MPReplayBuffer",
     "PrioritizedReplayBuffer",
