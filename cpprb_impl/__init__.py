@@ -2,6 +2,7 @@
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
+from cpprb_impl.reverse import ReverseReplayBuffer
 from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "MPReplayBuffer",
     "PrioritizedReplayBuffer",
     "ReplayBuffer",
+    "ReverseReplayBuffer",
     "create_buffer",
 ]
