@@ -3,6 +3,7 @@
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
 from cpprb_impl.reverse import ReverseReplayBuffer
+from cpprb_impl.selective import SelectiveReplayBuffer
 from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "PrioritizedReplayBuffer",
     "ReplayBuffer",
     "ReverseReplayBuffer",
+    "SelectiveReplayBuffer",
     "create_buffer",
 ]
