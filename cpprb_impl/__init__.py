@@ -6,6 +6,7 @@ from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
 from cpprb_impl.reverse import ReverseReplayBuffer
 from cpprb_impl.selective import SelectiveReplayBuffer
 from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.training import train
 
 __all__ = [
     "LaBERlazy",
@@ -20,4 +21,5 @@ __all__ = [
     "create_before_add_func",
     "create_buffer",
     "create_env_dict",
+    "train",
 ]
