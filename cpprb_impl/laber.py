@@ -2,8 +2,8 @@
 
 T. Lahire, M. Geist and E. Rachelson, "Large Batch Experience Replay", ICML 2022, arXiv:2110.01528. A batch of
 m * batch_size transitions is sampled uniformly, the learner gives each a surrogate priority (an upper bound of its
-gradient's norm), and batch_size of them are drawn in proportion to it (section 4). The classes differ only in how
-the importance weights are normalised.
+gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how the
+importance weights are normalised.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class LaBERmean(_LaBER):
     __doc__ = (
         """LaBER with weights mean(p) / p_i, where p = priority + eps over the large batch.
 
-    The gradient is unbiased, and the variant that the paper recommends (Lahire et al. 2022, algorithm 1)."""
+    That is 1 / (n P(i)) for a large batch of n: the weighted mean of the drawn rows' gradients has the large batch's
+    mean gradient as its expectation. The variant to begin with (Lahire et al. 2022)."""
         + _PARAMETERS
     )
 

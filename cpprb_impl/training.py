@@ -81,7 +81,8 @@ def train(
     KeyError
         When a transition lacks what a default needs; it names the parameter to give instead.
     """
-    last_step, last_episode = _limit("max_steps", max_steps), _limit("max_episodes", max_episodes)
+    last_step = _limit("max_steps", max_steps)
+    last_episode = float("inf") if max_episodes is None else _limit("max_episodes", max_episodes)
     if last_step > MOST_STEPS:
         raise ValueError(f"max_steps must be at most {MOST_STEPS}, but is {max_steps}")
     if beta is not None and not hasattr(buffer, "update_priorities"):
@@ -118,9 +119,7 @@ def train(
         episode += 1
 
 
-def _limit(name: str, value: int | None) -> float:
-    if value is None:
-        return float("inf") if name == "max_episodes" else MOST_STEPS
+def _limit(name: str, value: int) -> int:
     try:
         return operator.index(value)
     except TypeError:

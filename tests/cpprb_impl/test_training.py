@@ -157,6 +157,7 @@ def test_where_it_ends(steps, episodes, done):
     [
         ({"max_steps": 2**64 - 1}, ValueError, "max_steps"),
         ({"max_steps": 2.5}, TypeError, "max_steps"),
+        ({"max_steps": None}, TypeError, "max_steps"),
         ({"max_episodes": "2"}, TypeError, "max_episodes"),
         ({"beta": 0.5}, TypeError, "beta .* ReplayBuffer"),
     ],
