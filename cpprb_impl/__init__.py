@@ -1,12 +1,25 @@
 """A native replay buffer for reinforcement learning, a drop-in for cpprb."""
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl.environments import create_before_add_func, create_env_dict
+from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
+from cpprb_impl.reverse import ReverseReplayBuffer
+from cpprb_impl.selective import SelectiveReplayBuffer
 from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.training import train
 
 __all__ = [
+    "LaBERlazy",
+    "LaBERmax",
+    "LaBERmean",
     "MPPrioritizedReplayBuffer",
     "MPReplayBuffer",
     "PrioritizedReplayBuffer",
     "ReplayBuffer",
+    "ReverseReplayBuffer",
+    "SelectiveReplayBuffer",
+    "create_before_add_func",
     "create_buffer",
+    "create_env_dict",
+    "train",
 ]

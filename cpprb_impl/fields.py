@@ -51,3 +51,12 @@ def whole_size(size: Any) -> int:
     if whole == 0:
         raise ValueError("size must be at least 1")
     return whole
+
+
+def positive_whole(name: str, value: Any) -> int:
+    """`value` as an int of at least 1; a float is cut. Raises TypeError or ValueError that names it."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not (1 <= value < float("inf")):  # NaN fails too
+        raise ValueError(f"{name} must be at least 1 and finite, but is {value!r}")
+    return int(value)

@@ -1,0 +1,136 @@
+"""From a Gymnasium environment's spaces to a buffer's fields, and from its values to `add`'s arguments.
+
+Both sides walk the spaces in the same way, so that their names always agree. A field is named after its way down:
+"obs", a Tuple's parts "obs0", "obs1", ..., a Dict's "obs_KEY"; further down everything is joined by "_", as in
+"obs0_1" and "obs_KEY_0". Likewise "next_obs..." and "act...".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+
+def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -> dict[str, dict[str, Any]]:
+    """The `env_dict` of a buffer for `env`'s transitions.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Whose `observation_space` and `action_space` are Discrete, MultiDiscrete, MultiBinary or Box, or Tuple and
+        Dict of these, to any depth.
+    int_type : numpy dtype, optional
+        For Discrete, MultiDiscrete and MultiBinary. Default int32.
+    float_type : numpy dtype, optional
+        For a Box of floats, "rew" and "done". Default float32. A Box of anything else keeps its own dtype.
+
+    Returns
+    -------
+    dict of dict
+        "shape" and "dtype" for "rew", "done" and each part of obs, next_obs and act, named as above.
+
+    Raises
+    ------
+    ImportError
+        When Gymnasium is not installed.
+    NotImplementedError
+        For any other space.
+    ValueError
+        When two parts would have the same name.
+    """
+    integer = np.int32 if int_type is None else int_type
+    real = np.float32 if float_type is None else float_type
+    env_dict = {"rew": {"shape": 1, "dtype": real}, "done": {"shape": 1, "dtype": real}}
+    for name, way, space in _parts(env):
+        if isinstance(space, _spaces().Box):
+            field = {"shape": space.shape, "dtype": real if np.issubdtype(space.dtype, np.floating) else space.dtype}
+        else:
+            field = {"shape": space.shape or 1, "dtype": integer}  # a Discrete has the shape ()
+        for prefix in ("", "next_") if way[0] == "obs" else ("",):
+            env_dict[prefix + name] = dict(field)
+    return env_dict
+
+
+def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
+    """A function that takes a transition of `env` apart, for a buffer made with `create_env_dict(env)`.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        As for `create_env_dict`.
+
+    Returns
+    -------
+    callable
+        before_add(obs, act, next_obs, rew, done) -> dict, the keyword arguments of `add` for one transition. It
+        raises ValueError that names the part of a Tuple or Dict that is missing.
+
+    Raises
+    ------
+    ImportError, NotImplementedError, ValueError
+        As `create_env_dict`.
+    """
+    parts = [(name, way) for name, way, _ in _parts(env)]
+    of_obs = [(name, way[1:]) for name, way in parts if way[0] == "obs"]
+    of_act = [(name, way[1:]) for name, way in parts if way[0] == "act"]
+
+    def before_add(obs: Any, act: Any, next_obs: Any, rew: Any, done: Any) -> dict[str, Any]:
+        row = {name: _at(name, obs, way) for name, way in of_obs}
+        row.update((name, _at(name, act, way)) for name, way in of_act)
+        row.update((f"next_{name}", _at(f"next_{name}", next_obs, way)) for name, way in of_obs)
+        return {**row, "rew": rew, "done": done}
+
+    return before_add
+
+
+def _spaces() -> Any:
+    """Gymnasium's spaces; imported late, because buffers work without Gymnasium."""
+    try:
+        from gymnasium import spaces
+    except ImportError as error:
+        raise ImportError("create_env_dict and create_before_add_func need Gymnasium: pip install gymnasium") from error
+    return spaces
+
+
+def _parts(env: Any) -> list[tuple[str, tuple, Any]]:
+    """(name, way, space) of every part of obs and act that is no Tuple and no Dict."""
+    spaces, parts, names = _spaces(), [], set()
+    for root, space in (("obs", env.observation_space), ("act", env.action_space)):
+        for way, leaf in _leaves((root,), space, spaces):
+            name = _name(way)
+            if name in names:
+                raise ValueError(f"two parts of the {root} space would both be named {name!r}")
+            names.add(name)
+            parts.append((name, way, leaf))
+    return parts
+
+
+def _leaves(way: tuple, space: Any, spaces: Any) -> Iterator[tuple[tuple, Any]]:
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            yield from _leaves((*way, key), part, spaces)
+    elif isinstance(space, spaces.Tuple):
+        for number, part in enumerate(space.spaces):
+            yield from _leaves((*way, number), part, spaces)
+    elif isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)):
+        yield way, space
+    else:
+        raise NotImplementedError(f"{_name(way)}: no field is known for the space {space}")
+
+
+def _name(way: tuple) -> str:
+    root, *steps = way
+    if steps and isinstance(steps[0], int):
+        root += str(steps.pop(0))
+    return "_".join([root, *map(str, steps)])
+
+
+def _at(name: str, value: Any, way: tuple) -> Any:
+    for step in way:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(f"{name}: the transition has no such part, but {value!r}") from None
+    return value

@@ -1,0 +1,148 @@
+"""Large Batch Experience Replay: draw a large batch, keep the rows whose gradients promise to be large.
+
+T. Lahire, M. Geist and E. Rachelson, "Large Batch Experience Replay", ICML 2022, arXiv:2110.01528. A batch of
+m * batch_size transitions is sampled uniformly, the learner gives each a surrogate priority (an upper bound of its
+gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how the
+importance weights are normalised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.buffers import check_exponent
+from cpprb_impl.fields import positive_whole
+
+
+class _LaBER:
+    """Sub-sampling in proportion to priority + eps; `_normalize` is left to the variants."""
+
+    def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:
+        self.batch_size = positive_whole("batch_size", batch_size)
+        if not 0 < m < float("inf"):
+            raise ValueError(f"m must be positive and finite, but is {m!r}")
+        self.eps = check_exponent("eps", eps)
+        self._large = positive_whole("batch_size * m", self.batch_size * m)
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, *, priorities: Any, **arrays: Any) -> dict[str, Any]:
+        """Draw `batch_size` rows of a large batch, with replacement.
+
+        Parameters
+        ----------
+        priorities : array_like (batch_size * m,)
+            Surrogate priorities of the large batch: finite, not negative.
+        **arrays : array_like (batch_size * m, ...)
+            The large batch's columns, as `sample` gave them.
+
+        Returns
+        -------
+        dict
+            Each column's drawn rows (batch_size, ...), and for these rows "weights" (batch_size,), of the
+            priorities' floating dtype, and "indexes" (batch_size,), places in the large batch. Columns of
+            these two names, as a prioritized sample has them, are replaced.
+
+        Raises
+        ------
+        TypeError
+            For priorities of None or of no number.
+        ValueError
+            For a wrong number of rows, for priorities that can't be drawn from. Nothing is drawn then.
+        """
+        mass, dtype = self._mass(priorities)
+        columns = {name: self._column(name, value) for name, value in arrays.items()}
+        chances = mass / mass.sum()
+        drawn = self.rng.choice(self._large, size=self.batch_size, p=chances)
+        batch = {name: column[drawn] for name, column in columns.items()}
+        batch["weights"] = self._normalize(1.0 / chances[drawn]).astype(dtype)
+        batch["indexes"] = drawn
+        return batch
+
+    def _mass(self, priorities: Any) -> tuple[np.ndarray, np.dtype]:
+        """priority + eps in float64, whatever its own type, and the type of the weights."""
+        if priorities is None:
+            raise TypeError("priorities must be numbers, not None")
+        given = np.asarray(priorities)
+        if given.dtype.kind not in "biuf":
+            raise TypeError(f"priorities must be real numbers, not {given.dtype}")
+        if given.shape != (self._large,):
+            raise ValueError(f"priorities: shape {given.shape}, but batch_size * m is {self._large}")
+        bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
+        if bad.size:
+            raise ValueError(f"priorities[{bad[0]}] is {given[bad[0]]}: must be finite and not negative")
+        mass = given.astype(np.float64) + self.eps
+        if not 0 < mass.sum() < float("inf"):
+            raise ValueError(
+                "priorities: their sum must be positive and finite; all are 0, and so is eps, or too large"
+            )
+        return mass, given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
+
+    def _column(self, name: str, value: Any) -> Any:
+        # Tensors of other libraries index as NumPy's do, and stay what they are.
+        column = value if hasattr(value, "shape") else np.asarray(value)
+        if not len(column.shape) or column.shape[0] != self._large:
+            raise ValueError(f"{name}: shape {tuple(column.shape)}, but batch_size * m is {self._large}")
+        return column
+
+    def _normalize(self, weights: np.ndarray) -> np.ndarray:
+        """The drawn rows' weights from 1 / P(i), (batch_size,)."""
+        raise NotImplementedError
+
+
+_PARAMETERS = """
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows that a call gives.
+    m : float
+        A call takes m * batch_size rows, cut to a whole number. Positive.
+    eps : float
+        Added to each priority, so that every row can be drawn. Not negative.
+    seed : int, optional
+        Makes the draws reproducible. Default: from the system.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter that can't be; see `__call__` for those of a call.
+    """
+
+
+class LaBERmean(_LaBER):
+    __doc__ = (
+        """LaBER with weights mean(p) / p_i, where p = priority + eps over the large batch.
+
+    That is 1 / (n P(i)) for a large batch of n: the weighted mean of the drawn rows' gradients has the large batch's
+    mean gradient as its expectation. The variant to begin with (Lahire et al. 2022)."""
+        + _PARAMETERS
+    )
+
+    def _normalize(self, weights: np.ndarray) -> np.ndarray:
+        return weights / self._large
+
+
+class LaBERlazy(_LaBER):
+    __doc__ = (
+        """LaBER with weights 1 / P(i), where P(i) = p_i / sum(p) and p = priority + eps over the large batch.
+
+    Not normalised (Lahire et al. 2022): batch_size * m times `LaBERmean`'s, for learners that scale by themselves."""
+        + _PARAMETERS
+    )
+
+    def _normalize(self, weights: np.ndarray) -> np.ndarray:
+        return weights
+
+
+class LaBERmax(_LaBER):
+    __doc__ = (
+        """LaBER with weights (1 / p_i) / max_j (1 / p_j), where p = priority + eps and j runs over the drawn rows.
+
+    Weights of at most 1, as prioritized replay has them (Lahire et al. 2022; Schaul et al. 2015)."""
+        + _PARAMETERS
+    )
+
+    def _normalize(self, weights: np.ndarray) -> np.ndarray:
+        return weights / weights.max()

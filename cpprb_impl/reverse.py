@@ -1,0 +1,62 @@
+"""Reverse Experience Replay: from the newest transition backwards, in strides."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.buffers import EnvDict, ReplayBuffer
+from cpprb_impl.fields import positive_whole
+
+
+class ReverseReplayBuffer(ReplayBuffer):
+    """Ring of transitions, read backwards in strides (Rotinov 2019, "Reverse Experience Replay", arXiv:1910.08780).
+
+    A sample holds transitions t, t - stride, t - 2 * stride, ...; the next one begins at t - 1. Once t lies
+    2 * stride or more behind the newest transition, it is the newest again. Past the oldest stored transition the
+    reading goes on from the ring's other end.
+
+    Parameters
+    ----------
+    size, env_dict, default_dtype
+        As for `ReplayBuffer`. Nothing here is random, so `seed` changes nothing but `get_all_transitions`' shuffle.
+    stride : int
+        Distance in transitions within a sample. At least 1; a float is cut.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a stride that can't be, and as `ReplayBuffer` does.
+    """
+
+    def __init__(self, size: int, env_dict: EnvDict | None = None, *, stride: int = 300, **options: Any) -> None:
+        self._stride = positive_whole("stride", stride)
+        super().__init__(size, env_dict, **options)
+        self._last: int | None = None  # slot that the last sample began with; None: none since it was empty
+
+    def sample(self, batch_size: int) -> dict[str, np.ndarray]:
+        """The next `batch_size` transitions backwards, as a dict of fresh arrays (batch_size, *shape).
+
+        Raises ValueError when the buffer is empty or batch_size is negative; the position then stays.
+        """
+        rows = operator.index(batch_size)
+        if rows < 0:
+            raise ValueError(f"batch_size must not be negative, but is {rows}")
+        stored = self.get_stored_size()
+        if stored == 0:
+            raise ValueError("can't sample from an empty buffer")
+        newest = (self.get_next_index() - 1) % stored
+        first = newest if self._last is None else (self._last - 1) % stored
+        if (newest - first) % stored >= 2 * self._stride:
+            first = newest
+        # The stride is cut first: a huge one would overflow.
+        batch = self._encode_sample((first - np.arange(rows) * (self._stride % stored)) % stored)
+        self._last = first
+        return batch
+
+    def clear(self) -> None:
+        """Forget every transition, and the position."""
+        super().clear()
+        self._last = None

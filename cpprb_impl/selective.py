@@ -1,0 +1,183 @@
+"""Episodes that can be read and deleted one by one: cpprb's old interface."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.buffers import ReplayBuffer
+from cpprb_impl.fields import positive_whole
+
+
+def _as_array(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name}: {error}") from None
+
+
+class SelectiveReplayBuffer:
+    """Buffer of whole episodes, with five fixed fields of float64: obs, act, rew, next_obs and done.
+
+    Room is for `episode_len * Nepisodes` transitions, however many episodes they make. Nothing is overwritten:
+    when it is full, `delete_episode` makes room, and until then `add` drops what has none.
+
+    Parameters
+    ----------
+    episode_len : int
+        Expected length of an episode, in transitions.
+    obs_dim, act_dim, rew_dim : int
+        Lengths of a transition's obs (and next_obs), act and rew.
+    Nepisodes : int
+        Expected number of episodes.
+    is_discrete_action : bool
+        Store act as int64.
+    obs_shape : sequence of int, optional
+        Shape of obs and next_obs, in place of `obs_dim`.
+    seed : int, optional
+        Makes sampling reproducible.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a size or a shape that can't be.
+    """
+
+    def __init__(
+        self,
+        episode_len: int,
+        obs_dim: int = 1,
+        act_dim: int = 1,
+        *,
+        Nepisodes: int = 10,  # noqa: N803 - cpprb's own name
+        rew_dim: int = 1,
+        is_discrete_action: bool = False,
+        obs_shape: Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._obs_shape = None if obs_shape is None else tuple(operator.index(length) for length in obs_shape)
+        obs = {"shape": obs_dim if self._obs_shape is None else self._obs_shape}
+        fields: dict[str, dict[str, Any]] = {
+            "obs": obs,
+            "act": {"shape": act_dim, "dtype": np.int64 if is_discrete_action else np.float64},
+            "rew": {"shape": rew_dim},
+            "next_obs": obs,
+            "done": {},
+        }
+        # A native ring that never wraps: it reads the arguments, and draws.
+        self._ring = ReplayBuffer(
+            positive_whole("episode_len", episode_len) * positive_whole("Nepisodes", Nepisodes),
+            fields,
+            default_dtype=np.float64,
+            seed=seed,
+        )
+        self._shapes = {name: column.shape[1:] for name, column in self._ring.get_all_transitions().items()}
+        self._ends: list[int] = []  # where each finished episode ends, in transitions from the start
+
+    def add(self, obs: Any, act: Any, rew: Any, next_obs: Any, done: Any) -> int:
+        """Store one transition, or many along axis 0; returns the first one's index.
+
+        `done` is not 0 at an episode's last transition, which may lie anywhere in a batch. Transitions for which
+        there is no room are dropped: with a full buffer the answer is `get_buffer_size()`.
+
+        Raises ValueError or TypeError that names the field that does not fit; the buffer is then unchanged.
+        """
+        row = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": done}
+        first, count = self.get_stored_size(), _as_array("done", done).size
+        room = self.get_buffer_size() - first
+        if count > room:
+            row = {name: self._first_rows(name, value, count, room) for name, value in row.items()}
+        if room:
+            self._ring.add(**row)
+            ended = np.flatnonzero(np.asarray(row["done"]).ravel())
+            self._ends.extend((first + 1 + ended).tolist())
+        return first
+
+    def _first_rows(self, name: str, value: Any, count: int, rows: int) -> np.ndarray:
+        """The first `rows` of `count` rows, once all are seen to fit."""
+        array, shape = _as_array(name, value), (count, *self._shapes[name])
+        if array.size != np.prod(shape, dtype=np.int64):
+            raise ValueError(f"{name}: shape {array.shape} does not hold {count} rows, as many as done, of {shape[1:]}")
+        return array.reshape(shape)[:rows]
+
+    def sample(self, batch_size: int) -> dict[str, np.ndarray]:
+        """`batch_size` transitions, uniform and with replacement, as a dict of fresh arrays (batch_size, *shape).
+
+        Raises ValueError when the buffer is empty.
+        """
+        return self._ring.sample(batch_size)
+
+    def get_episode(self, i: int) -> dict[str, np.ndarray]:
+        """Episode `i`, from 0, as a dict of fresh arrays (length, *shape); of 0 rows when there is no such episode.
+
+        The last one may be unfinished. Raises IndexError for a negative `i`.
+        """
+        return self._ring._encode_sample(np.arange(*self._bounds(i)))
+
+    def delete_episode(self, i: int) -> int:
+        """Remove episode `i`, from 0; returns the number of transitions removed, 0 when there is no such episode.
+
+        Later episodes move up. Raises IndexError for a negative `i`.
+        """
+        start, stop = self._bounds(i)
+        removed = stop - start
+        if removed:
+            stored = self.get_stored_size()
+            kept = self._ring._encode_sample(np.r_[0:start, stop:stored])
+            self._ring.clear()
+            if stored > removed:
+                self._ring.add(**kept)
+            self._ends = [end if end <= start else end - removed for end in self._ends if end != stop]
+        return removed
+
+    def _bounds(self, i: int) -> tuple[int, int]:
+        """First transition of episode `i`, and one past its last; equal when there is no such episode."""
+        number = operator.index(i)
+        if number < 0:
+            raise IndexError(f"episode {i}: episodes are numbered from 0")
+        edges = [0, *self._ends, self.get_stored_size()]
+        return (edges[number], edges[number + 1]) if number + 1 < len(edges) else (0, 0)
+
+    def get_stored_episode_size(self) -> int:
+        """Episodes stored, an unfinished one included."""
+        return len(self._ends) + ((self._ends[-1] if self._ends else 0) < self.get_stored_size())
+
+    def clear(self) -> None:
+        """Forget every transition and episode."""
+        self._ring.clear()
+        self._ends = []
+
+    def get_stored_size(self) -> int:
+        """Transitions stored."""
+        return self._ring.get_stored_size()
+
+    def get_next_index(self) -> int:
+        """Where the next transition goes: the number stored, for nothing wraps."""
+        return self._ring.get_stored_size()
+
+    def get_buffer_size(self) -> int:
+        """Capacity in transitions."""
+        return self._ring.get_buffer_size()
+
+    def get_obs_shape(self) -> tuple[int, ...] | None:
+        """`obs_shape` as it was given."""
+        return self._obs_shape
+
+    def get_obs_dim(self) -> int:
+        """Numbers in one obs."""
+        return int(np.prod(self._shapes["obs"], dtype=np.int64))
+
+    def get_act_dim(self) -> int:
+        """Numbers in one act."""
+        return self._shapes["act"][0]
+
+    def get_rew_dim(self) -> int:
+        """Numbers in one rew."""
+        return self._shapes["rew"][0]
+
+    def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
+        """The transitions at `idx` as a dict of fresh arrays; IndexError where nothing is stored."""
+        return self._ring._encode_sample(idx)
