@@ -92,7 +92,7 @@ def _answer(
     """`records` fastest first by their medians."""
     if not records:
         return Answer(job, among_copying, None)
-    winner, runner_up = _podium(records)
+    winner, runner_up = podium(records)
     reference = reference_record(job, reference_name)
     ratios = speed_ups(winner, runner_up) if runner_up else {}
     return Answer(
@@ -110,7 +110,7 @@ def _answer(
     )
 
 
-def _podium(records: list[Record]) -> tuple[Record, Record | None]:
+def podium(records: list[Record]) -> tuple[Record, Record | None]:
     """Winner and runner-up by the ratios within blocks, which is what the report shows of them. Medians over
     launches may say otherwise where a slow minute hit some blocks more than others."""
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import notes, plots
-from reports.answers import Answer, Standing, Summary, answers_of, figure_of, standings, summary
+from reports.answers import Answer, Standing, Summary, answers_of, figure_of, podium, standings, summary
 from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
-from reports.jobs import REFERENCE, Job, reference_name, reference_record
+from reports.jobs import REFERENCE, Job, fastest_first, reference_name, reference_record
 from reports.statistics import Figure, speed_up
-from results import Record, Run
+from results import Run
 
 #: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
 ALONG = "explorers"
@@ -213,7 +213,7 @@ def _workload(
 def _job_table(run: Run, job: Job, reference: str | None, troubles: Sequence[notes.Trouble]) -> JobTable:
     scale = _scale_of(job)
     against = reference_record(job, reference)
-    best = min(job.measured.values(), key=_slowness) if job.measured else None
+    best = podium(fastest_first(list(job.measured.values())))[0] if job.measured else None
     peers = {peer.name: peer for peer in run.peers}
     cells = {}
     for name, record in job.cells.items():
@@ -234,11 +234,6 @@ def _job_table(run: Run, job: Job, reference: str | None, troubles: Sequence[not
             fastest=record is best,
         )
     return JobTable(job.label, scale.unit, job.better, against.peer if against else None, cells)
-
-
-def _slowness(record: Record) -> float:
-    value = figure_of(record).value
-    return value if record.better == "lower" else -value
 
 
 def _scale_of(job: Job) -> Scale:
