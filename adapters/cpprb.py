@@ -14,6 +14,19 @@ import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 
+#: What every class with cpprb's API has in common.
+FEATURES = {
+    "batch_add": "yes",
+    "flexible_fields": "yes, a shape and dtype for each key",
+    "prioritized": "yes, priorities on add and later",
+    "weights": "relative to the largest in the buffer",
+    "duplicates": "yes",
+    "gives": "columns",
+    "copies_on_add": "yes",
+    "framework": "NumPy",
+    "licence": "MIT",
+}
+
 
 def env_dict(fields: Mapping[str, Field]) -> dict[str, dict[str, Any]]:
     """cpprb's description of a row. A scalar has no shape there: it is stored, and given back, as (1,)."""
@@ -60,19 +73,7 @@ class Cpprb(CpprbAPI):
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "env_dict with each key's shape and dtype; add of one row or many, all keys as keywords (cpprb docs, Usage)"
-    features = Features(
-        batch_add="yes",
-        flexible_fields="yes, a shape and dtype for each key",
-        prioritized="yes, priorities on add and later",
-        weights="relative to the largest in the buffer",
-        duplicates="yes",
-        gives="columns",
-        copies_on_add="yes",
-        n_step="yes",
-        processes="no (see its MP classes)",
-        framework="NumPy",
-        licence="MIT",
-    )
+    features = Features(n_step="yes", processes="no (see its MP classes)", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
         from cpprb import PrioritizedReplayBuffer, ReplayBuffer

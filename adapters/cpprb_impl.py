@@ -9,27 +9,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from adapters.base import Features, Spec
-from adapters.cpprb import CpprbAPI, env_dict
-
-_FEATURES = {
-    "batch_add": "yes",
-    "flexible_fields": "yes, a shape and dtype for each key",
-    "prioritized": "yes, priorities on add and later",
-    "weights": "relative to the largest in the buffer",
-    "duplicates": "yes",
-    "gives": "columns",
-    "copies_on_add": "yes",
-    "n_step": "no",
-    "framework": "NumPy",
-    "licence": "MIT",
-}
+from adapters.cpprb import FEATURES, CpprbAPI, env_dict
 
 
 class CpprbImpl(CpprbAPI):
     name = "cpprb_impl"
     distribution = "cpprb-impl"
     usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
-    features = Features(processes="no (see its MP classes)", **_FEATURES)
+    features = Features(processes="no (see its MP classes)", n_step="no", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
         from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
@@ -47,7 +34,7 @@ class CpprbImplBufferLock(CpprbAPI):
     name = "cpprb_impl[lock=buffer]"
     distribution = "cpprb-impl"
     usage = 'MPPrioritizedReplayBuffer(lock="buffer") made by the learner, passed to forked explorers'
-    features = Features(processes="any; one shared segment, one lock around every call", **_FEATURES)
+    features = Features(processes="any; one shared segment, one lock around every call", n_step="no", **FEATURES)
     lock: ClassVar[str] = "buffer"
 
     def __init__(self, spec: Spec) -> None:
@@ -66,5 +53,5 @@ class CpprbImplBufferLock(CpprbAPI):
 class CpprbImplCriticalLock(CpprbImplBufferLock):
     name = "cpprb_impl[lock=critical]"
     usage = 'MPPrioritizedReplayBuffer(lock="critical") made by the learner, passed to forked explorers'
-    features = Features(processes="any; one shared segment, locks around the index only", **_FEATURES)
+    features = Features(processes="any; one shared segment, locks around the index only", n_step="no", **FEATURES)
     lock = "critical"

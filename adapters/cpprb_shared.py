@@ -20,20 +20,8 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Columns, Features, Spec, Step
-from adapters.cpprb import CpprbAPI, env_dict
+from adapters.cpprb import FEATURES, CpprbAPI, env_dict
 from adapters.lifeline import exit_with_parent
-
-_FEATURES = {
-    "batch_add": "yes",
-    "flexible_fields": "yes, a shape and dtype for each key",
-    "prioritized": "yes, priorities on add and later",
-    "weights": "relative to the largest in the buffer",
-    "duplicates": "yes",
-    "gives": "columns",
-    "copies_on_add": "yes",
-    "framework": "NumPy",
-    "licence": "MIT",
-}
 
 
 class CpprbMP(CpprbAPI):
@@ -46,7 +34,7 @@ class CpprbMP(CpprbAPI):
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "MPPrioritizedReplayBuffer made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
-    features = Features(n_step="no", processes="many explorers, one learner; shared memory", **_FEATURES)
+    features = Features(n_step="no", processes="many explorers, one learner; shared memory", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
         from cpprb import MPPrioritizedReplayBuffer
@@ -84,7 +72,7 @@ class CpprbBehindOneLock(CpprbAPI):
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "PrioritizedReplayBuffer in a manager process (SyncManager.register), every call under one lock"
-    features = Features(n_step="yes", processes="any, through a manager process; rows are pickled", **_FEATURES)
+    features = Features(n_step="yes", processes="any, through a manager process; rows are pickled", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
         context = multiprocessing.get_context("fork")
