@@ -158,18 +158,32 @@ class PriorityTree {
   }
 
   // The child of a group into which `mass` falls; leaves in `mass` what is left inside that child.
+  // First the quarter, then the child, both without a branch: which one it is can't be predicted.
   template <class Number>
   static std::size_t pick(const Number* group, double& mass) {
-    std::size_t last = 0;
-    for (std::size_t j = 0; j < kFan; ++j) {
-      const double here = static_cast<double>(group[j]);
-      if (mass < here) return j;
-      mass -= here;
-      if (here > 0) last = j;
-    }
-    // Rounding carried the mass past the end: it belongs to the last child that has any.
+    double quarters[4];
+    for (std::size_t k = 0; k < 4; ++k)
+      quarters[k] = (static_cast<double>(group[4 * k]) + static_cast<double>(group[4 * k + 1])) +
+                    (static_cast<double>(group[4 * k + 2]) + static_cast<double>(group[4 * k + 3]));
+    const std::size_t quarter = pick_of_four(quarters[0], quarters[1], quarters[2], mass);
+    const Number* rest = group + 4 * quarter;
+    const std::size_t child = 4 * quarter + pick_of_four(static_cast<double>(rest[0]), static_cast<double>(rest[1]),
+                                                         static_cast<double>(rest[2]), mass);
+    if (mass < static_cast<double>(group[child])) [[likely]]
+      return child;
+    // Rounding carried the mass past the end of what is there: it belongs to the last child that has any.
+    std::size_t last = kFan - 1;
+    while (last > 0 && !(group[last] > 0)) --last;
     mass = std::nextafter(static_cast<double>(group[last]), 0.0);
     return last;
+  }
+
+  static std::size_t pick_of_four(double first, double second, double third, double& mass) {
+    const double two = first + second, three = two + third;
+    const std::size_t nth = std::size_t{mass >= first} + std::size_t{mass >= two} + std::size_t{mass >= three};
+    const double before[4] = {0, first, two, three};
+    mass -= before[nth];
+    return nth;
   }
 
   float* leaves_ = nullptr;
