@@ -1,6 +1,5 @@
 // add(): read everything, then claim, then copy. A call that fails has changed nothing.
 #include <algorithm>
-#include <cmath>
 
 #include "ring.hpp"
 

@@ -1,6 +1,5 @@
 #include "fields.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace rb {

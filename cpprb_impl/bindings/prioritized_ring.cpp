@@ -1,6 +1,5 @@
 // The type PrioritizedRing: proportional sampling with importance weights (Schaul et al. 2015).
 #include <cmath>
-#include <limits>
 
 #include "ring.hpp"
 
@@ -109,11 +108,6 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
 
 PyObject* prioritized_max(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] { return PyFloat_FromDouble(Use(self).store().max_priority()); });
-}
-
-template <class Function>
-PyCFunction method(Function function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
 PyMethodDef prioritized_methods[] = {

@@ -74,6 +74,12 @@ Result guarded(Result on_error, Body&& body) {
   return on_error;
 }
 
+// A fast-call function as a method table wants it.
+template <class Function>
+PyCFunction method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 // A wait that lets other Python threads run and hears Ctrl-C.
 class PythonWaiting final : public Waiting {
  public:

@@ -209,11 +209,6 @@ PyObject* ring_nbytes(PyObject* self, void*) {
   return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(Use(self).store().bytes()); });
 }
 
-template <class Function>
-PyCFunction method(Function function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add(**transition) -> int\n\nStore one transition, or many along axis 0; returns the first one's index.\n"

@@ -1,6 +1,5 @@
 #include "store.hpp"
 
-#include <limits>
 #include <new>
 #include <stdexcept>
 
