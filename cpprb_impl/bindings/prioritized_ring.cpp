@@ -53,7 +53,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     }
     if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
     if (!drawable) raise(PyExc_ValueError, "can't sample: every stored priority is 0");
-    return batch.give();
+    return finished(self, batch);
   });
 }
 

@@ -29,15 +29,25 @@ Discipline discipline_named(const char* name) {
 
 int ring_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded(-1, [&] {
-    static const char* names[] = {"capacity", "fields",           "lock", "segment", "seed", "alpha",
-                                  "eps",      "check_for_update", nullptr};
+    static const char* names[] = {"capacity",
+                                  "fields",
+                                  "lock",
+                                  "segment",
+                                  "seed",
+                                  "alpha",
+                                  "eps",
+                                  "check_for_update",
+                                  "add_through_python",
+                                  "batch_through_python",
+                                  nullptr};
     Py_ssize_t capacity;
     PyObject *fields, *seed = Py_None;
     const char *lock = "unshared", *segment = nullptr;
     double alpha = 0.6, eps = 1e-4;
-    int check_for_update = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$szOddp", const_cast<char**>(names), &capacity, &fields, &lock,
-                                     &segment, &seed, &alpha, &eps, &check_for_update))
+    int check_for_update = 0, add_through_python = 0, batch_through_python = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$szOddppp", const_cast<char**>(names), &capacity, &fields, &lock,
+                                     &segment, &seed, &alpha, &eps, &check_for_update, &add_through_python,
+                                     &batch_through_python))
       throw PythonError();
     auto* object = reinterpret_cast<RingObject*>(self);
     if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
@@ -63,6 +73,8 @@ int ring_init(PyObject* self, PyObject* args, PyObject* kwargs) {
     ring->alpha = alpha;
     ring->eps = eps;
     ring->check_for_update = check_for_update != 0;
+    ring->add_through_python = add_through_python != 0;
+    ring->batch_through_python = batch_through_python != 0;
     if (prioritized && !std::isfinite(ring->leaf(1.0)))
       raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
     object->ring = ring.release();
@@ -76,8 +88,19 @@ void ring_dealloc(PyObject* self) {
   type->tp_free(self);
 }
 
-PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+PyObject* ring_add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names); });
+}
+
+PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (!ring_of(self).add_through_python) [[likely]]
+      return add_rows(self, args, nargs, names);
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), args, args + nargs + (names ? PyTuple_GET_SIZE(names) : 0));
+    const Ref through(checked(PyUnicode_InternFromString("_add_through")));
+    return PyObject_VectorcallMethod(through.get(), all.data(), static_cast<std::size_t>(nargs) + 1, names);
+  });
 }
 
 PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -101,7 +124,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
       }
     }
     if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
-    return batch.give();
+    return finished(self, batch);
   });
 }
 
@@ -127,7 +150,7 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     if (missing >= 0)
       raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
             static_cast<long long>(index[static_cast<std::size_t>(missing)]));
-    return batch.give();
+    return finished(self, batch);
   });
 }
 
@@ -154,7 +177,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       throw;
     }
     if (collecting) PyGC_Enable();
-    return batch->give();
+    return finished(self, *batch);
   });
 }
 
@@ -214,6 +237,8 @@ PyMethodDef ring_methods[] = {
      "add(**transition) -> int\n\nStore one transition, or many along axis 0; returns the first one's index.\n"
      "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming the field that does\n"
      "not fit; the buffer is then unchanged. Unknown names are ignored."},
+    {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
+     "_add_rows(**rows) -> int\n\nWhat add() is when no feature written in Python stands before it."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample(batch_size) -> dict of fresh arrays (batch_size, *shape)\n\nUniform, with replacement. Raises\n"
      "ValueError when the buffer is empty."},
@@ -314,6 +339,13 @@ void* Batch::add_column(const char* name, int type) {
   Ref array(checked(PyArray_SimpleNew(1, &rows_, type)));
   if (PyDict_SetItemString(dict_.get(), name, array.get()) < 0) throw PythonError();
   return PyArray_DATA(array.array());
+}
+
+PyObject* finished(PyObject* self, Batch& batch) {
+  if (!ring_of(self).batch_through_python) [[likely]]
+    return batch.give();
+  const Ref columns(batch.give());
+  return PyObject_CallMethod(self, "_batch_through", "O", columns.get());
 }
 
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,

@@ -20,6 +20,9 @@ struct Ring {
   RowLayout layout;
   std::unique_ptr<Store> store;  // empty once closed
   bool close_wanted = false;
+  // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
+  // given back through self._batch_through(batch) first.
+  bool add_through_python = false, batch_through_python = false;
   int users = 0;  // calls under way that need the store: a wait lets other threads in
 
   unsigned long signalled = 0;  // the thread that runs signal handlers while it waits in a turn, or 0
@@ -90,6 +93,9 @@ npy_intp batch_size(PyObject* value);
 // Sorts the arguments of a fast call by name into `values` (null where not given); raises TypeError.
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     std::initializer_list<const char*> known, PyObject** values);
+
+// `batch` as the caller gets it.
+PyObject* finished(PyObject* self, Batch& batch);
 
 // Stores the rows of one call of add(). `priorities` may be null; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

@@ -1,0 +1,50 @@
+"""Features written in Python stand before add() and behind every batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpprb_impl._native import PrioritizedRing, Ring
+
+FIELDS = [("x", np.dtype(np.float32), (1,))]
+
+
+class Twice:
+    def _add_through(self, **rows):
+        return self._add_rows(**{**rows, "x": 2 * rows["x"]})
+
+    def _batch_through(self, batch):
+        return {**batch, "seen": len(batch["x"])}
+
+
+class TwiceRing(Twice, Ring):
+    pass
+
+
+class TwicePrioritizedRing(Twice, PrioritizedRing):
+    pass
+
+
+@pytest.mark.parametrize("kind", [TwiceRing, TwicePrioritizedRing])
+def test_add_and_every_batch_go_through_python(kind) -> None:
+    ring = kind(4, FIELDS, add_through_python=True, batch_through_python=True)
+    assert ring.add(x=np.float32(3)) == 0
+    for batch in (ring.sample(2), ring._gather(np.array([0, 0])), {**ring.get_all_transitions(), "seen": 2}):
+        assert (batch["x"] == 6).all()
+        assert batch["seen"] == 2
+
+
+@pytest.mark.parametrize("kind", [TwiceRing, TwicePrioritizedRing])
+def test_only_where_it_was_asked_for(kind) -> None:
+    ring = kind(4, FIELDS)
+    ring.add(x=np.float32(3))
+    assert (ring.sample(2)["x"] == 3).all()
+    assert "seen" not in ring.sample(2)
+
+
+def test_what_python_raises_reaches_the_caller() -> None:
+    ring = TwiceRing(4, FIELDS, add_through_python=True)
+    with pytest.raises(KeyError):
+        ring.add(y=1)
+    with pytest.raises(TypeError):
+        ring.add(1)
