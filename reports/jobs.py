@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from string import Formatter
 
 from results import Record, Run
 
@@ -13,14 +14,25 @@ REFERENCE = "cpprb"
 
 #: How benchmarks are called in tables, in this order; others come after, under their own name.
 BENCHMARKS = {
-    "add": "add",
-    "sample": "sample",
-    "prioritized": "prioritized cycle",
-    "explorers": "explorers",
-    "learner": "learner",
+    "add": "add {batch}",
+    "add_dicts": "add {batch} from dicts",
+    "add_lists": "add {batch} from lists",
+    "add_prioritized": "add {batch} with priority",
+    "sample": "sample {batch}",
+    "prioritized": "prioritized cycle {batch}",
+    "compressed_add": "frames once: add {batch}",
+    "compressed_sample": "frames once: sample {batch}",
+    "explorers": "explorers N={explorers}",
+    "learner": "learner N={explorers}",
 }
-#: The parameter that tells jobs of a benchmark apart, and how it is said.
-PARAMETERS = {"batch": "{}", "explorers": "N={}"}
+#: What most of them mean beyond their names, for under the tables.
+EXPLAINED = {
+    "add_dicts": "from dicts: each step is kept as a dict, and goes in by keyword where the library has keywords",
+    "add_lists": "from lists: columns are nested Python lists",
+    "add_prioritized": "with priority: one by one into a prioritized buffer, each with its priority",
+    "prioritized": "prioritized cycle: a prioritized sample, and the update of its priorities",
+    "compressed_add": "frames once: next observations, and each frame of a stack, are stored once",
+}
 
 
 @dataclass
@@ -74,19 +86,20 @@ def jobs_of(run: Run) -> list[Job]:
 
 def _label(job: Job, jobs: list[Job]) -> str:
     """ "add 100", "explorers N=4"; other parameters only if they tell this job from another."""
-    words = [BENCHMARKS.get(job.benchmark, job.benchmark)]
-    words += [said.format(job.params[name]) for name, said in PARAMETERS.items() if name in job.params]
+    template = BENCHMARKS.get(job.benchmark, job.benchmark)
+    said = {name for _, name, _, _ in Formatter().parse(template) if name}
+    words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
     alike = [
         other.params
         for other in jobs
         if (other.suite, other.benchmark, other.workload) == (job.suite, job.benchmark, job.workload)
     ]
     words += [
-        f"{name}={value}"
+        f"{name} {value:,}" if type(value) is int else f"{name}={value}"
         for name, value in job.params.items()
-        if name not in PARAMETERS and any(params.get(name) != value for params in alike)
+        if name not in said and any(params.get(name) != value for params in alike)
     ]
-    return " ".join(words)
+    return ", ".join(words)
 
 
 def _sortable(value: object) -> tuple[int, float, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from reports import notes, plots
 from reports.answers import Answer, Standing, Summary, answers_of, figure_of, podium, standings, summary
 from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
-from reports.jobs import REFERENCE, Job, fastest_first, reference_name, reference_record
+from reports.jobs import EXPLAINED, REFERENCE, Job, fastest_first, reference_name, reference_record
 from reports.statistics import Figure, speed_up
 from results import Run
 
@@ -76,6 +76,7 @@ class WorkloadPart:
     pictures: Sequence[Picture]
     footnotes: Sequence[tuple[str, str]]
     common: str  # parameters that all its jobs share
+    explained: str  # what the names of its jobs mean
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ def _workload(
         common=", ".join(
             f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in shared.items()
         ),
+        explained="; ".join(EXPLAINED[name] for name in EXPLAINED if any(job.benchmark == name for job in jobs)),
     )
 
 

@@ -19,7 +19,7 @@ from adapters import registry
 from results import files, machine
 from results.record import Record, Run
 from suites import workloads
-from suites.cells import APEX_WORKLOAD, declare_apex, declare_throughput, node_id
+from suites.cells import APEX_WORKLOAD, declare_apex, declare_throughput
 from suites.driver import Launch, drive, in_blocks
 from suites.launch import throughput_command
 from suites.profiles import PROFILES, Profile
@@ -29,14 +29,13 @@ SUITES = ("throughput", "apex")
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
     """One launch a peer, over all workloads."""
-    capacities = {name: profile.capacities[name] for name in chosen}
+    jobs = profile.jobs(chosen)
 
     def launch(peer: str) -> Launch:
         def command(records: Sequence[Record], cells: Path) -> list[str]:
-            tests = [node_id(record, peer) for record in records]
-            return [sys.executable, *throughput_command(tests, cells, profile.seconds, capacities)]
+            return [sys.executable, *throughput_command(records, peer, cells, profile)]
 
-        return Launch(f"throughput of {peer}", declare_throughput(run, peer, capacities), command)
+        return Launch(f"throughput of {peer}", declare_throughput(run, peer, jobs), command)
 
     return [launch(peer) for peer in peers]
 
@@ -93,10 +92,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
 
+    plan = PROFILES[args.profile].plan
+    args.workloads = [name for name in args.workloads if name in plan or name == APEX_WORKLOAD]
     chosen = args.peers or known
     args.throughput = [name for name in registry.PEERS if name in chosen] if "throughput" in args.suites else []
     args.apex = [name for name, of in variants.items() if name in chosen or of in chosen]
-    if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads:
+    if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not PROFILES[args.profile].explorers:
         args.apex = []
     if not args.throughput and not args.apex:
         parser.error(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Unavailable
+from adapters.base import Adapter, Columns, Features, Spec, Step, Unavailable
 
 
 class Plain(Adapter):
@@ -22,11 +22,11 @@ class Plain(Adapter):
     name = "plain"
     distribution = None
     usage = "made for the tests"
-    features = Features(*["no"] * 11)
+    features = Features(*["no", "no", "yes"], *["no"] * 8)
 
     def __init__(self, spec: Spec) -> None:
         context = multiprocessing.get_context("fork")
-        self.spec, self.random = spec, np.random.default_rng(spec.seed)
+        self.spec, self.fields, self.random = spec, spec.fields, np.random.default_rng(spec.seed)
         self.lock, self.added = context.Lock(), context.RawValue("q", 0)
         self.raw = np.frombuffer(context.RawArray("d", spec.capacity), float)
         self.columns = {}
@@ -37,7 +37,8 @@ class Plain(Adapter):
 
     def add(self, steps) -> None:
         for step in steps:
-            self.add_batch({key: np.asarray(value)[None] for key, value in step._asdict().items()})
+            named = zip(Step._fields, step, strict=True)
+            self.add_batch({key: np.asarray(value)[None] for key, value in named})
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         with self.lock:
