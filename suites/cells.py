@@ -41,6 +41,14 @@ BATCHES = {
     "compressed_add": (1,),
     "compressed_sample": (32,),
 }
+#: benchmarks of the memory suite: what the buffer is asked for (lower is better)
+MEMORY: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "priorities": {"prioritized": True},
+    "next_of": {"next_of": True},
+    "stack_compress": {"stack_compress": True},
+    "both": {"next_of": True, "stack_compress": True},
+}
 #: benchmarks of the apex suite and their units (higher is better)
 APEX = {"explorers": "transitions/s", "learner": "steps/s"}
 APEX_WORKLOAD = "CartPole-v1"
@@ -88,6 +96,19 @@ def declare_throughput(run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]
         )
         for job in jobs
     ]
+
+
+def declare_memory(run: Run, peer: str, workload: str, benchmark: str, capacity: int) -> Record:
+    """The one cell of a memory launch."""
+    return run.cell(
+        suite="memory",
+        benchmark=benchmark,
+        peer=peer,
+        workload=workload,
+        params={"capacity": capacity},
+        unit="B/transition",
+        better="lower",
+    )
 
 
 def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Record]:

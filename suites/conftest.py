@@ -24,11 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--capacity",
         action="append",
         default=[],
-        metavar="[WORKLOAD=]ROWS",
-        help="may be given more than once; default: as long as the recording",
-    )
-    group.addoption(
-        "--fill-seconds", type=float, default=60.0, help="skip who needs longer to fill a buffer (default: %(default)s)"
+        metavar="[WORKLOAD=]ROWS[:SECONDS]",
+        help="of the buffer, and how long filling it may take; may be given more than once (default: the recording's)",
     )
     group.addoption("--seconds", type=float, default=0.25, help="time spent on each figure (default: %(default)s)")
     group.addoption("--cells", type=Path, metavar="FILE", help="append one JSON line a cell as it is finished")
@@ -62,10 +59,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("peer", chosen["peer"], scope="module")
 
 
-def _capacities(config: pytest.Config, workload: str) -> list[int]:
-    asked = [option.rpartition("=") for option in config.getoption("--capacity")]
-    rows = [int(value) for name, _, value in asked if name in ("", workload)]
-    return rows or [workloads.RECIPES[workload].transitions]
+def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
+    """Rows, and the seconds that filling so many may take."""
+    found = {}
+    for option in config.getoption("--capacity"):
+        name, _, place = option.rpartition("=")
+        rows, _, seconds = place.partition(":")
+        if name in ("", workload):
+            found[int(rows)] = float(seconds or "inf")
+    return found or {workloads.RECIPES[workload].transitions: float("inf")}
+
+
+@pytest.fixture(scope="module")
+def fill_seconds(pytestconfig: pytest.Config, workload: str, capacity: int) -> float:
+    return _capacities(pytestconfig, workload)[capacity]
 
 
 @pytest.fixture(scope="module")

@@ -42,9 +42,14 @@ ONE_THREAD = dict.fromkeys(
 
 def throughput_command(records: Sequence[Record], peer: str, cells: Path, profile: Profile) -> list[str]:
     """What comes after `python` for a launch that measures these cells with the registry's `peer`."""
-    capacities = dict.fromkeys((record.workload, record.params["capacity"]) for record in records)
-    options = [f"--capacity={workload}={rows}" for workload, rows in capacities]
-    options += [f"--cells={cells}", f"--seconds={profile.seconds}", f"--fill-seconds={profile.fill_seconds}"]
+    wanted = {(record.workload, record.params["capacity"]) for record in records}
+    options = [
+        f"--capacity={workload}={place.capacity}:{place.fill_seconds}"
+        for workload, places in profile.throughput.items()
+        for place in places
+        if (workload, place.capacity) in wanted
+    ]
+    options += [f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
         *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
         # Uncaptured, so that the last words of a process that is killed are not lost with it.

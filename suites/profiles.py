@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suites.cells import THROUGHPUT, Job
+from suites.cells import MEMORY, THROUGHPUT, Job
 
 ORDER = list(THROUGHPUT)
 
@@ -16,17 +16,25 @@ FORMS = (("add_dicts", 1), ("add_lists", 100), ("add_prioritized", 1))
 FRAMES = (("compressed_add", 1), ("compressed_sample", 32))
 CYCLE = (("prioritized", 32), ("prioritized", 256))
 UNIFORM = (("add", 1), ("add", 100), ("sample", 32), ("sample", 256))
+EVERYWHERE = ("plain", "priorities", "next_of")  # of the memory suite: a stack needs frames
 
-#: for a workload, what is measured at each capacity
-Plan = Mapping[str, Mapping[int, Sequence[tuple[str, int]]]]
+
+@dataclass(frozen=True)
+class Place:
+    """A capacity, and what is measured there."""
+
+    capacity: int
+    benchmarks: Sequence[tuple[str, int]]
+    fill_seconds: float = 60.0  # who needs longer to fill the buffer has no figure here
 
 
 @dataclass(frozen=True)
 class Profile:
-    plan: Plan  # of the throughput suite
+    throughput: Mapping[str, Sequence[Place]]  # by workload
     blocks: int  # of throughput: each launches every peer once
     seconds: float  # on each throughput cell
-    fill_seconds: float  # to fill a buffer; who needs longer has no figure at that capacity
+    memory: Mapping[str, tuple[int, Sequence[str]]]  # for a workload, the capacity and the benchmarks
+    memory_blocks: int
     apex_blocks: int
     apex_seconds: float  # of each apex launch's timed window
     apex_capacity: int  # small enough that the ring wraps while its rows are checked
@@ -36,23 +44,24 @@ class Profile:
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
         """Of the throughput suite, in the order in which a launch comes to them."""
         return [
-            Job(benchmark, batch, workload, capacity)
+            Job(benchmark, batch, workload, place.capacity)
             for workload in workloads
-            for capacity, benchmarks in self.plan.get(workload, {}).items()
-            for benchmark, batch in sorted(benchmarks, key=lambda each: (ORDER.index(each[0]), each[1]))
+            for place in self.throughput.get(workload, ())
+            for benchmark, batch in sorted(place.benchmarks, key=lambda each: (ORDER.index(each[0]), each[1]))
         ]
 
 
 PROFILES = {
     "tiny": Profile(
-        plan={
-            "CartPole-v1": {2_000: CORE + FORMS, 4_000: CYCLE[:1]},
-            "Pendulum-v1": {2_000: CORE},
-            "ALE/Seaquest-v5": {256: CORE + FRAMES},
+        throughput={
+            "CartPole-v1": [Place(2_000, CORE + FORMS), Place(4_000, CYCLE[:1])],
+            "Pendulum-v1": [Place(2_000, UNIFORM)],
+            "ALE/Seaquest-v5": [Place(256, CORE + FRAMES)],
         },
         blocks=2,
         seconds=0.02,
-        fill_seconds=20,
+        memory={"CartPole-v1": (4_096, ("plain", "priorities")), "ALE/Seaquest-v5": (256, ("both",))},
+        memory_blocks=1,
         apex_blocks=2,
         apex_seconds=0.3,
         apex_capacity=2_000,
@@ -60,29 +69,31 @@ PROFILES = {
         limit_seconds=60,
     ),
     "quick": Profile(
-        plan={
-            "CartPole-v1": {100_000: CORE + FORMS, 1_000_000: CYCLE},
-            "Pendulum-v1": {20_000: UNIFORM},
-            "ALE/Seaquest-v5": {2_048: CORE + FRAMES},
+        throughput={
+            "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=5)],
+            "Pendulum-v1": [Place(5_000, UNIFORM)],
+            "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES)],
         },
         blocks=5,
-        seconds=0.12,
-        fill_seconds=10,
+        seconds=0.1,
+        memory={"CartPole-v1": (16_384, EVERYWHERE), "ALE/Seaquest-v5": (1_024, tuple(MEMORY))},
+        memory_blocks=1,
         apex_blocks=3,
-        apex_seconds=1.2,
+        apex_seconds=1.0,
         apex_capacity=10_000,
         explorers=(1, 2, 4),
-        limit_seconds=120,
+        limit_seconds=180,
     ),
     "full": Profile(
-        plan={
-            "CartPole-v1": {100_000: CORE + FORMS, 1_000_000: CYCLE},
-            "Pendulum-v1": {100_000: CORE + FORMS},
-            "ALE/Seaquest-v5": {8_192: CORE + FRAMES},
+        throughput={
+            "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=240)],
+            "Pendulum-v1": [Place(100_000, CORE + FORMS)],
+            "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES)],
         },
         blocks=12,
         seconds=1.0,
-        fill_seconds=240,
+        memory={"CartPole-v1": (131_072, EVERYWHERE), "ALE/Seaquest-v5": (4_096, tuple(MEMORY))},
+        memory_blocks=3,
         apex_blocks=10,
         apex_seconds=5.0,
         apex_capacity=100_000,
@@ -90,13 +101,14 @@ PROFILES = {
         limit_seconds=1_200,
     ),
     "sweep": Profile(
-        plan={"CartPole-v1": dict.fromkeys((10_000, 100_000, 1_000_000, 10_000_000), CYCLE[:1])},
+        throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1], fill_seconds=120) for digits in (4, 5, 6, 7)]},
         blocks=5,
         seconds=0.5,
-        fill_seconds=120,
+        memory={},
+        memory_blocks=0,
         apex_blocks=0,
-        apex_seconds=1.0,
-        apex_capacity=10_000,
+        apex_seconds=0.0,
+        apex_capacity=1,
         explorers=(),
         limit_seconds=600,
     ),

@@ -36,7 +36,7 @@ PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step 
 Timed = Callable[[Callable[[int], None], int], None]
 
 
-def _filled(peer: str, recording: Workload, config: pytest.Config, capacity: int, **asked: bool) -> Iterator[Adapter]:
+def _filled(peer: str, recording: Workload, capacity: int, seconds: float, **asked: bool) -> Iterator[Adapter]:
     """The peer's buffer, filled once over with the recording; closed when the tests are done with it.
 
     Priorities are checked while it is still empty; the rows added for that are overwritten by the filling.
@@ -49,7 +49,7 @@ def _filled(peer: str, recording: Workload, config: pytest.Config, capacity: int
     try:
         if spec.prioritized:
             checks.check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)
-        _fill(adapter, spec, recording, config.getoption("--fill-seconds"))
+        _fill(adapter, spec, recording, seconds)
         yield adapter
     finally:
         adapter.close()
@@ -72,13 +72,13 @@ def _fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> 
 
 
 @pytest.fixture(scope="module")
-def uniform(peer: str, recording: Workload, pytestconfig: pytest.Config, capacity: int) -> Iterator[Adapter]:
-    yield from _filled(peer, recording, pytestconfig, capacity)
+def uniform(peer: str, recording: Workload, capacity: int, fill_seconds: float) -> Iterator[Adapter]:
+    yield from _filled(peer, recording, capacity, fill_seconds)
 
 
 @pytest.fixture(scope="module")
-def prioritized(peer: str, recording: Workload, pytestconfig: pytest.Config, capacity: int) -> Iterator[Adapter]:
-    yield from _filled(peer, recording, pytestconfig, capacity, prioritized=True)
+def prioritized(peer: str, recording: Workload, capacity: int, fill_seconds: float) -> Iterator[Adapter]:
+    yield from _filled(peer, recording, capacity, fill_seconds, prioritized=True)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,8 @@ def frames(recording: Workload) -> Workload:
 
 
 @pytest.fixture(scope="module")
-def compressed(peer: str, frames: Workload, pytestconfig: pytest.Config, capacity: int) -> Iterator[Adapter]:
-    yield from _filled(peer, frames, pytestconfig, capacity, next_of=True, stack_compress=True)
+def compressed(peer: str, frames: Workload, capacity: int, fill_seconds: float) -> Iterator[Adapter]:
+    yield from _filled(peer, frames, capacity, fill_seconds, next_of=True, stack_compress=True)
 
 
 @pytest.fixture(scope="module")

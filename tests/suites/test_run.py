@@ -132,13 +132,31 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
 
 @pytest.mark.parametrize(
     ("option", "known"),
-    [("--peers=nobody", "plain"), ("--workloads=Pong", "ALE/Seaquest-v5"), ("--suites=tables", "throughput, apex")],
+    [
+        ("--peers=nobody", "plain"),
+        ("--workloads=Pong", "ALE/Seaquest-v5"),
+        ("--suites=tables", "throughput, memory, apex"),
+    ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
     done = surroundings.run("-m", "suites.run", option)
     assert done.returncode == 2
     name = option.partition("=")[2]
     assert f"unknown {option[2:].partition('=')[0][:-1]} '{name}'" in done.stderr and known in done.stderr
+
+
+def test_the_memory_suite_is_declared_measured_and_failing_like_the_others(surroundings):
+    out = surroundings.folder / "run.json"
+    arguments = ("-m", "suites.run", "--profile=tiny", "--suites=memory", "--workloads=CartPole-v1")
+    done = surroundings.run(*arguments, "--peers=plain,broken,absent", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 1 and run.declared == 6 and [each.name for each in run.workloads] == ["CartPole-v1"]
+    assert {record.unit for record in run.records} == {"B/transition"}
+    for peer, status in (("plain", "ok"), ("broken", "wrong"), ("absent", "skipped")):
+        assert {(each.benchmark, each.status) for each in records(run, peer)} == {
+            ("plain", status),
+            ("priorities", status),
+        }
 
 
 def test_names_without_a_cell_in_common_are_refused(surroundings):
@@ -148,21 +166,25 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
 
 def test_every_profile_plans_known_benchmarks_on_known_workloads():
     from suites import workloads
-    from suites.cells import BATCHES, THROUGHPUT
+    from suites.cells import BATCHES, MEMORY, THROUGHPUT
 
     assert set(BATCHES) == set(THROUGHPUT)
     for profile in profiles.PROFILES.values():
         jobs = profile.jobs(workloads.NAMES)
-        assert set(profile.plan) <= set(workloads.NAMES)
-        assert len(jobs) == len(set(jobs)) == sum(len(b) for plan in profile.plan.values() for b in plan.values())
+        assert set(profile.throughput) | set(profile.memory) <= set(workloads.NAMES)
+        places = [place for places in profile.throughput.values() for place in places]
+        assert len(jobs) == len(set(jobs)) == sum(len(place.benchmarks) for place in places)
         assert all(job.batch in BATCHES[job.benchmark] for job in jobs)
+        assert all(benchmark in MEMORY for _, benchmarks in profile.memory.values() for benchmark in benchmarks)
 
 
 def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):
     out = surroundings.folder / "run.json"
     impatient = (
         "import sys; from dataclasses import replace; from suites import profiles, run;"
-        "profiles.PROFILES['tiny'] = replace(profiles.PROFILES['tiny'], fill_seconds=0);"
+        "tiny = profiles.PROFILES['tiny'];"
+        "places = [replace(place, fill_seconds=0) for place in tiny.throughput['CartPole-v1']];"
+        "profiles.PROFILES['tiny'] = replace(tiny, throughput={'CartPole-v1': places});"
         "sys.exit(run.main(sys.argv[1:]))"
     )
     done = surroundings.run("-c", impatient, *TINY[2:], "--peers", "plain", f"--out={out}")

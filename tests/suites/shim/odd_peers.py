@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import multiprocessing
 import os
 import signal
@@ -123,6 +124,39 @@ class Messy(Plain):
         Path(os.environ["ODD_FLAG"]).touch()
         while True:
             time.sleep(1)
+
+
+class Hoarder(Plain):
+    """Keeps a copy of every observation that it still has."""
+
+    name = "hoarder"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.hoard = collections.deque(maxlen=spec.capacity)
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.hoard.extend(step.obs.copy() for step in steps)
+
+
+class Remote(Plain):
+    """Has some of its memory in a process of its own: a thousand bytes a row."""
+
+    name = "remote"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        here, there = multiprocessing.Pipe()
+        self.server = multiprocessing.get_context("fork").Process(
+            target=lambda: (there.send(len(rows := bytearray(b"x") * (1000 * spec.capacity))), time.sleep(600), rows)
+        )
+        self.server.start()
+        here.recv()
+
+    def close(self) -> None:
+        self.server.kill()
+        self.server.join()
 
 
 class Torn(Plain):
