@@ -66,6 +66,14 @@ def whole_size(size: Any) -> int:
     return whole
 
 
+def whole(name: str, value: Any) -> int:
+    """`value` as an int; raises TypeError that names it for anything else, floats included."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {value!r}") from None
+
+
 def positive_whole(name: str, value: Any) -> int:
     """`value` as an int of at least 1; a float is cut. Raises TypeError or ValueError that names it."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
