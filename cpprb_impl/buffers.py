@@ -1,7 +1,7 @@
 """Buffers of one process: the thin Python face of the native rings.
 
 `add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
-function around them would cost more than they do.
+function around them would cost more than they do. Only with `Nstep` does `add` go through Python.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.fields import native_fields, whole_size
+from cpprb_impl.fields import NativeField, native_fields, next_fields, whole_size
+from cpprb_impl.nstep import NstepWindow
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 
 
-UNBUILT = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
+UNBUILT = ("next_of", "stack_compress", "mmap_prefix")
 
 
 def check_options(buffer: Ring, options: Mapping[str, Any]) -> None:
-    """Refuse what `buffer` would have to ignore: cpprb's options that are not built yet, and typing errors."""
+    """Refuse what `buffer` would have to ignore: cpprb's options that it has not, and typing errors."""
     for name, value in options.items():
-        if name not in UNBUILT:
+        if name not in UNBUILT and name != "Nstep":
             raise TypeError(f"{type(buffer).__name__} has no option {name!r}")
         if value:
-            raise NotImplementedError(f"{name} is not built yet")
+            reason = "is for buffers of one process" if name == "Nstep" else "is not built yet"
+            raise NotImplementedError(f"{type(buffer).__name__}: {name} {reason}")
 
 
 def check_exponent(name: str, value: float) -> float:
@@ -46,16 +48,23 @@ class ReplayBuffer(Ring):
         For each field of a transition its "shape" (int or sequence, default 1) and "dtype".
     default_dtype : numpy dtype, optional
         For fields without one. Default float32.
+    Nstep : dict, optional
+        Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
+        last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
+        then returns None until a transition is complete, and `on_episode_end` completes those that wait: call it
+        whenever an episode ends. `NstepWindow` says which steps a transition is made of.
     seed : int, optional
         Makes sampling reproducible. Default: from the system, and anew in every forked child.
 
     Raises
     ------
-    TypeError, OverflowError, ValueError
-        For a size or a field that can't be.
+    TypeError, OverflowError, ValueError, KeyError
+        For a size, a field or an option that can't be.
     MemoryError
         When the system refuses the address space.
     """
+
+    _window: NstepWindow | None = None
 
     def __init__(
         self,
@@ -63,15 +72,51 @@ class ReplayBuffer(Ring):
         env_dict: EnvDict | None = None,
         *,
         default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         seed: int | None = None,
         **options: Any,
     ) -> None:
+        fields = self._prepare(env_dict, default_dtype, Nstep, options)
+        super().__init__(whole_size(size), fields, seed=seed, add_through_python=self._window is not None)
+
+    def _prepare(
+        self,
+        env_dict: EnvDict | None,
+        default_dtype: Any,
+        nstep: Mapping[str, Any] | None,
+        options: dict[str, Any],
+        prioritized: dict[str, Any] | None = None,
+    ) -> list[NativeField]:
+        """The ring's fields, once the options are checked and the window is made."""
+        fields = native_fields(env_dict, default_dtype)
+        if nstep:
+            # The next_* of n-step transitions lies N rows on, or at an episode's end: it is stored like any field.
+            fields += next_fields(fields, options.pop("next_of", None))
+            self._window = NstepWindow(nstep, fields, prioritized)
         check_options(self, options)
-        super().__init__(whole_size(size), native_fields(env_dict, default_dtype), seed=seed)
+        return fields
+
+    def _add_through(self, **rows: Any) -> int | None:
+        return self._window.push(rows, self._add_completed)
+
+    def _add_completed(self, **rows: np.ndarray) -> int:
+        return self._add_rows(**rows)
+
+    def on_episode_end(self) -> None:
+        """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
+        if self._window is not None:
+            self._window.flush(self._add_completed)
+        super().on_episode_end()
+
+    def clear(self) -> None:
+        """Forget every transition, those that wait for further steps included."""
+        super().clear()
+        if self._window is not None:
+            self._window.clear()
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
-        return False
+        return self._window is not None
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """The transitions at `idx` (int, or sequence of ints) as a dict of fresh arrays.
@@ -92,8 +137,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, default_dtype, seed
-        As for `ReplayBuffer`.
+    size, env_dict, default_dtype, Nstep, seed
+        As for `ReplayBuffer`. An n-step transition gets the priority that its first step was added with.
     alpha : float
         0 is uniform, 1 fully proportional. Not negative.
     eps : float
@@ -111,19 +156,27 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         eps: float = 1e-4,
         check_for_update: bool = False,
         default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        check_options(self, options)
+        exponents = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
+        fields = self._prepare(env_dict, default_dtype, Nstep, options, exponents)
         PrioritizedRing.__init__(
             self,
             whole_size(size),
-            native_fields(env_dict, default_dtype),
-            alpha=check_exponent("alpha", alpha),
-            eps=check_exponent("eps", eps),
+            fields,
             check_for_update=check_for_update,
             seed=seed,
+            add_through_python=self._window is not None,
+            **exponents,
         )
+
+    def _add_completed(self, **rows: np.ndarray) -> int:
+        if self._window.takes_priorities:
+            given = rows["priorities"]
+            rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
+        return self._add_rows(**rows)
 
 
 def create_buffer(

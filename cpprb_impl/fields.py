@@ -36,6 +36,19 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
         raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, not {shape!r}") from None
 
 
+def next_fields(fields: list[NativeField], next_of: Any) -> list[NativeField]:
+    """A field "next_NAME", like NAME, for each name in `next_of` (str, or sequence of str) that has none yet.
+
+    Raises KeyError for a name that is no field.
+    """
+    by_name = {name: (dtype, shape) for name, dtype, shape in fields}
+    names = () if next_of is None else (next_of,) if isinstance(next_of, str) else tuple(next_of)
+    for name in names:
+        if name not in by_name:
+            raise KeyError(f"next_of names {name!r}, which env_dict has not")
+    return [(f"next_{name}", *by_name[name]) for name in names if f"next_{name}" not in by_name]
+
+
 def whole_size(size: Any) -> int:
     """A capacity as cpprb takes it: an int, or a float that is cut (1e6, 10.7 -> 10).
 
@@ -51,6 +64,14 @@ def whole_size(size: Any) -> int:
     if whole == 0:
         raise ValueError("size must be at least 1")
     return whole
+
+
+def whole(name: str, value: Any) -> int:
+    """`value` as an int; raises TypeError that names it for anything else, floats included."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {value!r}") from None
 
 
 def positive_whole(name: str, value: Any) -> int:

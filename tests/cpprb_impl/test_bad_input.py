@@ -87,8 +87,8 @@ def test_no_memory_is_an_exception():
 
 
 def test_options_not_built_are_refused_and_unknown_ones_too():
-    with pytest.raises(NotImplementedError, match="Nstep"):
-        ReplayBuffer(4, ENV_DICT, Nstep={"size": 3})
+    with pytest.raises(NotImplementedError, match="next_of"):
+        ReplayBuffer(4, ENV_DICT, next_of="obs")
     with pytest.raises(TypeError, match="sead"):
         ReplayBuffer(4, ENV_DICT, sead=3)
     assert type(create_buffer(4, ENV_DICT)) is ReplayBuffer
