@@ -13,6 +13,7 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import native_fields, whole_size
+from cpprb_impl.state import Portable
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 
@@ -35,7 +36,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Ring):
+class ReplayBuffer(Portable, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -67,7 +68,7 @@ class ReplayBuffer(Ring):
         **options: Any,
     ) -> None:
         check_options(self, options)
-        super().__init__(whole_size(size), native_fields(env_dict, default_dtype), seed=seed)
+        self._make(whole_size(size), native_fields(env_dict, default_dtype), seed=seed)
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
@@ -115,8 +116,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         **options: Any,
     ) -> None:
         check_options(self, options)
-        PrioritizedRing.__init__(
-            self,
+        self._make(
             whole_size(size),
             native_fields(env_dict, default_dtype),
             alpha=check_exponent("alpha", alpha),
