@@ -6,29 +6,31 @@ function around them would cost more than they do. Only with `Nstep` does `add` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.fields import NativeField, native_fields, next_fields, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
 from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.state import Portable
 
 EnvDict = Mapping[str, Mapping[str, Any]]
+Names = str | Sequence[str] | None
 
 
-UNBUILT = ("next_of", "stack_compress", "mmap_prefix")
+ONE_PROCESS = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
 
 
 def check_options(buffer: Ring, options: Mapping[str, Any]) -> None:
     """Refuse what `buffer` would have to ignore: cpprb's options that it has not, and typing errors."""
     for name, value in options.items():
-        if name not in UNBUILT and name != "Nstep":
+        if name not in ONE_PROCESS:
             raise TypeError(f"{type(buffer).__name__} has no option {name!r}")
         if value:
-            reason = "is for buffers of one process" if name == "Nstep" else "is not built yet"
-            raise NotImplementedError(f"{type(buffer).__name__}: {name} {reason}")
+            raise NotImplementedError(f"{type(buffer).__name__}: {name} is for buffers of one process")
 
 
 def check_exponent(name: str, value: float) -> float:
@@ -37,7 +39,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Ring):
+class ReplayBuffer(Portable, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -46,8 +48,19 @@ class ReplayBuffer(Ring):
         Capacity in transitions; a float is cut. The oldest transition is overwritten when full.
     env_dict : dict of dict
         For each field of a transition its "shape" (int or sequence, default 1) and "dtype".
+    next_of : str or sequence of str, optional
+        For each field x named here `add` takes a next_x too, and samples have it: but where one transition's next_x
+        is the x of the one after it, it is stored once.
+    stack_compress : str or sequence of str, optional
+        The last dimension of these fields is a sliding window of frames (the newest one last): each frame is stored
+        once. Both options share what the data shows to be the same, so that what comes back is what was added,
+        whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         For fields without one. Default float32.
+    mmap_prefix : str or path, optional
+        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
+        overwritten; they stay when the buffer is gone. Fields of `next_of` and `stack_compress` keep their frames
+        there. What little is left (frame numbers, priorities) is in memory.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
@@ -60,8 +73,8 @@ class ReplayBuffer(Ring):
     ------
     TypeError, OverflowError, ValueError, KeyError
         For a size, a field or an option that can't be.
-    MemoryError
-        When the system refuses the address space.
+    MemoryError, OSError
+        When the system refuses the address space, or the files.
     """
 
     _window: NstepWindow | None = None
@@ -71,30 +84,49 @@ class ReplayBuffer(Ring):
         size: int,
         env_dict: EnvDict | None = None,
         *,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
-        **options: Any,
     ) -> None:
-        fields = self._prepare(env_dict, default_dtype, Nstep, options)
-        super().__init__(whole_size(size), fields, seed=seed, add_through_python=self._window is not None)
-
-    def _prepare(
-        self,
-        env_dict: EnvDict | None,
-        default_dtype: Any,
-        nstep: Mapping[str, Any] | None,
-        options: dict[str, Any],
-        prioritized: dict[str, Any] | None = None,
-    ) -> list[NativeField]:
-        """The ring's fields, once the options are checked and the window is made."""
         fields = native_fields(env_dict, default_dtype)
+        self._build(size, fields, next_of, stack_compress, Nstep, mmap_prefix, seed=seed)
+
+    def _build(
+        self,
+        size: int,
+        fields: list[NativeField],
+        next_of: Names,
+        stack_compress: Names,
+        nstep: Mapping[str, Any] | None,
+        mmap_prefix: str | PathLike[str] | None,
+        *,
+        seed: int | None,
+        **prioritized: Any,
+    ) -> None:
+        """Make the window, if there is one, and the native ring."""
+        following, stacked = field_names(next_of), field_names(stack_compress)
         if nstep:
             # The next_* of n-step transitions lies N rows on, or at an episode's end: it is stored like any field.
-            fields += next_fields(fields, options.pop("next_of", None))
-            self._window = NstepWindow(nstep, fields, prioritized)
-        check_options(self, options)
-        return fields
+            fields += next_fields(fields, following)
+            stacked += [f"next_{name}" for name in following if name in stacked]
+            following = []
+            self._window = NstepWindow(nstep, fields, prioritized or None)
+        else:
+            known = {f"next_{name}" for name in following}
+            fields = [field for field in fields if field[0] not in known]
+        self._make(
+            whole_size(size),
+            fields,
+            next_of=following,
+            stack_compress=stacked,
+            mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
+            seed=seed,
+            add_through_python=self._window is not None,
+            **prioritized,
+        )
 
     def _add_through(self, **rows: Any) -> int | None:
         return self._window.push(rows, self._add_completed)
@@ -137,7 +169,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, default_dtype, Nstep, seed
+    size, env_dict, next_of, stack_compress, default_dtype, Nstep, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority that its first step was added with.
     alpha : float
         0 is uniform, 1 fully proportional. Not negative.
@@ -155,21 +187,24 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         alpha: float = 0.6,
         eps: float = 1e-4,
         check_for_update: bool = False,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
-        **options: Any,
     ) -> None:
-        exponents = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
-        fields = self._prepare(env_dict, default_dtype, Nstep, options, exponents)
-        PrioritizedRing.__init__(
-            self,
-            whole_size(size),
-            fields,
-            check_for_update=check_for_update,
+        self._build(
+            size,
+            native_fields(env_dict, default_dtype),
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
             seed=seed,
-            add_through_python=self._window is not None,
-            **exponents,
+            alpha=check_exponent("alpha", alpha),
+            eps=check_exponent("eps", eps),
+            check_for_update=check_for_update,
         )
 
     def _add_completed(self, **rows: np.ndarray) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.fields import native_fields, next_fields, positive_whole, whole
+from cpprb_impl.fields import field_names, native_fields, next_fields, positive_whole, whole
 from cpprb_impl.row_reader import RowReader
 
 STRATEGIES = ("future", "episode", "random", "final")
@@ -91,7 +91,7 @@ class HindsightReplayBuffer:
         self.prioritized = bool(prioritized)
 
         fields = native_fields(env_dict, options.get("default_dtype"))
-        fields += next_fields(fields, options.get("next_of"))
+        fields += next_fields(fields, field_names(options.get("next_of")))
         shapes = {name: shape for name, _, shape in fields}
         for name in MADE_HERE:
             if name in shapes:
