@@ -1,5 +1,6 @@
 #include "fields.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace rb {
@@ -35,6 +36,22 @@ Field parse_field(PyObject* entry) {
   if (__builtin_mul_overflow(field.elements, size, &field.bytes))
     raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
   return field;
+}
+
+// The numbers of the fields that `names` (a sequence of str) names; KeyError for one that is not there.
+std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option) {
+  std::vector<std::size_t> found;
+  if (names == nullptr || names == Py_None) return found;
+  Ref sequence(checked(PySequence_Fast(names, "names of fields must be a sequence")));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    PyObject* name = PySequence_Fast_GET_ITEM(sequence.get(), i);
+    const auto at = std::find_if(fields.begin(), fields.end(), [name](const Field& field) {
+      return PyUnicode_Check(name) && PyUnicode_Compare(name, field.name.get()) == 0;
+    });
+    if (at == fields.end()) raise(PyExc_KeyError, "%s: there is no field %R", option, name);
+    found.push_back(static_cast<std::size_t>(at - fields.begin()));
+  }
+  return found;
 }
 
 template <class T>
@@ -122,6 +139,13 @@ bool usable_as_is(const Field& field, PyObject* value) {
   return PyArray_DESCR(array) == field.descr() || PyArray_EquivTypes(PyArray_DESCR(array), field.descr());
 }
 
+// An array whose numbers can be read where they stand.
+bool is_plain(PyObject* object, int type) {
+  if (!PyArray_CheckExact(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
+}
+
 // How many rows an array holds: one row may come with or without its leading axis, and flat data is
 // cut into rows. Anything else, (2, 6) for rows of (4,) say, is a mistake of the caller.
 npy_intp count_rows(const Field& field, PyArrayObject* array) {
@@ -144,28 +168,60 @@ npy_intp count_rows(const Field& field, PyArrayObject* array) {
 
 }  // namespace
 
-std::vector<Field> parse_fields(PyObject* sequence) {
+std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked) {
   Ref entries(checked(PySequence_Fast(sequence, "fields must be a sequence")));
   std::vector<Field> fields;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(entries.get()); ++i)
     fields.push_back(parse_field(PySequence_Fast_GET_ITEM(entries.get(), i)));
+  // Names the fields first, so that stacked may say next_x as well.
+  for (const auto of : find_fields(fields, next_of, "next_of")) {
+    Field next;
+    PyObject* name = checked(PyUnicode_FromFormat("next_%U", fields[of].name.get()));
+    PyUnicode_InternInPlace(&name);
+    next.name = Ref(name);
+    next.dtype = Ref::borrow(fields[of].dtype.get());
+    next.shape = fields[of].shape;
+    next.elements = fields[of].elements;
+    next.bytes = fields[of].bytes;
+    next.next_of = of;
+    fields.push_back(std::move(next));
+  }
+  for (const auto f : find_fields(fields, stacked, "stack_compress"))
+    fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of].stacked = true;
   return fields;
 }
 
-RowLayout layout_of(const std::vector<Field>& fields) {
+std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix) {
   constexpr npy_intp kMostBytes = npy_intp{1} << 46;  // beyond any address space; sums stay far from overflow
   npy_intp total = 0;
-  std::vector<std::size_t> bytes, alignment;
+  std::vector<FieldStorage> storage;
   for (const auto& field : fields) {
-    Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
     total += std::min<npy_intp>(field.bytes, kMostBytes);
     if (total >= kMostBytes)
       raise(PyExc_ValueError, "%U: a transition of so many bytes can't be stored", field.name.get());
-    bytes.push_back(static_cast<std::size_t>(field.bytes));
+    Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
     // Rows start at multiples of 8, so no field can count on more.
-    alignment.push_back(std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8));
+    const auto alignment = std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8);
+    FieldStorage kept{static_cast<std::size_t>(field.bytes), alignment};
+    if (!prefix.empty()) kept.file = prefix + "_" + field.text() + ".dat";
+    storage.push_back(std::move(kept));
   }
-  return RowLayout(bytes, alignment);
+  const auto share_frames = [&](std::size_t f, bool stacked) {
+    const auto elements = static_cast<std::size_t>(fields[f].elements);
+    const auto frames = stacked ? static_cast<std::size_t>(fields[f].shape.back()) : 1;
+    storage[f].framed = true;
+    storage[f].shape = {frames, elements / frames, storage[f].bytes / elements};
+  };
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const std::size_t of = fields[f].next_of;
+    if (fields[f].stacked && !fields[f].shape.empty()) share_frames(f, true);
+    if (of == FieldStorage::kNone) continue;
+    if (!storage[of].framed) share_frames(of, false);
+    storage[f].next_of = of;
+    storage[f].framed = true;
+    storage[f].shape = storage[of].shape;
+  }
+  return storage;
 }
 
 bool Keywords::matches(PyObject* names) const {
@@ -243,18 +299,19 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
   return fields.empty() ? 0 : sources[0].rows;
 }
 
-Ref as_doubles(PyObject* object, const char* what) {
+Ref as_numbers(PyObject* object, const char* what) {
   if (object == nullptr || object == Py_None) raise(PyExc_TypeError, "%s must be numbers, not None", what);
+  if (is_plain(object, NPY_DOUBLE) || is_plain(object, NPY_FLOAT)) return Ref::borrow(object);
   Ref array(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
   if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());
   return array;
 }
 
-std::vector<npy_int64> read_indexes(PyObject* object) {
+Ref as_indexes(PyObject* object) {
+  if (is_plain(object, NPY_INT64)) return Ref::borrow(object);
   Ref array(PyArray_FROMANY(object, NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
   if (!array) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
-  const auto* first = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
-  return {first, first + PyArray_SIZE(array.array())};
+  return array;
 }
 
 }  // namespace rb
