@@ -48,7 +48,7 @@ def test_shared_frames_are_kept_there(tmp_path) -> None:
 
 
 def test_a_folder_that_is_not_there() -> None:
-    with pytest.raises(FileNotFoundError, match="ring_obs.dat"):
+    with pytest.raises(FileNotFoundError, match=r"ring_obs\.dat"):
         ReplayBuffer(4, ENV_DICT, mmap_prefix="/nowhere/at/all/ring")
 
 
