@@ -12,6 +12,9 @@ from results import Record, Run
 #: The peer to which ratios are given, where the run has it.
 REFERENCE = "cpprb"
 
+#: It is not about speed, so it has no answers and a section of its own.
+MEMORY_SUITE = "memory"
+
 #: How benchmarks are called in tables, in this order; others come after, under their own name.
 BENCHMARKS = {
     "add": "add {batch}",
@@ -22,6 +25,11 @@ BENCHMARKS = {
     "prioritized": "prioritized cycle {batch}",
     "compressed_add": "frames once: add {batch}",
     "compressed_sample": "frames once: sample {batch}",
+    "plain": "memory, plain",
+    "priorities": "memory, prioritized",
+    "next_of": "memory, next_of",
+    "stack_compress": "memory, stack_compress",
+    "both": "memory, next_of and stack_compress",
     "explorers": "explorers N={explorers}",
     "learner": "learner N={explorers}",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from results import Run
 
 #: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
 ALONG = "explorers"
+JOBS_A_TABLE = 7
 TITLES = {"apex": "Ape-X"}
 
 
@@ -77,6 +79,13 @@ class WorkloadPart:
     footnotes: Sequence[tuple[str, str]]
     common: str  # parameters that all its jobs share
     explained: str  # what the names of its jobs mean
+
+    @property
+    def job_groups(self) -> list[Sequence[JobTable]]:
+        """As columns, a few a table: even parts."""
+        parts = math.ceil(len(self.jobs) / JOBS_A_TABLE)
+        width = math.ceil(len(self.jobs) / parts) if parts else 1
+        return [self.jobs[start : start + width] for start in range(0, len(self.jobs), width)]
 
 
 @dataclass(frozen=True)

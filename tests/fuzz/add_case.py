@@ -113,7 +113,11 @@ class Case:
 
     def mutate(self, array: np.ndarray) -> None:
         self.mutated = True
-        deeds = [lambda: array.resize(1, refcheck=False), lambda: setattr(array, "dtype", np.uint8), lambda: array.fill(0)]
+        deeds = [
+            lambda: array.resize(1, refcheck=False),
+            lambda: setattr(array, "dtype", np.uint8),
+            lambda: array.fill(0),
+        ]
         try:
             self.rng.choice(deeds)()
         except (ValueError, TypeError, AttributeError, RuntimeError):
