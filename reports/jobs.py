@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -93,21 +94,26 @@ def jobs_of(run: Run) -> list[Job]:
 
 
 def _label(job: Job, jobs: list[Job]) -> str:
-    """ "add 100", "explorers N=4"; other parameters only if they tell this job from another."""
+    """ "add 100", "explorers N=4"; other parameters only if they tell this job from its usual kind."""
     template = BENCHMARKS.get(job.benchmark, job.benchmark)
     said = {name for _, name, _, _ in Formatter().parse(template) if name}
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
-    alike = [
-        other.params
-        for other in jobs
-        if (other.suite, other.benchmark, other.workload) == (job.suite, job.benchmark, job.workload)
-    ]
+    near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
+    alike = [other.params for other in near if other.benchmark == job.benchmark]
     words += [
         f"{name} {value:,}" if type(value) is int else f"{name}={value}"
         for name, value in job.params.items()
-        if name not in said and any(params.get(name) != value for params in alike)
+        if name not in said
+        and any(params.get(name) != value for params in alike)
+        and value != usual([other.params.get(name) for other in near])
     ]
     return ", ".join(words)
+
+
+def usual(values: list[object]) -> object:
+    """The value that more than half of these have, else None: it need not be said of each."""
+    value, count = Counter(values).most_common(1)[0]
+    return value if 2 * count > len(values) else None
 
 
 def _sortable(value: object) -> tuple[int, float, str]:

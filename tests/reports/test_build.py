@@ -271,9 +271,16 @@ def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():
     throughput_cell(run, "prioritized", 32, "cpprb", "CartPole-v1", capacity=1_000_000)
     assert [job.label for job in jobs_of(run)] == [
         "add 1", "add 100", "add 1 from dicts", "add 100 from lists", "add 1 with priority", "sample 32", "sample 256",
-        "prioritized cycle 32, capacity 100,000", "prioritized cycle 32, capacity 1,000,000",
-        "prioritized cycle 256, capacity 100,000",
+        "prioritized cycle 32", "prioritized cycle 32, capacity 1,000,000", "prioritized cycle 256",
     ]  # fmt: skip
+
+
+def test_the_usual_capacity_is_said_once(tmp_path):
+    run = throughput_run(peers=("cpprb",), blocks=1)
+    assert "With capacity 100,000." in build(run, tmp_path)[1].read_text(encoding="utf-8")
+    throughput_cell(run, "prioritized", 32, "cpprb", "CartPole-v1", capacity=1_000_000).add_sample(0, 1e-6)
+    text = build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert "With capacity 100,000 where no other is named." in text
 
 
 def test_a_peer_that_takes_no_priority_on_add_is_marked(tmp_path):
