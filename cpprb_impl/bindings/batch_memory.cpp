@@ -5,6 +5,8 @@
 
 namespace rb {
 
+constexpr std::size_t kAlignment = 64;  // JAX copies what is aligned less
+
 // What an array in recycled memory stands on: its end is the block's way back.
 struct BatchMemory::Lease {
   std::shared_ptr<BatchMemory> home;
@@ -41,7 +43,7 @@ void* BatchMemory::take(std::size_t bytes) {
   const auto fits = std::find_if(spare_.begin(), spare_.end(), [bytes](const Block& b) { return b.bytes == bytes; });
   if (fits == spare_.end()) {
     spare_.reserve(blocks_ + 1);  // put_back() must not fail
-    void* data = std::malloc(bytes);
+    void* data = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (data == nullptr) throw std::bad_alloc();
     ++blocks_;
     return data;
