@@ -13,7 +13,7 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import native_fields, whole_size
-from cpprb_impl.state import Portable
+from cpprb_impl.files import Saved
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 
@@ -36,7 +36,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Portable, Ring):
+class ReplayBuffer(Saved, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters

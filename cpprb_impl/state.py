@@ -28,7 +28,7 @@ def position_of(buffer: Ring) -> dict[str, Any]:
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
         "random": buffer._get_random(),
-        "unseen": buffer._get_unseen(),
+        "unseen": min(buffer._get_unseen(), buffer.get_stored_size()),
     }
     if isinstance(buffer, PrioritizedRing):
         position["max_priority"] = buffer.get_max_priority()
