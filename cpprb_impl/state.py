@@ -65,6 +65,8 @@ class Portable:
         self._recipe = (capacity, fields, options)
 
     def __reduce__(self) -> tuple:
+        if self._recipe[2].get("mmap_prefix") is not None:
+            raise TypeError("a buffer with mmap_prefix can't be copied: its data is in files; see save_transitions")
         head, slots = self._get_head(), held_slots(self)
         held = (position_of(self), self._gather(slots), len(slots), leaves_of(self, slots))
         if self._get_head() != head:

@@ -4,22 +4,6 @@
 #include "ring.hpp"
 
 namespace rb {
-namespace {
-
-void copy_rows(Ring& ring, Store& store, const std::vector<Source>& sources, std::uint64_t first, npy_intp skip,
-               npy_intp rows) {
-  const auto& places = ring.layout.fields();
-  std::uint64_t slot = (first + static_cast<std::uint64_t>(skip)) % store.capacity();
-  for (npy_intp i = skip; i < rows; ++i) {
-    char* row = store.row_in_slot(slot);
-    for (std::size_t f = 0; f < places.size(); ++f)
-      copy_field(row + places[f].offset, sources[f].data + static_cast<std::size_t>(i) * places[f].bytes,
-                 places[f].bytes);
-    if (++slot == store.capacity()) slot = 0;
-  }
-}
-
-}  // namespace
 
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Ring& ring = ring_of(self);
@@ -41,48 +25,65 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
   // Taken out for the time of the call: a value's __array__ may call add() of this very buffer.
   struct Lent {
-    std::vector<Source>& home;
-    std::vector<Source> sources;
-    explicit Lent(std::vector<Source>& from) : home(from), sources(std::move(from)) {}
+    Incoming& home;
+    Incoming incoming;
+    explicit Lent(Incoming& from) : home(from), incoming(std::move(from)) {}
     ~Lent() {
-      for (auto& source : sources) source.owner = Ref();
-      home = std::move(sources);
+      for (auto& source : incoming.sources) source.let_go();
+      home = std::move(incoming);
     }
-  } lent(ring.sources);
+  } lent(ring.incoming);
+  Incoming& in = lent.incoming;
   // Priorities first: converting them may run Python code, and after read_sources none may run.
+  const bool given = priorities != nullptr;
+  const Ref numbers = given ? as_numbers(priorities, "priorities") : Ref();
+  const npy_intp rows = read_sources(ring.fields, values, in.sources);
+  const auto count = static_cast<std::size_t>(rows);
   double largest = 0;
-  std::vector<float> leaves;
-  if (priorities != nullptr) leaves = ring.read_leaves(priorities, largest);
-  const npy_intp rows = read_sources(ring.fields, values, lent.sources);
-  if (priorities != nullptr && static_cast<npy_intp>(leaves.size()) != rows)
-    raise(PyExc_ValueError, "priorities: %zu values for %zd rows", leaves.size(), rows);
+  if (given) {
+    const npy_intp size = PyArray_SIZE(numbers.array());
+    if (size != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", size, rows);
+    in.leaves.resize(count);
+    if (const auto bad = ring.leaves_of(numbers, in.leaves.data(), largest); bad != kAllGood)
+      raise_bad_priority(numbers, bad);
+  }
+  in.data.clear();
+  for (const auto& source : in.sources) in.data.push_back(source.data);
 
   Use use(self);
   Store& store = use.store();
-  const bool prioritized = Py_TYPE(self) == &PrioritizedRingType || PyObject_TypeCheck(self, &PrioritizedRingType);
-  if (prioritized && leaves.empty()) {
+  if (ring.prioritized && !given) {
     if (const double max = store.max_priority(); max != ring.known_max) {
       ring.known_max = max;
       ring.leaf_of_max = ring.leaf(max);
     }
   }
   // Of more rows than the ring holds only the last ones would survive.
-  const npy_intp skip = std::max<npy_intp>(0, rows - static_cast<npy_intp>(store.capacity()));
+  const std::size_t skip = count > store.capacity() ? count - store.capacity() : 0;
+  ring.rows->prepare(in.data.data(), skip, count);
   std::uint64_t first;
   {
     PythonWaiting waiting(ring.signalled);
-    ExplorerTurn turn(store, use.seat(), static_cast<std::uint64_t>(rows), waiting);
+    ExplorerTurn turn(store, use.seat(), count, waiting);
     first = turn.first();
-    copy_rows(ring, store, lent.sources, first, skip, rows);
-    if (prioritized) {
+    const std::uint64_t slot = (first + skip) % store.capacity();
+    ring.rows->write(in.data.data(), skip, count, slot);
+    if (ring.prioritized) {
       store.raise_max_priority(largest);
       float* leaf = store.tree().leaves();
-      for (npy_intp i = skip; i < rows; ++i)
-        leaf[(first + static_cast<std::uint64_t>(i)) % store.capacity()] =
-            leaves.empty() ? ring.leaf_of_max : leaves[static_cast<std::size_t>(i)];
+      const std::size_t before_end = std::min<std::size_t>(count - skip, store.capacity() - slot);
+      if (given) {
+        const float* from = in.leaves.data() + skip;
+        std::copy_n(from, before_end, leaf + slot);
+        std::copy_n(from + before_end, count - skip - before_end, leaf);
+      } else {
+        std::fill_n(leaf + slot, before_end, ring.leaf_of_max);
+        std::fill_n(leaf, count - skip - before_end, ring.leaf_of_max);
+      }
     }
   }
-  ring.episode_rows += static_cast<std::uint64_t>(rows);
+  if (ring.rows->has_streams()) ring.rows->forget_before(store.tail() % store.capacity());
+  ring.episode_rows += count;
   return PyLong_FromUnsignedLongLong(first % store.capacity());
 }
 

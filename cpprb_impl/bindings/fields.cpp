@@ -1,5 +1,6 @@
 #include "fields.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace rb {
@@ -34,60 +35,24 @@ Field parse_field(PyObject* entry) {
   if (size <= 0) raise(PyExc_ValueError, "%U: dtype %R has no size", name, dtype);
   if (__builtin_mul_overflow(field.elements, size, &field.bytes))
     raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
+  field.put_numbers = put_numbers_for(descr);
   return field;
 }
 
-template <class T>
-void put(Source& source, T value) {
-  std::memcpy(source.own.data(), &value, sizeof value);
-}
-
-template <class T>
-bool put_int(Source& source, long long value) {
-  if (value < static_cast<long long>(std::numeric_limits<T>::min())) return false;
-  if (value > 0 && static_cast<unsigned long long>(value) > std::numeric_limits<T>::max()) return false;
-  put(source, static_cast<T>(value));
-  return true;
-}
-
-// A Python float, int or bool straight into the field's type; false: leave it to NumPy.
-bool put_python_scalar(const Field& field, PyObject* value, Source& source) {
-  const int type = field.descr()->type_num;
-  if (PyDataType_ISBYTESWAPPED(field.descr())) return false;
-  if (PyFloat_CheckExact(value)) {
-    const double number = PyFloat_AS_DOUBLE(value);
-    if (type == NPY_FLOAT) return put(source, static_cast<float>(number)), true;
-    if (type == NPY_DOUBLE) return put(source, number), true;
-    return false;
+// The numbers of the fields that `names` (a sequence of str) names; KeyError for one that is not there.
+std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option) {
+  std::vector<std::size_t> found;
+  if (names == nullptr || names == Py_None) return found;
+  Ref sequence(checked(PySequence_Fast(names, "names of fields must be a sequence")));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    PyObject* name = PySequence_Fast_GET_ITEM(sequence.get(), i);
+    const auto at = std::find_if(fields.begin(), fields.end(), [name](const Field& field) {
+      return PyUnicode_Check(name) && PyUnicode_Compare(name, field.name.get()) == 0;
+    });
+    if (at == fields.end()) raise(PyExc_KeyError, "%s: there is no field %R", option, name);
+    found.push_back(static_cast<std::size_t>(at - fields.begin()));
   }
-  if (PyBool_Check(value)) {
-    const bool truth = value == Py_True;
-    if (type == NPY_BOOL) return put(source, static_cast<npy_bool>(truth)), true;
-    if (type == NPY_FLOAT) return put(source, static_cast<float>(truth)), true;
-    if (type == NPY_DOUBLE) return put(source, static_cast<double>(truth)), true;
-    return false;
-  }
-  if (!PyLong_CheckExact(value)) return false;
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow) return false;
-  bool fits = true;
-  switch (type) {
-    case NPY_FLOAT: put(source, static_cast<float>(number)); break;
-    case NPY_DOUBLE: put(source, static_cast<double>(number)); break;
-    case NPY_BOOL: put(source, static_cast<npy_bool>(number != 0)); break;
-    case NPY_BYTE: fits = put_int<npy_byte>(source, number); break;
-    case NPY_UBYTE: fits = put_int<npy_ubyte>(source, number); break;
-    case NPY_SHORT: fits = put_int<npy_short>(source, number); break;
-    case NPY_USHORT: fits = put_int<npy_ushort>(source, number); break;
-    case NPY_INT: fits = put_int<npy_int>(source, number); break;
-    case NPY_UINT: fits = put_int<npy_uint>(source, number); break;
-    case NPY_LONG: fits = put_int<npy_long>(source, number); break;
-    case NPY_ULONG: fits = put_int<npy_ulong>(source, number); break;
-    default: return false;
-  }
-  if (!fits) raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
-  return true;
+  return found;
 }
 
 // The pending exception again, with the field's name in front, and the first one as its cause.
@@ -122,50 +87,118 @@ bool usable_as_is(const Field& field, PyObject* value) {
   return PyArray_DESCR(array) == field.descr() || PyArray_EquivTypes(PyArray_DESCR(array), field.descr());
 }
 
+// An array whose numbers can be read where they stand.
+bool is_plain(PyObject* object, int type) {
+  if (!PyArray_CheckExact(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
+}
+
 // How many rows an array holds: one row may come with or without its leading axis, and flat data is
 // cut into rows. Anything else, (2, 6) for rows of (4,) say, is a mistake of the caller.
-npy_intp count_rows(const Field& field, PyArrayObject* array) {
-  const npy_intp size = PyArray_SIZE(array);
+npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
+  const auto& shape = field.shape;
+  const int wanted = static_cast<int>(shape.size()), more = dimensions - wanted;
+  if ((more == 0 || more == 1) && std::equal(shape.begin(), shape.end(), dims + more)) [[likely]]
+    return more == 0 ? 1 : dims[0];
+  if (field.elements == 1 && dimensions == 1) return dims[0];
+  npy_intp size = 1;
+  for (int d = 0; d < dimensions; ++d) size *= dims[d];
   if (size == field.elements) return 1;
   if (size % field.elements == 0) {
-    const int dimensions = PyArray_NDIM(array), wanted = static_cast<int>(field.shape.size());
-    const npy_intp* dims = PyArray_DIMS(array);
     if (dimensions == 1 || field.elements == 1) return size / field.elements;
     if (dims[0] * field.elements == size) return dims[0];
-    if (dimensions > wanted && std::equal(field.shape.begin(), field.shape.end(), dims + dimensions - wanted))
-      return size / field.elements;
+    if (more > 0 && std::equal(shape.begin(), shape.end(), dims + more)) return size / field.elements;
   }
-  Ref got(checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(array), "shape")));
-  Ref row(checked(PyTuple_New(static_cast<Py_ssize_t>(field.shape.size()))));
-  for (std::size_t i = 0; i < field.shape.size(); ++i)
-    PyTuple_SET_ITEM(row.get(), static_cast<Py_ssize_t>(i), PyLong_FromSsize_t(field.shape[i]));
-  raise(PyExc_ValueError, "%U: shape %R does not hold rows of shape %R", field.name.get(), got.get(), row.get());
+  const auto tuple = [](const npy_intp* lengths, int count) {
+    Ref all(checked(PyTuple_New(count)));
+    for (int d = 0; d < count; ++d) PyTuple_SET_ITEM(all.get(), d, checked(PyLong_FromSsize_t(lengths[d])));
+    return all;
+  };
+  raise(PyExc_ValueError, "%U: shape %R does not hold rows of shape %R", field.name.get(),
+        tuple(dims, dimensions).get(), tuple(shape.data(), wanted).get());
+}
+
+// Numbers and lists of them, without NumPy; false: leave it to NumPy.
+bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
+  if (field.put_numbers == nullptr) return false;
+  Put put = Put::left_to_numpy;
+  if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
+    std::vector<npy_intp> dims;
+    const auto size = static_cast<std::size_t>(field.bytes / field.elements);
+    put = read_nested(value, field.put_numbers, size, dims, source.converted);
+    if (put == Put::done) {
+      source.rows = count_rows(field, dims.data(), static_cast<int>(dims.size()));
+      source.data = source.converted.data();
+    }
+  } else if (field.elements == 1) {
+    put = field.put_numbers(&value, 1, source.own.data());
+    source.rows = 1;
+    source.data = source.own.data();
+  }
+  if (put == Put::too_large)
+    raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
+  if (put != Put::done) source.data = nullptr;
+  return put == Put::done;
 }
 
 }  // namespace
 
-std::vector<Field> parse_fields(PyObject* sequence) {
+std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked) {
   Ref entries(checked(PySequence_Fast(sequence, "fields must be a sequence")));
   std::vector<Field> fields;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(entries.get()); ++i)
     fields.push_back(parse_field(PySequence_Fast_GET_ITEM(entries.get(), i)));
+  // Names the fields first, so that stacked may say next_x as well.
+  for (const auto of : find_fields(fields, next_of, "next_of")) {
+    Field next;
+    PyObject* name = checked(PyUnicode_FromFormat("next_%U", fields[of].name.get()));
+    PyUnicode_InternInPlace(&name);
+    next.name = Ref(name);
+    next.dtype = Ref::borrow(fields[of].dtype.get());
+    next.shape = fields[of].shape;
+    next.elements = fields[of].elements;
+    next.bytes = fields[of].bytes;
+    next.put_numbers = fields[of].put_numbers;
+    next.next_of = of;
+    fields.push_back(std::move(next));
+  }
+  for (const auto f : find_fields(fields, stacked, "stack_compress"))
+    fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of].stacked = true;
   return fields;
 }
 
-RowLayout layout_of(const std::vector<Field>& fields) {
+std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix) {
   constexpr npy_intp kMostBytes = npy_intp{1} << 46;  // beyond any address space; sums stay far from overflow
   npy_intp total = 0;
-  std::vector<std::size_t> bytes, alignment;
+  std::vector<FieldStorage> storage;
   for (const auto& field : fields) {
-    Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
     total += std::min<npy_intp>(field.bytes, kMostBytes);
     if (total >= kMostBytes)
       raise(PyExc_ValueError, "%U: a transition of so many bytes can't be stored", field.name.get());
-    bytes.push_back(static_cast<std::size_t>(field.bytes));
+    Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
     // Rows start at multiples of 8, so no field can count on more.
-    alignment.push_back(std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8));
+    const auto alignment = std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8);
+    FieldStorage kept{static_cast<std::size_t>(field.bytes), alignment};
+    if (!prefix.empty()) kept.file.append(prefix).append("_").append(field.text()).append(".dat");
+    storage.push_back(std::move(kept));
   }
-  return RowLayout(bytes, alignment);
+  const auto share_frames = [&](std::size_t f, bool stacked) {
+    const auto elements = static_cast<std::size_t>(fields[f].elements);
+    const auto frames = stacked ? static_cast<std::size_t>(fields[f].shape.back()) : 1;
+    storage[f].framed = true;
+    storage[f].shape = {frames, elements / frames, storage[f].bytes / elements};
+  };
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const std::size_t of = fields[f].next_of;
+    if (fields[f].stacked && !fields[f].shape.empty()) share_frames(f, true);
+    if (of == FieldStorage::kNone) continue;
+    if (!storage[of].framed) share_frames(of, false);
+    storage[f].next_of = of;
+    storage[f].framed = true;
+    storage[f].shape = storage[of].shape;
+  }
+  return storage;
 }
 
 bool Keywords::matches(PyObject* names) const {
@@ -214,10 +247,7 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
     source.owner = Ref();
     source.data = nullptr;
     if (usable_as_is(field, values[f])) continue;
-    if (field.elements == 1 && put_python_scalar(field, values[f], source)) {
-      source.data = source.own.data();
-      continue;
-    }
+    if (read_python_numbers(field, values[f], source)) continue;
     Py_INCREF(field.dtype.get());  // PyArray_FromAny takes it
     source.owner =
         Ref(PyArray_FromAny(values[f], field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
@@ -225,14 +255,11 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
   }
   for (std::size_t f = 0; f < fields.size(); ++f) {
     Source& source = sources[f];
-    if (source.data != nullptr) {
-      source.rows = 1;
-      continue;
-    }
+    if (source.data != nullptr) continue;
     if (!source.owner && !usable_as_is(fields[f], values[f]))
       raise(PyExc_ValueError, "%U: the array was changed while another field was converted", fields[f].name.get());
     auto* array = source.owner ? source.owner.array() : reinterpret_cast<PyArrayObject*>(values[f]);
-    source.rows = count_rows(fields[f], array);
+    source.rows = count_rows(fields[f], PyArray_DIMS(array), PyArray_NDIM(array));
     source.data = PyArray_BYTES(array);
     if (source.rows == 0) raise(PyExc_ValueError, "%U: no rows", fields[f].name.get());
   }
@@ -243,18 +270,19 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
   return fields.empty() ? 0 : sources[0].rows;
 }
 
-Ref as_doubles(PyObject* object, const char* what) {
+Ref as_numbers(PyObject* object, const char* what) {
   if (object == nullptr || object == Py_None) raise(PyExc_TypeError, "%s must be numbers, not None", what);
+  if (is_plain(object, NPY_DOUBLE) || is_plain(object, NPY_FLOAT)) return Ref::borrow(object);
   Ref array(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
   if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());
   return array;
 }
 
-std::vector<npy_int64> read_indexes(PyObject* object) {
+Ref as_indexes(PyObject* object) {
+  if (is_plain(object, NPY_INT64)) return Ref::borrow(object);
   Ref array(PyArray_FROMANY(object, NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
   if (!array) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
-  const auto* first = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
-  return {first, first + PyArray_SIZE(array.array())};
+  return array;
 }
 
 }  // namespace rb

@@ -3,9 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "../core/row_layout.hpp"
+#include "../core/rows.hpp"
+#include "numbers.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -14,23 +16,35 @@ struct Field {
   Ref name;   // interned str
   Ref dtype;  // PyArray_Descr
   std::vector<npy_intp> shape;
-  npy_intp elements;  // in one row
-  npy_intp bytes;     // in one row
+  npy_intp elements;                          // in one row
+  npy_intp bytes;                             // in one row
+  PutNumbers put_numbers = nullptr;           // how Python numbers become its elements
+  bool stacked = false;                       // its last dimension is a sliding window of frames
+  std::size_t next_of = FieldStorage::kNone;  // the field whose value one step later this is
 
   PyArray_Descr* descr() const { return reinterpret_cast<PyArray_Descr*>(dtype.get()); }
   const char* text() const { return PyUnicode_AsUTF8(name.get()); }
 };
 
-// From a sequence of (name, dtype, shape); raises ValueError, TypeError.
-std::vector<Field> parse_fields(PyObject* sequence);
-RowLayout layout_of(const std::vector<Field>& fields);
+// From a sequence of (name, dtype, shape); for each name in `next_of` a field next_NAME comes behind the
+// others, and those in `stacked` are stacks of frames. Raises ValueError, TypeError, KeyError.
+std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked);
+// What is to be kept of each; in files {prefix}_{name}.dat unless `prefix` is empty.
+std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix);
 
 // The rows of one field in one call of add(): a view of the caller's array, or a converted copy.
 struct Source {
   const char* data = nullptr;
   npy_intp rows = 0;
-  Ref owner;                             // the converted copy, if there is one
+  Ref owner;                             // NumPy's converted copy, if there is one
   alignas(16) std::array<char, 32> own;  // the value of a scalar; wide enough for clongdouble
+  std::vector<char> converted;           // the elements of a list
+
+  // Large memory is not kept for the next call.
+  void let_go() {
+    owner = Ref();
+    if (converted.capacity() > (std::size_t{1} << 20)) converted = {};
+  }
 };
 
 // Which field each keyword of a call fills. Calls from one place in the code pass the same names in
@@ -58,9 +72,9 @@ class Keywords {
 // and no Python code runs between the last conversion and the return.
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources);
 
-// `object` as a C-ordered double array (priorities); raises TypeError, ValueError.
-Ref as_doubles(PyObject* object, const char* what);
-// A copy of the indexes in `object`; raises TypeError, ValueError.
-std::vector<npy_int64> read_indexes(PyObject* object);
+// `object` as a C-ordered array of double or float (priorities), or of int64; itself if it is one already.
+// Raise TypeError, ValueError.
+Ref as_numbers(PyObject* object, const char* what);
+Ref as_indexes(PyObject* object);
 
 }  // namespace rb

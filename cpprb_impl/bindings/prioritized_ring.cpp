@@ -1,23 +1,20 @@
 // The type PrioritizedRing: proportional sampling with importance weights (Schaul et al. 2015).
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "../core/powers.hpp"
 #include "ring.hpp"
 
 namespace rb {
 namespace {
 
-// (leaf / smallest)^-beta; in double only where the ratio is beyond float.
-float weight(float leaf, float smallest, double beta) {
-  const float ratio = leaf / smallest;
-  if (std::isfinite(ratio)) [[likely]]
-    return std::pow(ratio, static_cast<float>(-beta));
-  return static_cast<float>(std::pow(static_cast<double>(leaf) / static_cast<double>(smallest), -beta));
-}
-
 PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    PyObject* given[2];
-    sort_arguments("sample", args, nargs, names, {"batch_size", "beta"}, given);
+    static PyObject* const weights_name = PyUnicode_InternFromString("weights");
+    static PyObject* const indexes_name = PyUnicode_InternFromString("indexes");
+    PyObject* given[3];
+    sort_arguments("sample", args, nargs, names, {"batch_size", "beta", "out"}, given);
     const npy_intp rows = batch_size(given[0]);
     const double beta = given[1] != nullptr ? PyFloat_AsDouble(given[1]) : 0.4;
     if (PyErr_Occurred()) throw PythonError();
@@ -27,9 +24,9 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
-    Batch batch(ring.fields, rows);
-    auto* weights = static_cast<float*>(batch.add_column("weights", NPY_FLOAT32));
-    auto* indexes = static_cast<npy_int64*>(batch.add_column("indexes", NPY_INT64));
+    Batch batch(ring, rows, given[2]);
+    auto* weights = static_cast<float*>(batch.add_column(weights_name, NPY_FLOAT32));
+    auto* indexes = static_cast<npy_int64*>(batch.add_column(indexes_name, NPY_INT64));
     bool empty, drawable = false;
     {
       PythonWaiting waiting(ring.signalled);
@@ -40,14 +37,14 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
       drawable = store.tree().total() > 0;
       if (!empty && drawable) {
         store.tree().draw(ring.random, ring.slots.size(), ring.slots.data());
-        batch.fill(store, ring.layout, ring.slots.data(), ring.slots.size());
-        // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
-        const float smallest = store.tree().minimum();
-        for (npy_intp i = 0; i < rows; ++i) {
-          const std::size_t slot = ring.slots[static_cast<std::size_t>(i)];
-          indexes[i] = static_cast<npy_int64>(slot);
-          weights[i] = weight(store.tree().leaves()[slot], smallest, beta);
+        batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
+        ring.leaves.resize(ring.slots.size());
+        for (std::size_t i = 0; i < ring.slots.size(); ++i) {
+          indexes[i] = static_cast<npy_int64>(ring.slots[i]);
+          ring.leaves[i] = store.tree().leaves()[ring.slots[i]];
         }
+        // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
+        ratio_powers(ring.leaves.data(), ring.leaves.size(), store.tree().minimum(), -beta, weights);
         ring.sampled_at = store.head();
       }
     }
@@ -63,45 +60,50 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     sort_arguments("update_priorities", args, nargs, names, {"indexes", "priorities"}, given);
     if (given[0] == nullptr || given[1] == nullptr)
       raise(PyExc_TypeError, "update_priorities() needs indexes and priorities");
-    // Copied, because converting the priorities may run Python code that changes the caller's arrays.
-    const std::vector<npy_int64> index = read_indexes(given[0]);
-    double largest = 0;
-    const std::vector<float> all = ring_of(self).read_leaves(given[1], largest);
-    if (index.size() != all.size())
-      raise(PyExc_ValueError, "priorities: %zu values for %zu indexes", all.size(), index.size());
-    const auto count = static_cast<npy_intp>(index.size());
-
+    const Ref indexes = as_indexes(given[0]), priorities = as_numbers(given[1], "priorities");
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
-    std::vector<std::size_t> slots;
-    std::vector<float> leaves;
-    slots.reserve(all.size());
-    leaves.reserve(all.size());
-    npy_intp missing = -1;
+    npy_intp count, values, missing = -1;
+    std::size_t bad = kAllGood;
+    const npy_int64* index;
     {
       PythonWaiting waiting(ring.signalled);
       LearnerTurn turn(store, waiting);
+      // The caller's arrays are looked at only now, after the last moment at which Python code could run.
+      count = PyArray_SIZE(indexes.array());
+      values = PyArray_SIZE(priorities.array());
+      index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
+      double largest = 0;
+      if (values != count) count = 0;
+      ring.slots.resize(static_cast<std::size_t>(count));
+      ring.leaves.resize(static_cast<std::size_t>(count));
+      if (count != 0) bad = ring.leaves_of(priorities, ring.leaves.data(), largest);
+      std::size_t kept = 0;
       for (npy_intp i = 0; i < count && missing < 0; ++i) {
-        const auto slot = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
+        const auto slot = static_cast<std::uint64_t>(index[i]);
         if (slot >= store.capacity()) {
           missing = i;
         } else if (!store.holds(slot)) {
           // Another process may have cleared it since; on one's own it is a mistake.
           if (store.name().empty()) missing = i;
         } else if (!ring.check_for_update || store.row_of(slot) < ring.sampled_at) {
-          slots.push_back(slot);
-          leaves.push_back(all[static_cast<std::size_t>(i)]);
+          ring.slots[kept] = slot;
+          ring.leaves[kept++] = ring.leaves[static_cast<std::size_t>(i)];
         }
       }
-      if (missing < 0) {
-        if (!slots.empty()) store.raise_max_priority(largest);
-        store.set_leaves(slots, leaves);
+      if (missing < 0 && bad == kAllGood && kept != 0) {
+        store.raise_max_priority(largest);
+        ring.slots.resize(kept);
+        store.set_leaves(ring.slots, ring.leaves.data());
       }
     }
+    if (values != count)
+      raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", values, PyArray_SIZE(indexes.array()));
+    if (bad != kAllGood) raise_bad_priority(priorities, bad);
     if (missing >= 0)
       raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
-            static_cast<long long>(index[static_cast<std::size_t>(missing)]));
+            static_cast<long long>(index[missing]));
     Py_RETURN_NONE;
   });
 }
@@ -112,10 +114,11 @@ PyObject* prioritized_max(PyObject* self, PyObject*) {
 
 PyMethodDef prioritized_methods[] = {
     {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
-     "sample(batch_size, beta=0.4) -> dict of fresh arrays (batch_size, *shape)\n\n"
+     "sample(batch_size, beta=0.4, out=None) -> dict of arrays (batch_size, *shape)\n\n"
      "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum. Adds \"weights\", float32\n"
      "(batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and \"indexes\", int64\n"
-     "(batch_size,). Raises ValueError when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
+     "(batch_size,). The arrays are new, or those of the dict `out`: see ReplayBuffer.sample. Raises ValueError\n"
+     "when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities(indexes, priorities)\n\nRaises ValueError for a priority that is NaN, infinite or\n"
      "negative or for different lengths, IndexError for an index without a transition; nothing is then changed."},
@@ -127,22 +130,36 @@ PyMethodDef prioritized_methods[] = {
 }  // namespace
 
 float Ring::leaf(double priority) const {
-  return std::pow(static_cast<float>(priority + eps), static_cast<float>(alpha));
+  float leaf;
+  shifted_powers(&priority, 1, eps, alpha, &leaf);
+  return leaf;
 }
 
-std::vector<float> Ring::read_leaves(PyObject* priorities, double& largest) const {
-  const Ref array = as_doubles(priorities, "priorities");
-  const auto* value = static_cast<const double*>(PyArray_DATA(array.array()));
-  std::vector<float> leaves(static_cast<std::size_t>(PyArray_SIZE(array.array())));
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    leaves[i] = leaf(value[i]);
-    if (!(value[i] >= 0) || !std::isfinite(value[i]) || !std::isfinite(leaves[i])) {
-      Ref text(checked(PyFloat_FromDouble(value[i])));
-      raise(PyExc_ValueError, "priorities[%zu] is %R: a priority must be finite and not negative", i, text.get());
+std::size_t Ring::leaves_of(const Ref& priorities, float* leaves, double& largest) const {
+  PyArrayObject* array = priorities.array();
+  const auto count = static_cast<std::size_t>(PyArray_SIZE(array));
+  const auto read = [&](const auto* value) {
+    shifted_powers(value, count, eps, alpha, leaves);
+    bool good = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      good &= (value[i] >= 0) & (leaves[i] <= std::numeric_limits<float>::max());
+      largest = std::max(largest, static_cast<double>(value[i]));
     }
-    largest = std::max(largest, value[i]);
-  }
-  return leaves;
+    // An alpha of 0 makes 1 of any number, and even of none.
+    for (std::size_t i = 0; i < count; ++i)
+      if ((!good || alpha == 0) && !(value[i] >= 0 && std::isfinite(value[i]) && std::isfinite(leaves[i]))) return i;
+    return kAllGood;
+  };
+  return PyArray_TYPE(array) == NPY_FLOAT ? read(static_cast<const float*>(PyArray_DATA(array)))
+                                          : read(static_cast<const double*>(PyArray_DATA(array)));
+}
+
+void raise_bad_priority(const Ref& priorities, std::size_t place) {
+  PyArrayObject* array = priorities.array();
+  const double value = PyArray_TYPE(array) == NPY_FLOAT ? static_cast<const float*>(PyArray_DATA(array))[place]
+                                                        : static_cast<const double*>(PyArray_DATA(array))[place];
+  const Ref text(checked(PyFloat_FromDouble(value)));
+  raise(PyExc_ValueError, "priorities[%zu] is %R: a priority must be finite and not negative", place, text.get());
 }
 
 PyTypeObject PrioritizedRingType = [] {

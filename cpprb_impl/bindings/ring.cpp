@@ -3,85 +3,13 @@
 #include "state.hpp"
 
 #include <pthread.h>
-#include <sys/random.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 namespace rb {
 namespace {
 
 std::uint64_t forks = 0;  // only ever changed by a forked child, while it has one thread
-
-std::uint64_t entropy() {
-  std::uint64_t word = 0;
-  if (getrandom(&word, sizeof word, 0) != sizeof word)
-    throw std::system_error(errno, std::generic_category(), "getrandom");
-  return word;
-}
-
-Discipline discipline_named(const char* name) {
-  if (std::strcmp(name, "unshared") == 0) return Discipline::unshared;
-  if (std::strcmp(name, "buffer") == 0) return Discipline::buffer;
-  if (std::strcmp(name, "critical") == 0) return Discipline::critical;
-  raise(PyExc_ValueError, "lock must be 'buffer' or 'critical', not '%s'", name);
-}
-
-int ring_init(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guarded(-1, [&] {
-    static const char* names[] = {"capacity",
-                                  "fields",
-                                  "lock",
-                                  "segment",
-                                  "seed",
-                                  "alpha",
-                                  "eps",
-                                  "check_for_update",
-                                  "add_through_python",
-                                  "batch_through_python",
-                                  nullptr};
-    Py_ssize_t capacity;
-    PyObject *fields, *seed = Py_None;
-    const char *lock = "unshared", *segment = nullptr;
-    double alpha = 0.6, eps = 1e-4;
-    int check_for_update = 0, add_through_python = 0, batch_through_python = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$szOddppp", const_cast<char**>(names), &capacity, &fields, &lock,
-                                     &segment, &seed, &alpha, &eps, &check_for_update, &add_through_python,
-                                     &batch_through_python))
-      throw PythonError();
-    auto* object = reinterpret_cast<RingObject*>(self);
-    if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
-    if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, not %zd", capacity);
-
-    const bool prioritized = PyObject_TypeCheck(self, &PrioritizedRingType);
-    auto ring = std::make_unique<Ring>(parse_fields(fields), prioritized);
-    for (const auto& field : ring->fields)
-      for (const char* taken : {"priorities", "weights", "indexes"})
-        if (prioritized && PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
-          raise(PyExc_ValueError, "a prioritized buffer has %s of its own: name the field otherwise", taken);
-    const Store::Shape shape{static_cast<std::uint64_t>(capacity), ring->layout.stride(), prioritized,
-                             discipline_named(lock)};
-    ring->store = segment ? std::make_unique<Store>(segment, shape) : std::make_unique<Store>(shape);
-    ring->process = process_number();
-    if (seed == Py_None) {
-      ring->random.reseed(entropy());
-    } else {
-      const auto number = PyLong_AsUnsignedLongLong(seed);
-      if (PyErr_Occurred()) throw PythonError();
-      ring->random.reseed(number);
-    }
-    ring->alpha = alpha;
-    ring->eps = eps;
-    ring->check_for_update = check_for_update != 0;
-    ring->add_through_python = add_through_python != 0;
-    ring->batch_through_python = batch_through_python != 0;
-    if (prioritized && !std::isfinite(ring->leaf(1.0)))
-      raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
-    object->ring = ring.release();
-    return 0;
-  });
-}
 
 void ring_dealloc(PyObject* self) {
   delete reinterpret_cast<RingObject*>(self)->ring;
@@ -106,22 +34,22 @@ PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
 PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    PyObject* size;
-    sort_arguments("sample", args, nargs, names, {"batch_size"}, &size);
-    const npy_intp rows = batch_size(size);
+    PyObject* given[2];
+    sort_arguments("sample", args, nargs, names, {"batch_size", "out"}, given);
+    const npy_intp rows = batch_size(given[0]);
     Use use(self);
     Ring& ring = use.ring();
-    Batch batch(ring.fields, rows);
+    Batch batch(ring, rows, given[1]);
     bool empty;
     {
-      PythonWaiting waiting(use.ring().signalled);
+      PythonWaiting waiting(ring.signalled);
       LearnerTurn turn(use.store(), waiting);
       // Only now: while this thread waited, another one may have sampled.
       ring.slots.resize(static_cast<std::size_t>(rows));
       empty = use.store().stored() == 0;
       if (!empty) {
         use.store().draw_uniform(ring.random, ring.slots.size(), ring.slots.data());
-        batch.fill(use.store(), ring.layout, ring.slots.data(), ring.slots.size());
+        batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
       }
     }
     if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
@@ -131,22 +59,25 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
 
 PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
-    const std::vector<npy_int64> index = read_indexes(indexes);
+    const Ref all = as_indexes(indexes);
+    // Copied: while this thread waits for its turn, another one may change the caller's array.
+    const auto* from = static_cast<const npy_int64*>(PyArray_DATA(all.array()));
+    const std::vector<npy_int64> index(from, from + PyArray_SIZE(all.array()));
     const auto rows = static_cast<npy_intp>(index.size());
     Use use(self);
-    Batch batch(use.ring().fields, rows);
+    Ring& ring = use.ring();
+    Batch batch(ring, rows);
     npy_intp missing = -1;
     {
-      PythonWaiting waiting(use.ring().signalled);
+      PythonWaiting waiting(ring.signalled);
       LearnerTurn turn(use.store(), waiting);
+      ring.slots.clear();
       for (npy_intp i = 0; i < rows && missing < 0; ++i) {
         const auto slot = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
         if (slot >= use.store().capacity() || !use.store().holds(slot)) missing = i;
+        ring.slots.push_back(slot);
       }
-      if (missing < 0) {
-        std::vector<std::size_t> slots(index.begin(), index.end());
-        batch.fill(use.store(), use.ring().layout, slots.data(), slots.size());
-      }
+      if (missing < 0) batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
     }
     if (missing >= 0)
       raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
@@ -171,8 +102,8 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       auto slots = use.store().stored_slots();
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
-      batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
-      batch->fill(use.store(), use.ring().layout, slots.data(), slots.size());
+      batch.emplace(use.ring(), static_cast<npy_intp>(slots.size()));
+      batch->fill(*use.ring().rows, slots.data(), slots.size());
     } catch (...) {
       if (collecting) PyGC_Enable();
       throw;
@@ -188,6 +119,7 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
     PythonWaiting waiting(use.ring().signalled);
     LearnerTurn turn(use.store(), waiting);
     use.store().clear();
+    use.ring().rows->clear();
     use.ring().episode_rows = 0;
     Py_RETURN_NONE;
   });
@@ -220,7 +152,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Ring& ring = ring_of(self);
     ring.close_wanted = true;
-    if (ring.users == 0) ring.store.reset();  // else the last user does it
+    if (ring.users == 0) ring.give_back();  // else the last user does it
     Py_RETURN_NONE;
   });
 }
@@ -241,8 +173,10 @@ PyMethodDef ring_methods[] = {
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows(**rows) -> int\n\nWhat add() is when no feature written in Python stands before it."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
-     "sample(batch_size) -> dict of fresh arrays (batch_size, *shape)\n\nUniform, with replacement. Raises\n"
-     "ValueError when the buffer is empty."},
+     "sample(batch_size, out=None) -> dict of arrays (batch_size, *shape)\n\nUniform, with replacement. The arrays\n"
+     "are new, or those of the dict `out`, which is then returned: one for each field, of its dtype and in C\n"
+     "order. Raises ValueError when the buffer is empty or an array of `out` doesn't fit, KeyError when it has\n"
+     "none for a field."},
     {"_gather", ring_gather, METH_O, "_gather(indexes) -> dict of fresh arrays (len(indexes), *shape)"},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
      "get_all_transitions(shuffle=False) -> dict of fresh arrays (stored size, *shape), in index order"},
@@ -272,7 +206,7 @@ PyTypeObject RingType = [] {
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   type.tp_new = PyType_GenericNew;
-  type.tp_init = ring_init;
+  type.tp_init = construct;
   type.tp_dealloc = ring_dealloc;
   type.tp_methods = ring_methods;
   type.tp_getset = ring_properties;
@@ -281,8 +215,8 @@ PyTypeObject RingType = [] {
 
 std::uint64_t process_number() { return forks; }
 
-Ring::Ring(std::vector<Field> all_fields, bool prioritized)
-    : fields(std::move(all_fields)), layout(layout_of(fields)), keywords(prioritized) {}
+Ring::Ring(std::vector<Field> all_fields, bool has_priorities)
+    : fields(std::move(all_fields)), prioritized(has_priorities), keywords(has_priorities) {}
 
 Ring& ring_of(PyObject* self) {
   Ring* ring = reinterpret_cast<RingObject*>(self)->ring;
@@ -303,43 +237,12 @@ Use::Use(PyObject* self) : ring_(ring_of(self)) {
 }
 
 Use::~Use() {
-  if (--ring_.users == 0 && ring_.close_wanted) ring_.store.reset();
+  if (--ring_.users == 0 && ring_.close_wanted) ring_.give_back();
 }
 
 std::size_t Use::seat() {
   if (!ring_.seat) ring_.seat = ring_.store->take_new_seat();
   return *ring_.seat;
-}
-
-Batch::Batch(const std::vector<Field>& fields, npy_intp rows) : rows_(rows), dict_(checked(PyDict_New())) {
-  columns_.reserve(fields.size());
-  for (const auto& field : fields) {
-    npy_intp shape[33] = {rows};
-    std::copy(field.shape.begin(), field.shape.end(), shape + 1);
-    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr takes it
-    Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), static_cast<int>(field.shape.size()) + 1,
-                                           shape, nullptr, nullptr, 0, nullptr)));
-    columns_.push_back(PyArray_BYTES(array.array()));
-    if (PyDict_SetItem(dict_.get(), field.name.get(), array.get()) < 0) throw PythonError();
-  }
-}
-
-void Batch::fill(Store& store, const RowLayout& layout, const std::size_t* slots, std::size_t count) {
-  constexpr std::size_t kAhead = 8;  // rows; a row's first cache line is on its way when it is copied
-  const auto& places = layout.fields();
-  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) __builtin_prefetch(store.row_in_slot(slots[i]));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(store.row_in_slot(slots[i + kAhead]));
-    const char* row = store.row_in_slot(slots[i]);
-    for (std::size_t f = 0; f < places.size(); ++f)
-      copy_field(columns_[f] + i * places[f].bytes, row + places[f].offset, places[f].bytes);
-  }
-}
-
-void* Batch::add_column(const char* name, int type) {
-  Ref array(checked(PyArray_SimpleNew(1, &rows_, type)));
-  if (PyDict_SetItemString(dict_.get(), name, array.get()) < 0) throw PythonError();
-  return PyArray_DATA(array.array());
 }
 
 PyObject* finished(PyObject* self, Batch& batch) {

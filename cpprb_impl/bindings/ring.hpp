@@ -13,12 +13,20 @@
 
 namespace rb {
 
+// One call of add(), read; kept from call to call for its memory.
+struct Incoming {
+  std::vector<Source> sources;
+  std::vector<const char*> data;  // by field
+  std::vector<float> leaves;
+};
+
 struct Ring {
   Ring(std::vector<Field> fields, bool prioritized);
 
   std::vector<Field> fields;
-  RowLayout layout;
-  std::unique_ptr<Store> store;  // empty once closed
+  std::unique_ptr<Rows> rows;    // empty once closed
+  std::unique_ptr<Store> store;  // likewise
+  bool prioritized;
   bool close_wanted = false;
   // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
   // given back through self._batch_through(batch) first.
@@ -34,8 +42,10 @@ struct Ring {
 
   std::uint64_t episode_rows = 0;
   Keywords keywords;
-  std::vector<Source> sources;     // kept from call to call for its memory
-  std::vector<std::size_t> slots;  // likewise
+  Incoming incoming;
+  // Only touched inside a turn: while a thread waits for its turn, another one may use them.
+  std::vector<std::size_t> slots;
+  std::vector<float> leaves;
 
   // Prioritized: leaf = (priority + eps)^alpha, Schaul et al. 2015, section 3.3.
   double alpha = 0.6, eps = 1e-4;
@@ -45,10 +55,18 @@ struct Ring {
   float leaf_of_max = 0;
 
   float leaf(double priority) const;
-  // The leaves of raw priorities; `largest` becomes at least the largest of them. Raises TypeError, and
-  // ValueError that names the first bad one by its place.
-  std::vector<float> read_leaves(PyObject* priorities, double& largest) const;
+  // The leaves of raw priorities (as_numbers); `largest` becomes at least the largest of them. Returns the
+  // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
+  std::size_t leaves_of(const Ref& priorities, float* leaves, double& largest) const;
+
+  void give_back() {
+    store.reset();
+    rows.reset();
+  }
 };
+
+inline constexpr std::size_t kAllGood = ~std::size_t{0};
+[[noreturn]] void raise_bad_priority(const Ref& priorities, std::size_t place);
 
 struct RingObject {
   PyObject_HEAD Ring* ring;
@@ -72,18 +90,24 @@ class Use {
 
 Ring& ring_of(PyObject* self);
 
-// A dict of new arrays, (rows, *shape) each, to be filled from slots.
+// A dict of arrays, (rows, *shape) each, to be filled from slots.
 class Batch {
  public:
-  Batch(const std::vector<Field>& fields, npy_intp rows);
-  void fill(Store& store, const RowLayout& layout, const std::size_t* slots, std::size_t count);
+  // New arrays, or those of the dict `out` (null: none given); raises KeyError, TypeError or ValueError
+  // naming the one that does not fit.
+  Batch(const Ring& ring, npy_intp rows, PyObject* out = nullptr);
+  void fill(const Rows& from, const std::size_t* slots, std::size_t count) { from.read(slots, count, columns_.data()); }
   // The memory of a further array of the batch, (rows,).
-  void* add_column(const char* name, int type);
+  void* add_column(PyObject* name, int type);
   PyObject* give() { return dict_.give(); }
 
  private:
+  PyObject* column(PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape);
+
   npy_intp rows_;
   Ref dict_;
+  bool given_;
+  std::vector<Ref> arrays_;  // those given: the dict may be changed while this thread waits
   std::vector<char*> columns_;
 };
 
@@ -103,6 +127,9 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 extern PyTypeObject RingType;
 extern PyTypeObject PrioritizedRingType;
 int prepare_types(PyObject* module);
+
+int construct(PyObject* self, PyObject* args, PyObject* kwargs);  // tp_init of both types
+std::uint64_t entropy();                                          // from the system; throws std::system_error
 
 // Counts the forks of this process's ancestors: differs in every forked child.
 std::uint64_t process_number();

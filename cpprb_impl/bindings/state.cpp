@@ -30,14 +30,16 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
 
 // The slots in `indexes`, each of which holds a row; raises IndexError otherwise.
 std::vector<std::size_t> held_slots(PyObject* indexes, const Store& store) {
-  const std::vector<npy_int64> index = read_indexes(indexes);
-  for (std::size_t i = 0; i < index.size(); ++i) {
+  const Ref array = as_indexes(indexes);
+  const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+  const npy_intp count = PyArray_SIZE(array.array());
+  for (npy_intp i = 0; i < count; ++i) {
     const auto slot = static_cast<std::uint64_t>(index[i]);
     if (slot >= store.capacity() || !store.holds(slot))
-      raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", i,
+      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", i,
             static_cast<long long>(index[i]));
   }
-  return {index.begin(), index.end()};
+  return {index, index + count};
 }
 
 PyObject* get_random(PyObject* self, PyObject*) {
@@ -75,6 +77,7 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
       raise(PyExc_IndexError, "slot %llu is beyond the capacity %llu", static_cast<unsigned long long>(first),
             static_cast<unsigned long long>(use.store().capacity()));
     use.store().clear(first);
+    use.ring().rows->clear();
     use.ring().episode_rows = 0;
     use.ring().sampled_at = 0;
     Py_RETURN_NONE;
@@ -119,10 +122,10 @@ PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
               Ref(checked(PyFloat_FromDouble(static_cast<double>(leaves[i])))).get());
     OwnUse use(self, "_set_leaves");
     Store& store = use.prioritized("_set_leaves");
-    const std::vector<std::size_t> slots = held_slots(args[0], store);
+    std::vector<std::size_t> slots = held_slots(args[0], store);
     if (slots.size() != leaves.size())
       raise(PyExc_ValueError, "leaves: %zu values for %zu indexes", leaves.size(), slots.size());
-    store.set_leaves(slots, leaves);
+    store.set_leaves(slots, leaves.data());
     Py_RETURN_NONE;
   });
 }
@@ -157,7 +160,52 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
   });
 }
 
+// Where the stack of each stored transition begins, oldest transition first, counted from the oldest frame.
+PyObject* first_frames(Ring& ring, std::size_t field, const FrameStream& frames) {
+  const Store& store = *ring.store;
+  auto rows = static_cast<npy_intp>(store.stored());
+  Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
+  auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
+  for (std::uint64_t row = store.tail(); row < store.head(); ++row) {
+    const std::uint64_t newest = frames.whole(ring.rows->number_at(field, row % store.capacity()));
+    *first++ = static_cast<npy_int64>(newest + 1 - frames.shape().frames - frames.first());
+  }
+  return array.give();
+}
+
+PyObject* get_frames(PyObject* self, PyObject* name) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    OwnUse use(self, "_get_frames");
+    Ring& ring = use.ring();
+    std::size_t f = 0, next = 0;
+    while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
+    if (PyErr_Occurred()) throw PythonError();
+    const FrameStream* frames = f < ring.fields.size() ? ring.rows->stream_of(f) : nullptr;
+    if (frames == nullptr) Py_RETURN_NONE;
+    while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
+
+    const Field& field = ring.fields[f];
+    const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
+    npy_intp dims[33] = {static_cast<npy_intp>(frames->end() - frames->first())};
+    std::copy_n(field.shape.begin(), dimensions - 1, dims + 1);
+    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr takes it
+    Ref all(
+        checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
+    char* to = PyArray_BYTES(all.array());
+    for (std::uint64_t number = frames->first(); number < frames->end(); ++number)
+      to = std::copy_n(frames->frame(number), frames->shape().frame_bytes(), to);
+    Ref first(first_frames(ring, f, *frames));
+    Ref next_first(next < ring.fields.size() ? first_frames(ring, next, *frames) : Py_NewRef(Py_None));
+    return PyTuple_Pack(3, all.get(), first.get(), next_first.get());
+  });
+}
+
 PyMethodDef methods[] = {
+    {"_get_frames", get_frames, METH_O,
+     "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
+     "For a field whose frames are stored once: the value of the nth oldest transition is frames first[n],\n"
+     "first[n] + 1, ... (as many as a stack has), along the last dimension if it is one of stack_compress; and\n"
+     "next_first says the same of its next_*, if it is one of next_of. None for any other field."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nThe random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nGo on as the generator did whose state it was."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nLet an empty buffer's next transition go to `slot`."},

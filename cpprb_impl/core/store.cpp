@@ -112,13 +112,12 @@ void Store::bring_tree_up_to_date() {
   header_->tree_dirty.store(0, release);
 }
 
-void Store::set_leaves(const std::vector<std::size_t>& slots, const std::vector<float>& leaves) {
+void Store::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {
   // A mark that stands already is a dead process's, or says that leaves were buried: whoever samples
   // next must find it, and rebuild.
   const std::uint32_t marked = header_->tree_dirty.exchange(1, relaxed);
   for (std::size_t i = 0; i < slots.size(); ++i) tree_.leaves()[slots[i]] = leaves[i];
-  touched_ = slots;
-  tree_.refresh_scattered(touched_);
+  tree_.refresh_scattered(slots);
   header_->tree_dirty.store(marked, release);
 }
 

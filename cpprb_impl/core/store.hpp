@@ -85,8 +85,8 @@ class Store {
   std::vector<std::size_t> stored_slots() const;
   // Brings the leaves written since the last call into the tree: O(k log n) for k new rows.
   void bring_tree_up_to_date();
-  // Leaf values for rows in `slots`, at once visible to draws.
-  void set_leaves(const std::vector<std::size_t>& slots, const std::vector<float>& leaves);
+  // Leaf values for rows in `slots`, at once visible to draws. Overwrites `slots`.
+  void set_leaves(std::vector<std::size_t>& slots, const float* leaves);
   // Forgets every row; row numbers go on, so that late updates for forgotten rows stay recognisable.
   // The next row goes to `slot`.
   void clear(std::uint64_t slot = 0);
@@ -108,7 +108,6 @@ class Store {
   SegmentHeader* header_ = nullptr;
   char* rows_ = nullptr;
   PriorityTree tree_;
-  std::vector<std::size_t> touched_;
 };
 
 // While it lives, the caller may write rows [first(), first() + count) and their leaves.

@@ -47,12 +47,13 @@ def test_an_array_that_is_retyped_meanwhile_is_refused():
     assert buffer.get_stored_size() == 0
 
 
-def test_indexes_that_change_meanwhile_do_not_matter():
+def test_indexes_that_shrink_meanwhile_are_an_error():
     buffer = PrioritizedReplayBuffer(8, {"a": {}})
     buffer.add(a=np.zeros(8))
     indexes = np.arange(4)
-    buffer.update_priorities(indexes, Converts(lambda: indexes.resize(0, refcheck=False), np.full(4, 3.0)))
-    assert buffer.get_max_priority() == 3.0
+    with pytest.raises(ValueError, match="4 values for 0 indexes"):
+        buffer.update_priorities(indexes, Converts(lambda: indexes.resize(0, refcheck=False), np.full(4, 3.0)))
+    assert buffer.get_max_priority() == 1.0
 
 
 @pytest.mark.parametrize("name", ["weights", "indexes", "priorities"])
@@ -95,7 +96,7 @@ def test_arguments_by_name():
     assert len(buffer.sample(beta=0.1, batch_size=3)["a"]) == 3
     assert len(ReplayBuffer.sample(buffer, batch_size=2)["a"]) == 2
     buffer.update_priorities(priorities=[2.0], indexes=[0])
-    for wrong in (lambda: buffer.sample(), lambda: buffer.sample(1, 0.4, 3), lambda: buffer.sample(1, gamma=1),
+    for wrong in (lambda: buffer.sample(), lambda: buffer.sample(1, 0.4, None, 3), lambda: buffer.sample(1, gamma=1),
                   lambda: buffer.sample(1, batch_size=2), lambda: buffer.update_priorities([0])):  # fmt: skip
         with pytest.raises(TypeError, match=r"sample|update_priorities"):
             wrong()

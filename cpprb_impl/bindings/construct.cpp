@@ -1,0 +1,92 @@
+// Making a ring from its constructor's arguments.
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "ring.hpp"
+
+namespace rb {
+
+std::uint64_t entropy() {
+  std::uint64_t word = 0;
+  if (getrandom(&word, sizeof word, 0) != sizeof word)
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  return word;
+}
+
+namespace {
+
+Discipline discipline_named(const char* name) {
+  if (std::strcmp(name, "unshared") == 0) return Discipline::unshared;
+  if (std::strcmp(name, "buffer") == 0) return Discipline::buffer;
+  if (std::strcmp(name, "critical") == 0) return Discipline::critical;
+  raise(PyExc_ValueError, "lock must be 'buffer' or 'critical', not '%s'", name);
+}
+
+}  // namespace
+
+int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded(-1, [&] {
+    static const char* names[] = {"capacity",
+                                  "fields",
+                                  "next_of",
+                                  "stack_compress",
+                                  "mmap_prefix",
+                                  "lock",
+                                  "segment",
+                                  "seed",
+                                  "alpha",
+                                  "eps",
+                                  "check_for_update",
+                                  "add_through_python",
+                                  "batch_through_python",
+                                  nullptr};
+    Py_ssize_t capacity;
+    PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None;
+    const char *mmap_prefix = nullptr, *lock = "unshared", *segment = nullptr;
+    double alpha = 0.6, eps = 1e-4;
+    int check_for_update = 0, add_through_python = 0, batch_through_python = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszOddppp", const_cast<char**>(names), &capacity, &fields,
+                                     &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &seed, &alpha, &eps,
+                                     &check_for_update, &add_through_python, &batch_through_python))
+      throw PythonError();
+    auto* object = reinterpret_cast<RingObject*>(self);
+    if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
+    if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, not %zd", capacity);
+
+    const bool prioritized = PyObject_TypeCheck(self, &PrioritizedRingType);
+    auto ring = std::make_unique<Ring>(parse_fields(fields, next_of, stack_compress), prioritized);
+    for (const auto& field : ring->fields)
+      for (const char* taken : {"priorities", "weights", "indexes"})
+        if (prioritized && PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
+          raise(PyExc_ValueError, "a prioritized buffer has %s of its own: name the field otherwise", taken);
+    ring->rows = std::make_unique<Rows>(storage_of(ring->fields, mmap_prefix ? mmap_prefix : ""));
+    const Store::Shape shape{static_cast<std::uint64_t>(capacity), ring->rows->stride(), prioritized,
+                             discipline_named(lock)};
+    if (shape.discipline != Discipline::unshared && (ring->rows->has_streams() || mmap_prefix != nullptr))
+      raise(PyExc_NotImplementedError, "a shared buffer has no next_of, stack_compress or mmap_prefix");
+    ring->store = segment ? std::make_unique<Store>(segment, shape) : std::make_unique<Store>(shape);
+    ring->rows->settle(ring->store->row_in_slot(0), shape.capacity);
+    ring->process = process_number();
+    if (seed == Py_None) {
+      ring->random.reseed(entropy());
+    } else {
+      const auto number = PyLong_AsUnsignedLongLong(seed);
+      if (PyErr_Occurred()) throw PythonError();
+      ring->random.reseed(number);
+    }
+    ring->alpha = alpha;
+    ring->eps = eps;
+    ring->check_for_update = check_for_update != 0;
+    ring->add_through_python = add_through_python != 0;
+    ring->batch_through_python = batch_through_python != 0;
+    if (prioritized && !std::isfinite(ring->leaf(1.0)))
+      raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
+    object->ring = ring.release();
+    return 0;
+  });
+}
+
+}  // namespace rb

@@ -1,0 +1,110 @@
+#include "frames.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rb {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
+constexpr std::size_t kFewFrames = 16;
+
+// As many frames as kChunkBytes hold, but a small part of the ring: two chunks are never full.
+unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {
+  const std::uint64_t wanted =
+      std::max<std::uint64_t>(std::min<std::uint64_t>(kChunkBytes / frame_bytes, capacity / 128), 1);
+  return static_cast<unsigned>(std::bit_width(wanted) - 1);
+}
+
+}  // namespace
+
+FrameStream::FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMemory more_memory)
+    : shape_(shape),
+      shift_(frames_a_chunk_log2(shape.frame_bytes(), capacity)),
+      mask_((std::uint64_t{1} << shift_) - 1),
+      more_memory_(std::move(more_memory)),
+      chunks_(2),
+      last_(shape.bytes()) {}
+
+FrameStream::Number FrameStream::append(const char* stack) {
+  if (last_known_) {
+    if (std::memcmp(last_.data(), stack, last_.size()) == 0) return static_cast<Number>(high_ - 1);
+    if (shape_.frames > 1 && is_next_stack(shape_, last_.data(), stack)) return append_frames(stack, 1);
+  }
+  return append_frames(stack, shape_.frames);
+}
+
+FrameStream::Number FrameStream::append_next(const char* stack) {
+  return append_frames(stack, is_next_stack(shape_, last_.data(), stack) ? 1 : shape_.frames);
+}
+
+FrameStream::Number FrameStream::append_frames(const char* stack, std::size_t count) {
+  for (std::size_t nth = shape_.frames - count; nth < shape_.frames; ++nth) append_frame(stack, nth);
+  std::memcpy(last_.data(), stack, last_.size());
+  last_known_ = true;
+  return static_cast<Number>(high_ - 1);
+}
+
+void FrameStream::append_frame(const char* stack, std::size_t nth) {
+  if ((high_ & mask_) == 0) open_chunk();
+  take_frame(shape_, stack, nth, const_cast<char*>(frame(high_)));
+  ++high_;
+}
+
+void FrameStream::read(Number newest, char* stack) const {
+  constexpr std::size_t kMany = 64;
+  std::array<const char*, kMany> few;
+  std::vector<const char*> many;
+  const char** frames = few.data();
+  if (shape_.frames > kMany) {
+    many.resize(shape_.frames);
+    frames = many.data();
+  }
+  const std::uint64_t oldest = whole(newest) + 1 - shape_.frames;
+  for (std::size_t j = 0; j < shape_.frames; ++j) frames[j] = frame(oldest + j);
+  put_frames(shape_, frames, stack);
+}
+
+void FrameStream::back_to(std::uint64_t end) {
+  const std::uint64_t before = std::exchange(high_, end);
+  last_known_ = false;
+  close_chunks((end + mask_) >> shift_, (before + mask_) >> shift_);
+}
+
+void FrameStream::forget_before(Number newest) {
+  const std::uint64_t oldest = whole(newest) + 1 - shape_.frames;
+  const std::uint64_t before = std::exchange(low_, oldest);
+  close_chunks(before >> shift_, oldest >> shift_);
+}
+
+void FrameStream::clear() {
+  close_chunks(low_ >> shift_, (high_ + mask_) >> shift_);
+  high_ = (high_ + mask_) & ~mask_;  // the next frame opens a chunk
+  low_ = high_;
+  last_known_ = false;
+}
+
+void FrameStream::open_chunk() {
+  const std::uint64_t chunk = high_ >> shift_, oldest = low_ >> shift_;
+  if (chunk - oldest == chunks_.size()) {
+    std::vector<char*> longer(2 * chunks_.size());
+    for (std::uint64_t c = oldest; c < chunk; ++c) longer[c & (longer.size() - 1)] = chunks_[c & (chunks_.size() - 1)];
+    chunks_.swap(longer);
+  }
+  char*& place = chunks_[chunk & (chunks_.size() - 1)];
+  if (spare_.empty()) {
+    spare_.reserve(chunks_.size() + 1);  // close_chunks() must not fail
+    place = more_memory_(shape_.frame_bytes() << shift_);
+  } else {
+    place = spare_.back();
+    spare_.pop_back();
+  }
+}
+
+void FrameStream::close_chunks(std::uint64_t first, std::uint64_t end) {
+  for (std::uint64_t c = first; c < end; ++c)
+    spare_.push_back(std::exchange(chunks_[c & (chunks_.size() - 1)], nullptr));
+}
+
+}  // namespace rb

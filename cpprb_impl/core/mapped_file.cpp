@@ -1,0 +1,47 @@
+#include "mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace rb {
+namespace {
+
+[[noreturn]] void fail(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(errno, path);
+}
+
+MappedFile::~MappedFile() {
+  for (const auto& [at, bytes] : pieces_) ::munmap(at, bytes);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+char* MappedFile::grow(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t at = (bytes_ + page - 1) / page * page;
+  pieces_.reserve(pieces_.size() + 1);
+  int error;
+  do error = ::posix_fallocate(descriptor_, static_cast<off_t>(at), static_cast<off_t>(bytes));
+  while (error == EINTR);
+  // Some file systems can't reserve; a file that is only made longer is the best there is then.
+  if (error == EOPNOTSUPP || error == EINVAL)
+    error = ::ftruncate(descriptor_, static_cast<off_t>(at + bytes)) == 0 ? 0 : errno;
+  if (error != 0) fail(error, path_);
+  void* piece = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(at));
+  if (piece == MAP_FAILED) fail(errno, path_);
+  bytes_ = at + bytes;
+  pieces_.emplace_back(static_cast<char*>(piece), bytes);
+  return static_cast<char*>(piece);
+}
+
+}  // namespace rb

@@ -1,0 +1,152 @@
+#include "rows.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace rb {
+namespace {
+
+std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Rows copied field by field at a time: as many as stay in a core's first cache meanwhile.
+constexpr std::size_t kTileBytes = 1 << 14;
+
+}  // namespace
+
+Rows::Rows(std::vector<FieldStorage> fields)
+    : fields_(std::move(fields)),
+      followers_(fields_.size(), FieldStorage::kNone),
+      offsets_(fields_.size()),
+      columns_(fields_.size()),
+      streams_(fields_.size()),
+      numbers_(fields_.size()) {
+  std::vector<std::size_t> in_row;
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    FieldStorage& field = fields_[f];
+    if (is_next(f)) followers_[field.next_of] = f;
+    columns_[f].bytes = field.bytes;
+    if (field.framed) {
+      has_streams_ = true;
+      field.alignment = columns_[f].bytes = sizeof(FrameStream::Number);
+    } else if (!field.file.empty()) {
+      continue;
+    }
+    if (!follows_at_once(f)) in_row.push_back(f);
+  }
+  // Widest alignment first: no padding between fields whose sizes are multiples of their alignment.
+  std::stable_sort(in_row.begin(), in_row.end(),
+                   [&](auto a, auto b) { return fields_[a].alignment > fields_[b].alignment; });
+  for (const auto f : in_row) {
+    offsets_[f] = round_up(stride_, fields_[f].alignment);
+    stride_ = offsets_[f] + columns_[f].bytes;
+  }
+  stride_ = round_up(stride_, 8);
+}
+
+void Rows::settle(char* base, std::uint64_t capacity) {
+  base_ = base;
+  capacity_ = capacity;
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const FieldStorage& field = fields_[f];
+    MappedFile* file = nullptr;
+    if (!field.file.empty() && !is_next(f)) {
+      files_.push_back(std::make_unique<MappedFile>(field.file));
+      file = files_.back().get();
+    }
+    if (field.framed || file == nullptr) {
+      columns_[f].base = base + offsets_[f];
+      columns_[f].stride = stride_;
+    } else {
+      columns_[f].base = file->grow(capacity * field.bytes);
+      columns_[f].stride = field.bytes;
+    }
+    if (!field.framed || is_next(f)) continue;
+    streams_[f] = std::make_unique<FrameStream>(field.shape, capacity, [this, file](std::size_t bytes) {
+      if (file != nullptr) return file->grow(bytes);
+      chunks_.push_back(std::make_unique_for_overwrite<char[]>(bytes));
+      return chunks_.back().get();
+    });
+  }
+}
+
+void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count) {
+  if (!has_streams_) return;
+  std::vector<std::uint64_t> ends(fields_.size());
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    if (streams_[f]) ends[f] = streams_[f]->end();
+  try {
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (!streams_[f]) continue;
+      const std::size_t next = followers_[f];
+      numbers_[f].resize(count);
+      if (next != FieldStorage::kNone) numbers_[next].resize(count);
+      for (std::size_t i = skip; i < count; ++i) {
+        numbers_[f][i] = streams_[f]->append(data[f] + i * fields_[f].bytes);
+        if (next != FieldStorage::kNone)
+          numbers_[next][i] = streams_[f]->append_next(data[next] + i * fields_[f].bytes);
+      }
+    }
+  } catch (...) {
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      if (streams_[f]) streams_[f]->back_to(ends[f]);
+    throw;
+  }
+}
+
+void Rows::write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot) {
+  const std::size_t rows = count - skip;
+  const std::size_t before_end = std::min<std::size_t>(rows, capacity_ - slot);
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    if (follows_at_once(f)) continue;
+    const Column& column = columns_[f];
+    const char* from = fields_[f].framed ? reinterpret_cast<const char*>(numbers_[f].data()) : data[f];
+    if (count == 1) {
+      put(column, slot, from);
+      continue;
+    }
+    from += skip * column.bytes;
+    scatter(column, slot, before_end, from);
+    if (before_end < rows) scatter(column, 0, rows - before_end, from + before_end * column.bytes);
+  }
+}
+
+void Rows::forget_before(std::uint64_t oldest_slot) {
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    if (streams_[f]) streams_[f]->forget_before(number_at(f, oldest_slot));
+}
+
+void Rows::clear() {
+  for (auto& stream : streams_)
+    if (stream) stream->clear();
+}
+
+FrameStream::Number Rows::number_at(std::size_t f, std::size_t slot) const {
+  const bool implied = follows_at_once(f);
+  FrameStream::Number number;
+  std::memcpy(&number, columns_[implied ? fields_[f].next_of : f].at(slot), sizeof number);
+  return implied ? number + 1 : number;
+}
+
+void Rows::read(const std::size_t* slots, std::size_t count, char* const* to) const {
+  const std::size_t tile = std::max<std::size_t>(kTileBytes / std::max<std::size_t>(stride_, 1), 1);
+  for (std::size_t at = 0; at < count; at += tile) {
+    const std::size_t rows = std::min(tile, count - at);
+    if (rows > 1)
+      for (std::size_t i = 0; i < rows; ++i) __builtin_prefetch(base_ + slots[at + i] * stride_);
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      char* out = to[f] + at * fields_[f].bytes;
+      if (fields_[f].framed)
+        read_framed(f, slots + at, rows, out);
+      else
+        gather(columns_[f], slots + at, rows, out);
+    }
+  }
+}
+
+void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* to) const {
+  const FrameStream& frames = stream(f);
+  for (std::size_t i = 0; i < count; ++i) frames.read(number_at(f, slots[i]), to + i * fields_[f].bytes);
+}
+
+}  // namespace rb

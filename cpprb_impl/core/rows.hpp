@@ -1,0 +1,81 @@
+// Rows: where each field of a transition is kept, and writing and reading transitions.
+//
+// A field's value stands in its row of the store, or in a file of its own, or, if its frames are
+// shared between transitions, in a stream of frames: its row then holds the number of its newest one.
+// The fields of a row that are in the store are one contiguous piece, so that a sampled row costs one
+// or two cache lines instead of one for each field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "columns.hpp"
+#include "frames.hpp"
+#include "mapped_file.hpp"
+
+namespace rb {
+
+// What is to be kept of one field.
+struct FieldStorage {
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  std::size_t bytes;      // of its value
+  std::size_t alignment;  // what its element type wants
+  StackShape shape{};     // its frames, when `framed`
+  bool framed = false;
+  std::size_t next_of = kNone;  // the framed field whose value one step later this is; it stands before this one
+  std::string file{};           // where it is kept; empty: in memory
+};
+
+class Rows {
+ public:
+  explicit Rows(std::vector<FieldStorage> fields);
+  Rows(const Rows&) = delete;
+
+  std::size_t stride() const { return stride_; }  // bytes a row in the store; 0 when nothing is there
+
+  // The rows of the store stand at `base`. Makes files and streams. Throws std::bad_alloc, std::system_error.
+  void settle(char* base, std::uint64_t capacity);
+
+  // Writing rows skip .. count - 1 of data[field], in two steps: what may fail comes first, and changes
+  // nothing that can be seen.
+  void prepare(const char* const* data, std::size_t skip, std::size_t count);
+  void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
+  // The row in `oldest_slot` is the oldest that is wanted.
+  void forget_before(std::uint64_t oldest_slot);
+  void clear();
+
+  // The values of rows `slots` to to[field], one behind the other.
+  void read(const std::size_t* slots, std::size_t count, char* const* to) const;
+
+  bool has_streams() const { return has_streams_; }
+  const FrameStream* stream_of(std::size_t field) const { return streams_[field].get(); }
+  // The number of the newest frame of a framed field's value.
+  FrameStream::Number number_at(std::size_t field, std::size_t slot) const;
+
+ private:
+  bool is_next(std::size_t f) const { return fields_[f].next_of != FieldStorage::kNone; }
+  // obs and next_obs are in one stream; where a stack is one frame the next one needs no number.
+  bool follows_at_once(std::size_t f) const { return is_next(f) && fields_[f].shape.frames == 1; }
+  FrameStream& stream(std::size_t f) const { return *streams_[is_next(f) ? fields_[f].next_of : f]; }
+  void read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* to) const;
+
+  std::vector<FieldStorage> fields_;
+  std::vector<std::size_t> followers_;  // by field: its next, or kNone
+  std::vector<std::size_t> offsets_;    // by field: bytes from the row's start
+  std::size_t stride_ = 0;
+  bool has_streams_ = false;
+
+  char* base_ = nullptr;
+  std::uint64_t capacity_ = 0;
+  std::vector<Column> columns_;  // by field
+  std::vector<std::unique_ptr<FrameStream>> streams_;
+  std::vector<std::vector<FrameStream::Number>> numbers_;  // by framed field: those of the rows being written
+  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::vector<std::unique_ptr<char[]>> chunks_;
+};
+
+}  // namespace rb

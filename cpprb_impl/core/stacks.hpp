@@ -1,0 +1,91 @@
+// Stacks of frames as users hold them: the frames lie along the last dimension, so frame j of a value
+// is every k-th element from element j on.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace rb {
+
+struct StackShape {
+  std::size_t frames;    // in a stack
+  std::size_t elements;  // in a frame
+  std::size_t element;   // bytes of an element
+
+  std::size_t frame_bytes() const { return elements * element; }
+  std::size_t bytes() const { return frames * elements * element; }
+};
+
+namespace detail {
+
+// Four one-byte frames, as in DQN's Atari: the four elements of one place are one word.
+inline bool in_words(const StackShape& shape) {
+  return std::endian::native == std::endian::little && shape.frames == 4 && shape.element == 1;
+}
+
+inline std::uint32_t word(const char* stack, std::size_t place) {
+  std::uint32_t value;  // a caller's array may lie at any address
+  std::memcpy(&value, stack + 4 * place, 4);
+  return value;
+}
+
+}  // namespace detail
+
+// Whether `later` is `earlier` moved on by one frame: all frames but the oldest, and any newest one.
+inline bool is_next_stack(const StackShape& shape, const char* earlier, const char* later) {
+  if (shape.frames == 1) return true;
+  if (detail::in_words(shape)) {
+    constexpr std::size_t kBlock = 1024;  // places compared without a branch; most differences show in the first
+    for (std::size_t at = 0; at < shape.elements; at += kBlock) {
+      std::uint32_t different = 0;
+      const std::size_t end = std::min(at + kBlock, shape.elements);
+      for (std::size_t i = at; i < end; ++i)
+        different |= (detail::word(earlier, i) >> 8) ^ (detail::word(later, i) & 0xffffff);
+      if (different != 0) return false;
+    }
+    return true;
+  }
+  const std::size_t place = shape.frames * shape.element;
+  const std::size_t kept = place - shape.element;
+  for (std::size_t i = 0; i < shape.elements; ++i)
+    if (std::memcmp(earlier + i * place + shape.element, later + i * place, kept) != 0) return false;
+  return true;
+}
+
+// Frame `nth` of `stack` to `frame`.
+inline void take_frame(const StackShape& shape, const char* stack, std::size_t nth, char* frame) {
+  const std::size_t place = shape.frames * shape.element;
+  if (shape.frames == 1) {
+    std::memcpy(frame, stack, shape.frame_bytes());
+  } else if (detail::in_words(shape)) {
+    for (std::size_t i = 0; i < shape.elements; ++i) frame[i] = static_cast<char>(detail::word(stack, i) >> (8 * nth));
+  } else {
+    for (std::size_t i = 0; i < shape.elements; ++i)
+      std::memcpy(frame + i * shape.element, stack + i * place + nth * shape.element, shape.element);
+  }
+}
+
+// The stack of frames frames[0] .. frames[shape.frames - 1], oldest first, to `stack`.
+inline void put_frames(const StackShape& shape, const char* const* frames, char* stack) {
+  const std::size_t place = shape.frames * shape.element;
+  if (shape.frames == 1) {
+    std::memcpy(stack, frames[0], shape.frame_bytes());
+  } else if (shape.frames == 4 && shape.element == 1) {
+    const char *a = frames[0], *b = frames[1], *c = frames[2], *d = frames[3];
+    for (std::size_t i = 0; i < shape.elements; ++i) {
+      stack[4 * i] = a[i];
+      stack[4 * i + 1] = b[i];
+      stack[4 * i + 2] = c[i];
+      stack[4 * i + 3] = d[i];
+    }
+  } else {
+    for (std::size_t j = 0; j < shape.frames; ++j)
+      for (std::size_t i = 0; i < shape.elements; ++i)
+        std::memcpy(stack + i * place + j * shape.element, frames[j] + i * shape.element, shape.element);
+  }
+}
+
+}  // namespace rb
