@@ -4,13 +4,16 @@ A file is an archive of arrays (npz.py). Its members, in this order:
 
 column_0, column_1, ...
     For each field, the transitions' values, oldest first, (rows, *shape). A dtype that .npy can't name is kept as
-    raw bytes.
+    raw bytes. Or, for fields of `next_of` and `stack_compress`, the frames that the values share, (frames,
+    *frame_shape), and column_0_first_0, column_0_first_1, ...: for each field that shows them the number of each
+    value's first frame, int64 (rows,).
 leaves
     Of prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 own_0, own_1, ...
     What a kind of buffer keeps besides, such as the steps that wait for n-step transitions.
 about.json
-    "format", "version", "rows"; "columns": for each its "name", "kind" ("rows": one value a transition) and "dtype";
+    "format", "version", "rows"; "columns": for each its "names", "kind" ("rows" or "frames"), "dtype"
+    and, of frames, "stack" (how many make a value, along its last dimension; null: the frame is the value);
     "Nstep" (null without); "options": "size", and "alpha" and "eps" where there are priorities; "position":
     "next_index", "episode_len", "unseen" (rows written since the last sample), "random" (the generator's state) and
     "max_priority"; "own": those members' names; and the "checksum" over all the members.
@@ -18,7 +21,6 @@ about.json
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,15 +28,15 @@ import numpy as np
 
 from cpprb_impl import cpprb_files
 from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
 from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
-from cpprb_impl.state import Columns, held_slots, leaves_of, position_of
+from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes
 from cpprb_impl.told import Told
 
 if TYPE_CHECKING:
     from cpprb_impl.files import Saved
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
-PIECE = 1 << 26  # bytes of transitions gathered at a time
 
 
 @dataclass
@@ -52,33 +54,31 @@ class Contents:
 
 def write(buffer: Saved, stream: IO[bytes]) -> None:
     """Write the buffer's file. Raises ValueError for objects, RuntimeError when the buffer changes meanwhile."""
-    head, slots, kinds = buffer._get_head(), held_slots(buffer), _kinds(buffer)
+    head, slots, kinds = buffer._get_head(), held_slots(buffer), kinds_of(buffer)
     position, leaves, own = position_of(buffer), leaves_of(buffer, slots), buffer._own_state()
     for name, (dtype, _) in kinds.items():
         if dtype.hasobject:
             raise ValueError(f"{name}: Python objects can't be saved: to load them, one would have to trust a pickle")
-    about = {
-        "format": FORMAT,
-        "version": VERSION,
-        "rows": len(slots),
-        "columns": [{"name": name, "kind": "rows", "dtype": str(dtype)} for name, (dtype, _) in kinds.items()],
-        "Nstep": buffer._steps(),
-        "options": _options(buffer),
-        "position": {**position, "random": list(position["random"])},
-        "own": list(own),
-    }
-    step = max(1, PIECE // max(1, _row_bytes(kinds)))
     with ArrayWriter(stream) as writer:
-        for number, (name, (dtype, shape)) in enumerate(kinds.items()):
-            pieces = (buffer._gather(slots[at : at + step])[name] for at in range(0, len(slots), step))
-            writer.write(f"column_{number}", _plain(dtype), (len(slots), *shape), pieces)
+        columns = write_columns(writer, buffer, slots, kinds)
         if leaves is not None:
             writer.write("leaves", leaves.dtype, leaves.shape, [leaves])
         for number, array in enumerate(own.values()):
-            writer.write(f"own_{number}", _plain(array.dtype), array.shape, [array])
+            writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
         if buffer._get_head() != head:
             raise RuntimeError("another thread changed the buffer while it was saved")
-        writer.finish(about)
+        writer.finish(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "rows": len(slots),
+                "columns": columns,
+                "Nstep": buffer._steps(),
+                "options": _options(buffer),
+                "position": {**position, "random": list(position["random"])},
+                "own": list(own),
+            }
+        )
 
 
 def read(buffer: Saved, stream: IO[bytes]) -> Contents:
@@ -95,17 +95,12 @@ def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
         raise ValueError(f"the file is of version {str(about.get('version'))[:20]}; known here is {VERSION}")
     told = Told(about, ABOUT)
     rows, options, position = told.whole("rows"), told.part("options"), told.part("position")
-    columns, dtypes = {}, {}
-    for number, column in enumerate(told.parts("columns")):
-        name, kind = column.text("name"), column.text("kind")
-        if kind != "rows":
-            raise ValueError(f"{name}: a column of the kind {kind[:20]!r} is not known here")
-        columns[name], dtypes[name] = reader.read(f"column_{number}"), column.text("dtype")
+    columns, dtypes = read_columns(reader, told.parts("columns"), rows)
     leaves = reader.read("leaves") if "max_priority" in position else None
     own = {name: reader.read(f"own_{number}") for number, name in enumerate(told.texts("own"))}
     reader.check(about)
 
-    contents = Contents(_fitting(buffer, columns, rows, dtypes), rows)
+    contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
     stood = {
@@ -130,23 +125,14 @@ def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
 
 
 def _read_cpprb(buffer: Saved, reader: ArrayReader) -> Contents:
-    kinds = _kinds(buffer)
+    kinds = kinds_of(buffer)
     # Once more for what is cached, and with room for how each cached value is told.
-    row_bytes = 4 * _row_bytes(kinds) + 1024 * (1 + len(kinds))
-    most = (1 << 20) + buffer.get_buffer_size() * row_bytes
+    a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
+    most = (1 << 20) + buffer.get_buffer_size() * a_row
     columns, rows, nstep = cpprb_files.read(reader, kinds.keys(), most)
     if nstep != buffer.is_Nstep():
         raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step ones, unlike these")
-    return Contents(_fitting(buffer, columns, rows, {}), rows)
-
-
-def _kinds(buffer: Saved) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """dtype and shape of each column of a transition."""
-    return {name: (column.dtype, column.shape[1:]) for name, column in buffer._gather([]).items()}
-
-
-def _row_bytes(kinds: dict[str, tuple[np.dtype, tuple[int, ...]]]) -> int:
-    return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
+    return Contents(fitting(columns, rows, {}, kinds), rows)
 
 
 def _options(buffer: Saved) -> dict[str, Any]:
@@ -155,30 +141,6 @@ def _options(buffer: Saved) -> dict[str, Any]:
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
     return options
-
-
-def _plain(dtype: np.dtype) -> np.dtype:
-    """`dtype` if its name in an .npy says all of it, else raw bytes of its size."""
-    try:
-        same = dtype.fields is None and np.dtype(dtype.str) == dtype
-    except TypeError:
-        same = False
-    return dtype if same else np.dtype(("V", dtype.itemsize))
-
-
-def _fitting(buffer: Saved, columns: Columns, rows: int, dtypes: dict[str, str]) -> Columns:
-    """The columns in the buffer's own dtypes; `dtypes` are those that a file names, where it does."""
-    kinds = _kinds(buffer)
-    if columns.keys() != kinds.keys():
-        raise ValueError(f"the file's fields are {sorted(columns)}, but the buffer's are {sorted(kinds)}")
-    for name, (dtype, shape) in kinds.items():
-        told = dtypes.get(name, str(dtype))
-        if columns[name].dtype != _plain(dtype) or told != str(dtype):
-            other = told if name in dtypes else columns[name].dtype
-            raise ValueError(f"{name}: dtype {other} in the file, but {dtype} in the buffer")
-        if columns[name].shape != (rows, *shape):
-            raise ValueError(f"{name}: shape {columns[name].shape} in the file, but {rows} rows of {shape} are due")
-    return {name: np.ascontiguousarray(columns[name]).view(dtype) for name, (dtype, _) in kinds.items()}
 
 
 def _check_leaves(leaves: np.ndarray, rows: int) -> None:

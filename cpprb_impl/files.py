@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+import numpy as np
+
 from cpprb_impl import file_format
-from cpprb_impl.state import Columns, Portable, held_slots, restore
+from cpprb_impl.state import Portable, add_columns, held_slots, restore
 
 File = str | os.PathLike[str] | IO[bytes]
 
@@ -61,9 +63,12 @@ class Saved(Portable):
         """
         with _opened_to_read(file) as stream:
             contents = file_format.read(self, stream)
-        empty = self.get_stored_size() == 0 and self.get_current_episode_len() == 0
-        if contents.position is not None and empty:
-            restore(self, contents.position, contents.columns, contents.rows, contents.leaves)
+        if contents.position is not None and self._is_empty():
+            try:
+                restore(self, contents.position, contents.columns, contents.rows, contents.leaves)
+            except BaseException:  # Ctrl-C, or no memory left
+                self.clear()
+                raise
             self.__dict__.update(contents.attributes)
         else:
             self._append(contents)
@@ -71,10 +76,9 @@ class Saved(Portable):
     def _append(self, contents: file_format.Contents) -> None:
         episode_len = self.get_current_episode_len()
         rows = min(contents.rows, self.get_buffer_size())  # older ones would be overwritten at once
-        if rows:
-            self._add_rows(**{name: column[-rows:] for name, column in contents.columns.items()})
-            if contents.leaves is not None:
-                self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
+        add_columns(self, contents.columns, contents.rows - rows, contents.rows)
+        if rows and contents.leaves is not None:
+            self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
         if contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
         self._set_episode_len(episode_len)  # the episode under way is not the file's
@@ -83,17 +87,21 @@ class Saved(Portable):
         """alpha and eps, of a prioritized buffer."""
         return self._recipe[2]["alpha"], self._recipe[2]["eps"]
 
+    def _is_empty(self) -> bool:
+        """Whether nothing is stored, and nothing waits to be."""
+        return self.get_stored_size() == 0 and self.get_current_episode_len() == 0
+
     # For subclasses that keep more than the native ring does.
 
     def _steps(self) -> dict[str, Any] | None:
         """How n-step transitions are made, as JSON has it; None where they are not."""
         return None
 
-    def _own_state(self) -> Columns:
+    def _own_state(self) -> dict[str, np.ndarray]:
         """What else a file has to hold, as arrays by name."""
         return {}
 
-    def _read_own_state(self, state: Columns) -> dict[str, Any]:
+    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
         """The attributes to be set for what `_own_state` gave; raises ValueError for what can't be."""
         return {}
 

@@ -53,5 +53,8 @@ class Told:
             raise ValueError(f"{self._name}: {name!r} must be finite and not negative")
         return float(value)
 
+    def is_null(self, name: str) -> bool:
+        return name in self._values and self._values[name] is None
+
     def __contains__(self, name: str) -> bool:
         return name in self._values

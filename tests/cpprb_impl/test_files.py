@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, state
 
 from .rows import ENV_DICT, make_rows
 
@@ -226,9 +226,7 @@ def test_objects_are_refused():
 
 
 def test_large_buffers_are_written_in_pieces(monkeypatch):
-    from cpprb_impl import file_format
-
-    monkeypatch.setattr(file_format, "PIECE", 100)
+    monkeypatch.setattr(state, "PIECE", 100)
     buffer = ReplayBuffer(50, ENV_DICT)
     buffer.add(**make_rows(0, 77))
     same(buffer.get_all_transitions(), loaded(saved(buffer), ReplayBuffer(50, ENV_DICT)).get_all_transitions())
