@@ -132,10 +132,29 @@ def test_into_a_prioritized_buffer():
 
 @needs_cpprb
 def test_n_step_files_are_for_n_step_buffers():
-    theirs = cpprb.ReplayBuffer(9, FIELDS, Nstep={"size": 2, "rew": "rew", "next": "next_obs"})
+    nstep = {"size": 2, "rew": "rew", "next": "next_obs"}
+    theirs = cpprb.ReplayBuffer(9, FIELDS, Nstep=nstep)
     play(theirs, [5])
     with pytest.raises(ValueError, match="n-step"):
         ReplayBuffer(9, FIELDS).load_transitions(their_file(theirs))
+    ours = ReplayBuffer(9, FIELDS, Nstep=nstep)
+    ours.load_transitions(their_file(theirs))
+    same(ours.get_all_transitions(), theirs.get_all_transitions())
+    play(theirs := cpprb.ReplayBuffer(9, FIELDS), [5])
+    with pytest.raises(ValueError, match="n-step"):
+        ours.load_transitions(their_file(theirs))
+
+
+@needs_cpprb
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("options", COMPRESSIONS)
+def test_into_buffers_that_share_frames(safe, options):
+    theirs = cpprb.ReplayBuffer(9, PLAIN, next_of="obs", stack_compress="obs")
+    play(theirs, [4, 3])
+    expected, ours = ReplayBuffer(9, FIELDS), ReplayBuffer(9, PLAIN if "next_of" in options else FIELDS, **options)
+    play(expected, [4, 3])
+    ours.load_transitions(their_file(theirs, safe=safe))
+    same(ours.get_all_transitions(), expected.get_all_transitions())
 
 
 DTYPES = ["f2", "f4", ">f8", "i1", "u2", "?", "c8", "U3", "S4", "M8[s]", "m8[3ms]", "g"]

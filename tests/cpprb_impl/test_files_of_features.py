@@ -170,6 +170,20 @@ def way_of(way, buffer, options, size):
     return other
 
 
+@pytest.mark.parametrize("options", ["plain", "both", "all"])
+def test_data_in_files_of_its_own(tmp_path, options):
+    fields = {**FIELDS, "next_act": PLAIN["act"]}
+    buffer = made(ReplayBuffer, options, fields=fields)
+    mapped = ReplayBuffer(8, fields, mmap_prefix=tmp_path / "data", **OPTIONS[options])
+    play(buffer, 0, 19)
+    mapped.load_transitions(saved(buffer))
+    other = made(ReplayBuffer, options, fields=fields)
+    other.load_transitions(saved(mapped))
+    for one, two, three in zip(*(play(each, 19, 9) for each in (buffer, mapped, other)), strict=True):
+        same(one, two)
+        same(one, three)
+
+
 def test_other_n_step_options_are_refused():
     buffer = made(ReplayBuffer, "Nstep")
     play(buffer, 0, 5)
