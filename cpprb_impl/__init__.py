@@ -2,6 +2,7 @@
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.environments import create_before_add_func, create_env_dict
+from cpprb_impl.hindsight import HindsightReplayBuffer
 from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
 from cpprb_impl.reverse import ReverseReplayBuffer
 from cpprb_impl.selective import SelectiveReplayBuffer
@@ -9,6 +10,7 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl.training import train
 
 __all__ = [
+    "HindsightReplayBuffer",
     "LaBERlazy",
     "LaBERmax",
     "LaBERmean",

@@ -1,32 +1,36 @@
 """Buffers of one process: the thin Python face of the native rings.
 
 `add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
-function around them would cost more than they do.
+function around them would cost more than they do. Only with `Nstep` does `add` go through Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.fields import native_fields, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
+from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.state import Portable
 
 EnvDict = Mapping[str, Mapping[str, Any]]
+Names = str | Sequence[str] | None
 
 
-UNBUILT = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
+ONE_PROCESS = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
 
 
 def check_options(buffer: Ring, options: Mapping[str, Any]) -> None:
-    """Refuse what `buffer` would have to ignore: cpprb's options that are not built yet, and typing errors."""
+    """Refuse what `buffer` would have to ignore: cpprb's options that it has not, and typing errors."""
     for name, value in options.items():
-        if name not in UNBUILT:
+        if name not in ONE_PROCESS:
             raise TypeError(f"{type(buffer).__name__} has no option {name!r}")
         if value:
-            raise NotImplementedError(f"{name} is not built yet")
+            raise NotImplementedError(f"{type(buffer).__name__}: {name} is for buffers of one process")
 
 
 def check_exponent(name: str, value: float) -> float:
@@ -35,7 +39,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Ring):
+class ReplayBuffer(Portable, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -44,34 +48,107 @@ class ReplayBuffer(Ring):
         Capacity in transitions; a float is cut. The oldest transition is overwritten when full.
     env_dict : dict of dict
         For each field of a transition its "shape" (int or sequence, default 1) and "dtype".
+    next_of : str or sequence of str, optional
+        For each field x named here `add` takes a next_x too, and samples have it: but where one transition's next_x
+        is the x of the one after it, it is stored once.
+    stack_compress : str or sequence of str, optional
+        The last dimension of these fields is a sliding window of frames (the newest one last): each frame is stored
+        once. Both options share what the data shows to be the same, so that what comes back is what was added,
+        whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         For fields without one. Default float32.
+    mmap_prefix : str or path, optional
+        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
+        overwritten; they stay when the buffer is gone. Fields of `next_of` and `stack_compress` keep their frames
+        there. What little is left (frame numbers, priorities) is in memory.
+    Nstep : dict, optional
+        Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
+        last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
+        then returns None until a transition is complete, and `on_episode_end` completes those that wait: call it
+        whenever an episode ends. `NstepWindow` says which steps a transition is made of.
     seed : int, optional
         Makes sampling reproducible. Default: from the system, and anew in every forked child.
 
     Raises
     ------
-    TypeError, OverflowError, ValueError
-        For a size or a field that can't be.
-    MemoryError
-        When the system refuses the address space.
+    TypeError, OverflowError, ValueError, KeyError
+        For a size, a field or an option that can't be.
+    MemoryError, OSError
+        When the system refuses the address space, or the files.
     """
+
+    _window: NstepWindow | None = None
 
     def __init__(
         self,
         size: int,
         env_dict: EnvDict | None = None,
         *,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
-        **options: Any,
     ) -> None:
-        check_options(self, options)
-        super().__init__(whole_size(size), native_fields(env_dict, default_dtype), seed=seed)
+        fields = native_fields(env_dict, default_dtype)
+        self._build(size, fields, next_of, stack_compress, Nstep, mmap_prefix, seed=seed)
+
+    def _build(
+        self,
+        size: int,
+        fields: list[NativeField],
+        next_of: Names,
+        stack_compress: Names,
+        nstep: Mapping[str, Any] | None,
+        mmap_prefix: str | PathLike[str] | None,
+        *,
+        seed: int | None,
+        **prioritized: Any,
+    ) -> None:
+        """Make the window, if there is one, and the native ring."""
+        following, stacked = field_names(next_of), field_names(stack_compress)
+        if nstep:
+            # The next_* of n-step transitions lies N rows on, or at an episode's end: it is stored like any field.
+            fields += next_fields(fields, following)
+            stacked += [f"next_{name}" for name in following if name in stacked]
+            following = []
+            self._window = NstepWindow(nstep, fields, prioritized or None)
+        else:
+            known = {f"next_{name}" for name in following}
+            fields = [field for field in fields if field[0] not in known]
+        self._make(
+            whole_size(size),
+            fields,
+            next_of=following,
+            stack_compress=stacked,
+            mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
+            seed=seed,
+            add_through_python=self._window is not None,
+            **prioritized,
+        )
+
+    def _add_through(self, **rows: Any) -> int | None:
+        return self._window.push(rows, self._add_completed)
+
+    def _add_completed(self, **rows: np.ndarray) -> int:
+        return self._add_rows(**rows)
+
+    def on_episode_end(self) -> None:
+        """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
+        if self._window is not None:
+            self._window.flush(self._add_completed)
+        super().on_episode_end()
+
+    def clear(self) -> None:
+        """Forget every transition, those that wait for further steps included."""
+        super().clear()
+        if self._window is not None:
+            self._window.clear()
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
-        return False
+        return self._window is not None
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """The transitions at `idx` (int, or sequence of ints) as a dict of fresh arrays.
@@ -92,8 +169,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, default_dtype, seed
-        As for `ReplayBuffer`.
+    size, env_dict, next_of, stack_compress, default_dtype, Nstep, mmap_prefix, seed
+        As for `ReplayBuffer`. An n-step transition gets the priority that its first step was added with.
     alpha : float
         0 is uniform, 1 fully proportional. Not negative.
     eps : float
@@ -110,20 +187,31 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         alpha: float = 0.6,
         eps: float = 1e-4,
         check_for_update: bool = False,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
-        **options: Any,
     ) -> None:
-        check_options(self, options)
-        PrioritizedRing.__init__(
-            self,
-            whole_size(size),
+        self._build(
+            size,
             native_fields(env_dict, default_dtype),
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            seed=seed,
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),
             check_for_update=check_for_update,
-            seed=seed,
         )
+
+    def _add_completed(self, **rows: np.ndarray) -> int:
+        if self._window.takes_priorities:
+            given = rows["priorities"]
+            rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
+        return self._add_rows(**rows)
 
 
 def create_buffer(

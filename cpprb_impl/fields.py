@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,23 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
         raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, not {shape!r}") from None
 
 
+def field_names(names: str | Sequence[str] | None) -> list[str]:
+    """One name, or several, or none, as a list of each once."""
+    return list(dict.fromkeys((names,) if isinstance(names, str) else names or ()))
+
+
+def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeField]:
+    """A field "next_NAME", like NAME, for each of `names` that has none yet.
+
+    Raises KeyError for a name that is no field.
+    """
+    by_name = {name: (dtype, shape) for name, dtype, shape in fields}
+    for name in names:
+        if name not in by_name:
+            raise KeyError(f"next_of: there is no field {name!r}")
+    return [(f"next_{name}", *by_name[name]) for name in names if f"next_{name}" not in by_name]
+
+
 def whole_size(size: Any) -> int:
     """A capacity as cpprb takes it: an int, or a float that is cut (1e6, 10.7 -> 10).
 
@@ -51,6 +68,14 @@ def whole_size(size: Any) -> int:
     if whole == 0:
         raise ValueError("size must be at least 1")
     return whole
+
+
+def whole(name: str, value: Any) -> int:
+    """`value` as an int; raises TypeError that names it for anything else, floats included."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {value!r}") from None
 
 
 def positive_whole(name: str, value: Any) -> int:

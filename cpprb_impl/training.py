@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-import operator
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from cpprb_impl.fields import whole
+from cpprb_impl.hindsight import HindsightReplayBuffer
 
 Transition = Mapping[str, Any]
 
@@ -68,7 +70,7 @@ def train(
         (episode, number of its last step within the episode, summed reward), after each finished episode.
     end_episode : callable, optional
         (buffer, last transition), when an episode has ended or `max_steps` has cut it off. Default:
-        `buffer.on_episode_end()`, if it has that. `HindsightReplayBuffer` needs one here that gives the goal.
+        `buffer.on_episode_end()`, if it has that; for a `HindsightReplayBuffer` with the last transition's "goal".
     logger : logging.Logger, optional
         Gets a line an episode, at INFO. Default: the logger "cpprb_impl".
 
@@ -81,11 +83,11 @@ def train(
     KeyError
         When a transition lacks what a default needs; it names the parameter to give instead.
     """
-    last_step = _limit("max_steps", max_steps)
-    last_episode = float("inf") if max_episodes is None else _limit("max_episodes", max_episodes)
+    last_step = whole("max_steps", max_steps)
+    last_episode = float("inf") if max_episodes is None else whole("max_episodes", max_episodes)
     if last_step > MOST_STEPS:
         raise ValueError(f"max_steps must be at most {MOST_STEPS}, but is {max_steps}")
-    if beta is not None and not hasattr(buffer, "update_priorities"):
+    if beta is not None and not _is_prioritized(buffer):
         raise TypeError(f"beta is for prioritized buffers, and {type(buffer).__name__} is none")
     after_step = after_step or _transition
     done_check = done_check or _ended
@@ -119,11 +121,8 @@ def train(
         episode += 1
 
 
-def _limit(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an int, not {value!r}") from None
+def _is_prioritized(buffer: Any) -> bool:
+    return buffer.prioritized if isinstance(buffer, HindsightReplayBuffer) else hasattr(buffer, "update_priorities")
 
 
 def _update(
@@ -134,7 +133,7 @@ def _update(
         return
     options = {} if beta is None else {"beta": beta(step) if callable(beta) else beta}
     sample = buffer.sample(batch_size, **options)
-    indexes = sample.get("indexes") if hasattr(buffer, "update_priorities") else None
+    indexes = sample.get("indexes") if _is_prioritized(buffer) else None
     errors = update_policy(sample, step, episode)
     if indexes is not None:
         if errors is None:
@@ -165,7 +164,9 @@ def _ended(transition: Transition) -> bool:
 
 
 def _end_episode(buffer: Any, transition: Transition) -> None:
-    if hasattr(buffer, "on_episode_end"):
+    if isinstance(buffer, HindsightReplayBuffer):
+        buffer.on_episode_end(_part(transition, "goal", "end_episode"))
+    elif hasattr(buffer, "on_episode_end"):
         buffer.on_episode_end()
 
 

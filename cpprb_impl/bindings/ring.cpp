@@ -1,5 +1,6 @@
 // The type Ring: construction, add, uniform sampling, reading and clearing.
 #include "ring.hpp"
+#include "state.hpp"
 
 #include <pthread.h>
 
@@ -214,7 +215,8 @@ PyTypeObject RingType = [] {
 
 std::uint64_t process_number() { return forks; }
 
-Ring::Ring(std::vector<Field> all_fields, bool prioritized) : fields(std::move(all_fields)), keywords(prioritized) {}
+Ring::Ring(std::vector<Field> all_fields, bool has_priorities)
+    : fields(std::move(all_fields)), prioritized(has_priorities), keywords(has_priorities) {}
 
 Ring& ring_of(PyObject* self) {
   Ring* ring = reinterpret_cast<RingObject*>(self)->ring;
@@ -283,7 +285,7 @@ int prepare_types(PyObject* module) {
   PrioritizedRingType.tp_base = &RingType;
   for (auto* type : {&RingType, &PrioritizedRingType})
     if (PyType_Ready(type) < 0 || PyModule_AddType(module, type) < 0) return -1;
-  return 0;
+  return add_state_methods(RingType);
 }
 
 }  // namespace rb

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, train
+from cpprb_impl import (
+    HindsightReplayBuffer,
+    MPPrioritizedReplayBuffer,
+    MPReplayBuffer,
+    PrioritizedReplayBuffer,
+    ReplayBuffer,
+    train,
+)
 
 from .test_training import FIELDS, Walk, act, ones
 
@@ -81,3 +88,59 @@ def test_nothing_is_sampled_before_something_is_stored():
     )
     assert updates == [3, 4]
     assert buffer.get_all_transitions()["rew"].ravel().tolist() == [3, 3, 3, 2, 2]
+
+
+def with_goal(obs, action, outcome, step, episode):
+    next_obs, rew, done, truncated, _ = outcome
+    ending = {"done": done, "truncated": truncated}
+    return {"obs": obs, "act": action, "rew": rew, "next_obs": next_obs, "goal": 3.0, **ending}
+
+
+def hindsight(**options):
+    fields = {"obs": {}, "act": {}, "next_obs": {}}
+    return HindsightReplayBuffer(99, fields, 5, lambda s, a, g: -1.0 * (s != g), strategy="final", **options)
+
+
+@pytest.mark.parametrize("prioritized", [True, False])
+def test_hindsight_takes_its_goal_from_the_last_transition(prioritized):
+    buffer, updates = hindsight(prioritized=prioritized), []
+
+    def update(sample, step, episode):
+        updates.append(step)
+        return ones(sample, step, episode) if prioritized else None
+
+    train(buffer, Walk(), act, update, max_steps=5, after_step=with_goal)
+    assert updates == [3, 4]  # nothing is stored before the first episode's end
+    rows = buffer.get_all_transitions()
+    assert rows["goal"].ravel().tolist() == [3] * 3 + [3] * 3 + [3] * 2 + [2] * 2
+    assert rows["rew"].ravel().tolist() == [-1, -1, 0, -1, -1, 0, -1, -1, -1, 0]
+
+
+def test_hindsight_without_a_goal():
+    with pytest.raises(KeyError, match=r"goal.*end_episode"):
+        train(hindsight(), Walk(), act, ones, max_steps=5)
+    buffer = hindsight()
+    train(buffer, Walk(), act, ones, max_steps=5, end_episode=lambda buffer, last: buffer.on_episode_end(7.0))
+    assert buffer.get_stored_size() == 10
+
+
+def test_beta_needs_priorities_of_hindsight_too():
+    with pytest.raises(TypeError, match="beta"):
+        train(hindsight(prioritized=False), Walk(), act, ones, max_steps=5, after_step=with_goal, beta=0.5)
+    train(hindsight(), Walk(), act, ones, max_steps=5, after_step=with_goal, beta=lambda step: 0.5)
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_nstep(kind):
+    buffer, updates = kind(99, FIELDS, Nstep={"size": 2, "rew": "rew", "gamma": 1.0, "next": "next_obs"}), []
+
+    def update(sample, step, episode):
+        updates.append(step)
+        return ones(sample, step, episode)
+
+    train(buffer, Walk(), act, update, max_steps=5)
+    assert updates == [1, 2, 3, 4]
+    rows = buffer.get_all_transitions()
+    assert rows["rew"].ravel().tolist() == [3, 5, 3, 9, 5]
+    assert rows["done"].ravel().tolist() == [0, 1, 1, 0, 0]
+    assert rows["next_obs"].ravel().tolist() == [2, 3, 3, 2, 2]

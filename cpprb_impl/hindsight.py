@@ -1,0 +1,228 @@
+"""Hindsight Experience Replay: an episode is stored again with goals that it did reach.
+
+M. Andrychowicz et al., "Hindsight Experience Replay", NeurIPS 2017, arXiv:1707.01495, algorithm 1 and section 4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.fields import field_names, native_fields, next_fields, positive_whole, whole
+from cpprb_impl.row_reader import RowReader
+
+STRATEGIES = ("future", "episode", "random", "final")
+MADE_HERE = ("rew", "goal")
+
+
+class HindsightReplayBuffer:
+    """Buffer of transitions with a goal each, and the reward that goes with it.
+
+    An episode's transitions wait until `on_episode_end(goal)`. Then they are stored once with that goal, and
+    `additional_goals` times with goals made of states that were reached: fields "goal" and "rew" are added to
+    those of `env_dict`.
+
+    Parameters
+    ----------
+    size : int
+        Capacity in stored transitions, copies included.
+    env_dict : dict of dict
+        The fields that `add` takes, as for `ReplayBuffer`; neither "rew" nor "goal".
+    max_episode_len : int
+        Most transitions in an episode.
+    reward_func : callable
+        (next states (n, *shape), actions (n, *shape), goals (n, *goal_shape)) -> rewards (n,). Called once an
+        episode, for the episode and all its copies, one after the other. It must take each row by itself.
+    goal_func : callable, optional
+        (next states (n, *shape)) -> goals (n, *goal_shape), likewise. Default: the state itself is the goal.
+    goal_shape : iterable of int, or int, optional
+        Default: the state's shape.
+    state, action, next_state : str
+        Names of these fields.
+    strategy : {"future", "episode", "random", "final"}
+        What the goals are made of: the next state of this or a later step of the episode, of any of its steps, of
+        any stored transition (this episode's included), of the episode's last step (then there is one goal).
+    additional_goals : int
+        Goals, and so copies, for each transition.
+    prioritized : bool
+        Store in a `PrioritizedReplayBuffer`, else in a `ReplayBuffer`.
+    seed : int, optional
+        Makes goals and sampling reproducible.
+    **options
+        Of that buffer.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError, KeyError
+        For a strategy, number, name or option that can't be.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        env_dict: EnvDict,
+        max_episode_len: int,
+        reward_func: Callable[[np.ndarray, np.ndarray, np.ndarray], Any],
+        *,
+        goal_func: Callable[[np.ndarray], Any] | None = None,
+        goal_shape: Iterable[int] | int | None = None,
+        state: str = "obs",
+        action: str = "act",
+        next_state: str = "next_obs",
+        strategy: str = "future",
+        additional_goals: int = 4,
+        prioritized: bool = True,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        if strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+        self.strategy = strategy
+        self.additional_goals = 1 if strategy == "final" else whole("additional_goals", additional_goals)
+        if self.additional_goals < 0:
+            raise ValueError(f"additional_goals must not be negative, but is {additional_goals}")
+        self.max_episode_len = positive_whole("max_episode_len", max_episode_len)
+        self.reward_func = reward_func
+        self.goal_func = goal_func or (lambda states: states)
+        self.state, self.action, self.next_state = state, action, next_state
+        self.prioritized = bool(prioritized)
+
+        fields = native_fields(env_dict, options.get("default_dtype"))
+        fields += next_fields(fields, field_names(options.get("next_of")))
+        shapes = {name: shape for name, _, shape in fields}
+        for name in MADE_HERE:
+            if name in shapes:
+                raise ValueError(f"env_dict must not have {name!r}: it is made here")
+        for option, name in (("state", state), ("action", action), ("next_state", next_state)):
+            if name not in shapes:
+                raise KeyError(f"{option} names {name!r}, which env_dict has not")
+        goal = dict(env_dict[state])
+        if goal_shape is not None:
+            goal["shape"] = tuple(goal_shape) if hasattr(goal_shape, "__iter__") else goal_shape
+        _, self._goal_dtype, self.goal_shape = native_fields({"goal": goal}, options.get("default_dtype"))[0]
+        kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
+        self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
+        self._read = RowReader(fields)
+        self._episode: list[dict[str, np.ndarray]] = []  # what each call of add brought
+        self._waiting = 0
+        self.rng = np.random.default_rng(seed)
+
+    def add(self, **transition: Any) -> None:
+        """Take one step of the episode, or many along axis 0.
+
+        Raises ValueError when the episode gets longer than max_episode_len, and as `ReplayBuffer.add` does; nothing
+        has changed then.
+        """
+        rows = self._read(transition)
+        count = len(rows[self.next_state])
+        if self._waiting + count > self.max_episode_len:
+            raise ValueError(
+                f"an episode of {self._waiting + count} transitions exceeds max_episode_len, {self.max_episode_len}"
+            )
+        self._episode.append(rows)
+        self._waiting += count
+
+    def on_episode_end(self, goal: Any) -> None:
+        """Store the waiting episode and its copies; does nothing when none waits.
+
+        `goal` is the one that was pursued: (*goal_shape), or (steps, *goal_shape) for one a step. Raises ValueError
+        for a goal or a reward of another shape, and what the two functions raise; the episode then still waits.
+        """
+        if not self._episode:
+            return
+        steps = {name: np.concatenate([rows[name] for rows in self._episode]) for name in self._episode[0]}
+        length, copies = self._waiting, 1 + self.additional_goals
+        goals = np.empty((copies, length, *self.goal_shape), self._goal_dtype)
+        try:
+            goals[0] = np.asarray(goal)
+        except ValueError as error:
+            raise ValueError(f"goal does not fit {length} steps of shape {self.goal_shape}: {error}") from None
+        if copies > 1:
+            reached = np.asarray(self.goal_func(self._reached(steps[self.next_state])))
+            goals[1:] = _rows("goal_func", reached, (copies - 1) * length, self.goal_shape).reshape(goals[1:].shape)
+        rewards = self.reward_func(
+            np.concatenate([steps[self.next_state]] * copies),
+            np.concatenate([steps[self.action]] * copies),
+            goals.reshape(copies * length, *self.goal_shape),
+        )
+        rewards = _rows("reward_func", np.asarray(rewards), copies * length, (1,)).reshape(copies, length)
+        for copy in range(copies):
+            self.rb.add(**steps, goal=goals[copy], rew=rewards[copy])
+            # Each copy is an episode of its own: nothing is summed or compressed across its end.
+            self.rb.on_episode_end()
+        self._forget_episode()
+
+    def _reached(self, next_states: np.ndarray) -> np.ndarray:
+        """The states of which the goals are made, (additional_goals * length, *shape), copy by copy."""
+        length = len(next_states)
+        shape = (self.additional_goals, length)
+        if self.strategy == "final":
+            return np.repeat(next_states[-1:], length, axis=0)
+        if self.strategy == "random":
+            return self._reached_anywhere(next_states, self.additional_goals * length)
+        earliest = np.arange(length) if self.strategy == "future" else 0
+        return next_states[self.rng.integers(earliest, length, size=shape).ravel()]
+
+    def _reached_anywhere(self, next_states: np.ndarray, count: int) -> np.ndarray:
+        """`count` next states, uniform among those that are stored once the episode is."""
+        size, length = self.rb.get_buffer_size(), len(next_states)
+        after = min(size, self.rb.get_stored_size() + length)
+        slots = self.rng.integers(after, size=count)
+        # The episode's row in each slot, or one beyond its end: that slot keeps what it holds.
+        row = (slots - self.rb.get_next_index()) % size
+        row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of those that fall into one slot
+        old = row >= length
+        states = next_states[np.where(old, 0, row)]
+        if old.any():
+            states[old] = self.rb._encode_sample(slots[old])[self.next_state]
+        return states
+
+    def sample(self, batch_size: int, *args: Any, **options: Any) -> dict[str, np.ndarray]:
+        """`batch_size` stored transitions as `ReplayBuffer` or `PrioritizedReplayBuffer` gives them, with its options.
+
+        Transitions of an episode that has not ended are not among them. Raises ValueError when nothing is stored.
+        """
+        return self.rb.sample(batch_size, *args, **options)
+
+    def update_priorities(self, indexes: Any, priorities: Any) -> None:
+        """As `PrioritizedReplayBuffer.update_priorities`; ValueError without `prioritized`."""
+        self._check_prioritized()
+        self.rb.update_priorities(indexes, priorities)
+
+    def get_max_priority(self) -> float:
+        """As `PrioritizedReplayBuffer.get_max_priority`; ValueError without `prioritized`."""
+        self._check_prioritized()
+        return self.rb.get_max_priority()
+
+    def _check_prioritized(self) -> None:
+        if not self.prioritized:
+            raise ValueError("this buffer was made with prioritized=False")
+
+    def get_all_transitions(self, shuffle: bool = False) -> dict[str, np.ndarray]:
+        """Every stored transition, in index order or shuffled, as a dict of fresh arrays (stored size, *shape)."""
+        return self.rb.get_all_transitions(shuffle)
+
+    def clear(self) -> None:
+        """Forget every transition, the waiting episode's included."""
+        self.rb.clear()
+        self._forget_episode()
+
+    def _forget_episode(self) -> None:
+        self._episode, self._waiting = [], 0
+
+    def get_stored_size(self) -> int:
+        """Transitions stored, copies included."""
+        return self.rb.get_stored_size()
+
+    def get_buffer_size(self) -> int:
+        """Capacity in transitions."""
+        return self.rb.get_buffer_size()
+
+
+def _rows(name: str, values: np.ndarray, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    if len(np.atleast_1d(values)) != count or values.size != count * np.prod(shape, dtype=np.int64):
+        raise ValueError(f"{name} gave shape {values.shape} for {count} rows of shape {shape}")
+    return values

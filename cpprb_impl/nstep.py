@@ -1,0 +1,180 @@
+"""N-step transitions: what `Nstep` makes of the steps that are added.
+
+Of the steps t, t+1, ..., t+N-1 one transition is stored: step t's own fields, the discounted sum of their rewards
+r_t + gamma r_(t+1) + ... and the last step's next_*. A learner bootstraps from it with gamma^N (1 - done): the
+multi-step target of Hessel et al. 2018, "Rainbow", arXiv:1710.02298, section "Multi-step learning".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.fields import NativeField, positive_whole
+from cpprb_impl.row_reader import RowReader
+
+Columns = dict[str, np.ndarray]
+KNOWN = ("size", "rew", "gamma", "next")
+
+
+def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...]:
+    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for name in names:
+        if name not in fields:
+            raise KeyError(f"Nstep: {option} names {name!r}, which env_dict has not")
+    return names
+
+
+class NstepWindow:
+    """The newest N - 1 steps at most, which wait for those that follow them.
+
+    A step leaves the window, as an n-step transition, once N - 1 further steps are known, or with `flush`. Its window
+    ends early at the first step that is done: later rewards don't count, next_* is that step's, done is 1. Where
+    `flush` cuts the window short, next_* is that of the last step there is.
+
+    Parameters
+    ----------
+    options : mapping
+        "size": N, at least 1; a float is cut. "rew", "next": names of fields, str or sequence of str; none when
+        missing. "gamma": discount, default 0.99.
+    fields : sequence of (name, dtype, shape)
+        Of the transitions; one must be "done", of one element.
+    prioritized : dict, optional
+        Options of a `PrioritizedRing`. Steps may then come with "priorities", (rows,), which stay with them: NaN in
+        what is completed stands for a step that came without one.
+
+    Raises
+    ------
+    TypeError, KeyError, ValueError
+        For options that can't be: one that does not exist, a name that is no field, rewards of whole numbers.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        fields: Sequence[NativeField],
+        prioritized: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(options, Mapping):
+            raise TypeError(f"Nstep must be a dict with 'size', not {options!r}")
+        for name in options:
+            if name not in KNOWN:
+                raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
+        if "size" not in options:
+            raise KeyError("Nstep needs 'size', the number of steps")
+        self.size = positive_whole("Nstep: size", options["size"])
+        self.gamma = float(options.get("gamma", 0.99))
+        if not (np.isfinite(self.gamma) and self.gamma >= 0):
+            raise ValueError(f"Nstep: gamma must be finite and not negative, but is {options['gamma']!r}")
+        by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
+        if "done" not in by_name:
+            raise KeyError("Nstep needs the field 'done', which env_dict has not")
+        self._done_dtype, done_shape = by_name["done"]
+        if np.prod(done_shape) != 1:
+            raise ValueError(f"Nstep needs one 'done' a transition, but its shape is {done_shape}")
+        self._next = _names("next", options.get("next"), by_name)
+        self._rewards = {name: by_name[name][0] for name in _names("rew", options.get("rew"), by_name)}
+        for name, dtype in self._rewards.items():
+            if dtype.kind not in "fc":
+                raise TypeError(f"Nstep: {name!r} has dtype {dtype}, which can't hold discounted sums")
+        self._discounts = self.gamma ** np.arange(self.size)
+        # Rewards are read, and wait, in the precision in which they are summed.
+        exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
+        kind = Ring if prioritized is None else PrioritizedRing
+        self._read = RowReader(exact, kind, **(prioritized or {}))
+        self.takes_priorities = prioritized is not None
+        self._lock = threading.RLock()
+        self.clear()
+
+    def __len__(self) -> int:
+        return len(self._steps["done"])
+
+    def push(self, rows: Mapping[str, Any], store: Callable[..., int]) -> int | None:
+        """Take one step, or many along axis 0, and give what they complete to `store(**transitions)`.
+
+        Returns what `store` returns, or None when nothing is complete yet. Raises what a buffer's `add` raises; the
+        window is then as it was, as it is when `store` raises.
+        """
+        with self._lock:
+            given = rows.get("priorities") if self.takes_priorities else None
+            if given is not None:
+                given = self._array("priorities", given)
+                rows = {**rows, "priorities": given}
+            new = self._read(rows)
+            if self.takes_priorities:
+                count = len(new["done"])
+                new["priorities"] = np.full(count, np.nan) if given is None else given.astype(np.float64).ravel()
+            # Only now: reading may have run code that added to this window.
+            steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
+            count = max(0, len(steps["done"]) - self.size + 1)
+            first = store(**self._complete(steps, count)) if count else None
+            self._steps = {name: column[count:].copy() for name, column in steps.items()} if count else steps
+            return first
+
+    def flush(self, store: Callable[..., int]) -> int | None:
+        """Give every waiting step to `store(**transitions)`, its window cut short; returns as `push` does."""
+        with self._lock:
+            first = store(**self._complete(self._steps, len(self))) if len(self) else None
+            self.clear()
+            return first
+
+    def clear(self) -> None:
+        """Forget the waiting steps."""
+        with self._lock:
+            self._steps = self._read.empty()
+            if self.takes_priorities:
+                self._steps["priorities"] = np.empty(0)
+
+    def get_state(self) -> Columns:
+        """The waiting steps: for each field, and "priorities" if taken, a fresh array (steps, *shape)."""
+        with self._lock:
+            return {name: column.copy() for name, column in self._steps.items()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Put back what `get_state` gave.
+
+        Raises KeyError, ValueError or TypeError for what does not fit; the window is then as it was.
+        """
+        with self._lock:
+            steps = {}
+            for name, waiting in self._steps.items():
+                steps[name] = np.array(state[name], dtype=waiting.dtype)
+                if steps[name].shape[1:] != waiting.shape[1:] or steps[name].ndim != waiting.ndim:
+                    raise ValueError(f"{name}: shape {steps[name].shape} does not hold steps of {waiting.shape[1:]}")
+            counts = {len(column) for column in steps.values()}
+            if len(counts) != 1 or max(counts) >= self.size:
+                raise ValueError(f"Nstep: with a size of {self.size} no {sorted(counts)} steps can wait")
+            self._steps = steps
+
+    @staticmethod
+    def _array(name: str, value: Any) -> np.ndarray:
+        try:
+            return np.array(value)
+        except ValueError as error:  # sequences of different lengths
+            raise ValueError(f"{name}: {error}") from None
+
+    def _complete(self, steps: Columns, count: int) -> Columns:
+        """The n-step transitions that begin with the first `count` of `steps`."""
+        done = steps["done"].reshape(-1) != 0
+        step = np.arange(len(done))
+        # For each step: the first one from there on that is done, or the last one of all.
+        end = np.minimum.accumulate(np.where(done, step, len(done) - 1)[::-1])[::-1]
+        first = step[:count]
+        last = np.minimum(end[:count], first + self.size - 1)
+        rows = {name: column[:count] for name, column in steps.items()}
+        rows["done"] = done[last].astype(self._done_dtype).reshape(rows["done"].shape)
+        for name in self._next:
+            rows[name] = steps[name][last]
+        if self._rewards:
+            at = first[:, None] + np.arange(self.size)
+            outside = at > last[:, None]
+            at[outside] = 0
+            for name, dtype in self._rewards.items():
+                rewards = steps[name][at]
+                rewards[outside] = 0  # not times 0: a NaN beyond the end must not count either
+                rows[name] = np.einsum("rs...,s->r...", rewards, self._discounts).astype(dtype)
+        return rows

@@ -1,0 +1,271 @@
+"""N-step transitions, against a slow model of their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.fields import native_fields
+from cpprb_impl.nstep import NstepWindow
+
+FIELDS = {"obs": {"shape": 2}, "rew": {"shape": 2}, "next_obs": {"shape": 2}, "done": {"dtype": bool}, "tag": {}}
+
+
+def nstep(size, **options):
+    return {"size": size, "rew": "rew", "gamma": 0.5, "next": "next_obs", **options}
+
+
+def steps(dones, first=0):
+    """One step for each of `dones`; every value tells which step it is of."""
+    number = np.arange(first, first + len(dones), dtype=np.float64)
+    pair = np.stack([number, -number], axis=1)
+    return {"obs": pair, "rew": pair + 0.25, "next_obs": pair + 0.5, "done": np.array(dones, bool), "tag": number}
+
+
+class Model:
+    """The definition, one step at a time."""
+
+    def __init__(self, size, gamma):
+        self.size, self.gamma, self.waiting, self.stored = size, gamma, [], []
+
+    def add(self, **batch):
+        for i in range(len(batch["done"])):
+            self.waiting.append({name: column[i] for name, column in batch.items()})
+            if len(self.waiting) == self.size:
+                self._store_oldest()
+
+    def on_episode_end(self):
+        while self.waiting:
+            self._store_oldest()
+
+    def _store_oldest(self):
+        row = dict(self.waiting[0])
+        row["rew"] = np.zeros(2)
+        for k, step in enumerate(self.waiting):
+            row["rew"] = row["rew"] + self.gamma**k * step["rew"]
+            row["next_obs"], row["done"] = step["next_obs"], step["done"]
+            if step["done"]:
+                break
+        self.stored.append(row)
+        del self.waiting[0]
+
+
+def same(model, columns):
+    assert len(columns["tag"]) == len(model.stored)
+    for i, row in enumerate(model.stored):
+        for name, value in row.items():
+            assert columns[name][i] == pytest.approx(value, rel=1e-6), (i, name)
+
+
+EPISODE_END = None
+calls = st.lists(st.one_of(st.just(EPISODE_END), st.lists(st.integers(0, 5).map(lambda n: n == 0), min_size=1)))
+
+
+@settings(deadline=None)
+@given(calls, st.integers(1, 6), st.sampled_from([0.0, 0.5, 0.99, 1.0, 1.5]))
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_as_the_model(kind, calls, size, gamma):
+    buffer, model = kind(1000, FIELDS, Nstep=nstep(size, gamma=gamma)), Model(size, gamma)
+    added = 0
+    for dones in calls:
+        if dones is EPISODE_END:
+            buffer.on_episode_end()
+            model.on_episode_end()
+            assert buffer.get_current_episode_len() == 0
+        else:
+            batch = steps(dones, added)
+            added += len(dones)
+            stored = len(model.stored)
+            model.add(**batch)
+            assert buffer.add(**batch) == (stored if len(model.stored) > stored else None)
+        same(model, buffer.get_all_transitions())
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 7), min_size=1), st.integers(1, 5), st.data())
+def test_batches_are_as_good_as_single_steps(counts, size, data):
+    dones = data.draw(st.lists(st.booleans(), min_size=sum(counts), max_size=sum(counts)))
+    whole, apart = (ReplayBuffer(1000, FIELDS, Nstep=nstep(size)) for _ in range(2))
+    for i, done in enumerate(dones):
+        apart.add(**steps([done], i))
+    at = 0
+    for count in counts:
+        whole.add(**steps(dones[at : at + count], at))
+        at += count
+    for buffer in (whole, apart):
+        buffer.on_episode_end()
+    theirs, ours = apart.get_all_transitions(), whole.get_all_transitions()
+    assert all(np.array_equal(theirs[name], ours[name]) for name in theirs)
+
+
+def test_several_episodes_end_inside_one_batch():
+    buffer = ReplayBuffer(20, FIELDS, Nstep=nstep(3))
+    assert buffer.add(**steps([0, 1, 0, 0, 0, 1, 0, 0])) == 0
+    rows = buffer.get_all_transitions()
+    assert rows["tag"].ravel().tolist() == [0, 1, 2, 3, 4, 5]
+    assert rows["done"].ravel().tolist() == [True, True, False, True, True, True]
+    assert rows["next_obs"][:, 0].tolist() == [1.5, 1.5, 4.5, 5.5, 5.5, 5.5]
+    rewards = np.arange(8) + 0.25
+    assert rows["rew"][:, 0].tolist() == [
+        rewards[0] + rewards[1] / 2,
+        rewards[1],
+        rewards[2] + rewards[3] / 2 + rewards[4] / 4,
+        rewards[3] + rewards[4] / 2 + rewards[5] / 4,
+        rewards[4] + rewards[5] / 2,
+        rewards[5],
+    ]
+
+
+def test_rewards_beyond_the_end_do_not_count_even_when_they_are_nan():
+    buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(3))
+    batch = steps([0, 1, 0, 0, 0])
+    batch["rew"][2] = np.nan
+    buffer.add(**batch)
+    assert np.isnan(buffer.get_all_transitions()["rew"]).any(axis=1).tolist() == [False, False, True]
+
+
+def test_sums_are_taken_in_double_and_kept_in_the_fields_dtype():
+    buffer = ReplayBuffer(9, {"rew": {"dtype": np.float32}, "done": {}}, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
+    # In float32 2^24 + 1 is 2^24 again, and the small ones would never count.
+    buffer.add(rew=np.array([2.0**24, 1.0, 1.0]), done=[0, 0, 0])
+    rew = buffer.get_all_transitions()["rew"]
+    assert rew.dtype == np.float32 and rew[0, 0] == 2**24 + 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.complex128])
+def test_rewards_of_other_dtypes(dtype):
+    buffer = ReplayBuffer(9, {"rew": {"dtype": dtype}, "done": {}}, Nstep={"size": 2, "rew": ["rew"], "gamma": 0.5})
+    buffer.add(rew=np.array([1, 2, 4], dtype), done=[0, 0, 0])
+    rew = buffer.get_all_transitions()["rew"]
+    assert rew.dtype == dtype and rew.ravel().tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32])
+def test_done_is_one_or_zero_in_its_own_dtype(dtype):
+    buffer = ReplayBuffer(9, {"done": {"dtype": dtype}}, Nstep={"size": 3})
+    buffer.add(done=[0, 0, 0, 3, 5])
+    done = buffer.get_all_transitions()["done"]
+    assert done.dtype == dtype and done.ravel().tolist() == [0, 1, 1]
+
+
+def test_several_rewards_and_next_fields():
+    fields = {"a": {}, "b": {}, "next_a": {}, "next_b": {"shape": (2, 2)}, "done": {}}
+    options = {"size": 2, "rew": ("a", "b"), "next": ["next_a", "next_b"], "gamma": 0.5}
+    buffer = ReplayBuffer(9, fields, Nstep=options)
+    buffer.add(a=[1, 2], b=[10, 20], next_a=[5, 6], next_b=np.arange(8), done=[0, 0])
+    rows = buffer.get_all_transitions()
+    assert (rows["a"].item(), rows["b"].item(), rows["next_a"].item()) == (2, 20, 6)
+    assert rows["next_b"].tolist() == [[[4, 5], [6, 7]]]
+
+
+def test_a_window_of_one_step_changes_nothing():
+    plain, one = ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS, Nstep=nstep(1))
+    for buffer in (plain, one):
+        assert buffer.add(**steps([0])) == 0
+        assert buffer.add(**steps([0, 1, 0], 1)) == 1
+        buffer.on_episode_end()
+    for name, column in plain.get_all_transitions().items():
+        assert np.array_equal(column, one.get_all_transitions()[name])
+
+
+def test_batches_larger_than_window_and_buffer():
+    buffer = ReplayBuffer(5, FIELDS, Nstep=nstep(3))
+    assert buffer.add(**steps([0] * 20)) == 0
+    assert buffer.get_stored_size() == 5
+    assert sorted(buffer.get_all_transitions()["tag"].ravel()) == [13, 14, 15, 16, 17]
+    buffer.on_episode_end()
+    assert sorted(buffer.get_all_transitions()["tag"].ravel()) == [15, 16, 17, 18, 19]
+
+
+def test_the_end_of_an_episode_with_an_empty_window():
+    for kind in (ReplayBuffer, PrioritizedReplayBuffer):
+        buffer = kind(9, FIELDS, Nstep=nstep(3))
+        buffer.on_episode_end()
+        assert buffer.is_Nstep()
+        assert [buffer.add(**steps([0], i)) for i in range(4)] == [None, None, 0, 1]
+
+
+def test_clear_forgets_the_waiting_steps():
+    buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(3))
+    buffer.add(**steps([0, 0]))
+    buffer.clear()
+    buffer.on_episode_end()
+    assert buffer.get_stored_size() == 0
+    assert [buffer.add(**steps([0], i)) for i in range(3)] == [None, None, 0]
+
+
+def test_state_out_and_back():
+    fields = native_fields(FIELDS)
+    window, stored = NstepWindow(nstep(4), fields), []
+
+    def store(**rows):
+        stored.append(rows)
+        return 0
+
+    window.push(steps([0, 1, 0]), store)
+    state = window.get_state()
+    window.flush(store)
+    other = NstepWindow(nstep(4), fields)
+    other.set_state(state)
+    state["rew"][:] = 99  # the state is a copy
+    assert len(other) == 3
+    other.flush(store)
+    assert all(np.array_equal(stored[0][name], stored[1][name]) for name in stored[0])
+    other.set_state(window.get_state())
+    assert len(other) == 0 and other.flush(store) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"obs": np.zeros((3, 5))}, ValueError),
+        ({"obs": np.zeros((2, 2))}, ValueError),
+        ({name: np.zeros((4, *shape)) for name, _, shape in native_fields(FIELDS)}, ValueError),
+    ],
+)
+def test_a_state_that_does_not_fit_changes_nothing(change, error):
+    window = NstepWindow(nstep(4), native_fields(FIELDS))
+    window.push(steps([0, 0, 0]), None)
+    before = window.get_state()
+    with pytest.raises(error):
+        window.set_state({**before, **change})
+    with pytest.raises(KeyError):
+        window.set_state({"obs": before["obs"]})
+    assert all(np.array_equal(column, before[name]) for name, column in window.get_state().items())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"size": 0}, ValueError, "size"),
+        ({"size": "3"}, TypeError, "size"),
+        ({"rew": "rew"}, KeyError, "size"),
+        ({"size": 3, "rew": "reward"}, KeyError, "reward"),
+        ({"size": 3, "next": ["next_obs", "nextobs"]}, KeyError, "nextobs"),
+        ({"size": 3, "rew": "whole"}, TypeError, "whole"),
+        ({"size": 3, "gamma": np.nan}, ValueError, "gamma"),
+        ({"size": 3, "gamma": -0.1}, ValueError, "gamma"),
+        ({"size": 3, "discount": 1}, TypeError, "discount"),
+        (3, TypeError, "Nstep"),
+    ],
+)
+def test_bad_options(options, error, text):
+    for kind in (ReplayBuffer, PrioritizedReplayBuffer):
+        with pytest.raises(error, match=text):
+            kind(9, {**FIELDS, "whole": {"dtype": int}}, Nstep=options)
+
+
+def test_done_is_needed():
+    with pytest.raises(KeyError, match="done"):
+        ReplayBuffer(9, {"rew": {}}, Nstep={"size": 3, "rew": "rew"})
+    with pytest.raises(ValueError, match="done"):
+        ReplayBuffer(9, {"rew": {}, "done": {"shape": 2}}, Nstep={"size": 3, "rew": "rew"})
+
+
+@pytest.mark.parametrize("options", [None, {}])
+def test_no_options_is_no_nstep(options):
+    buffer = ReplayBuffer(9, FIELDS, Nstep=options)
+    assert not buffer.is_Nstep() and buffer.add(**steps([0])) == 0
