@@ -60,9 +60,10 @@ $(FUZZ_INSTALLED): constraints-fuzz.txt $(INSTALLED)
 fuzz: $(BUILT) $(FUZZ_INSTALLED) ## look for crashes and wrong answers with Atheris (needs clang++): [SECONDS=60]
 	@.ci/fuzz add $(SECONDS)
 
-lint: $(BUILT) ## check style: ruff, clang-format
+lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy.stubtest cpprb_impl._native
 	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp
 
 format: $(BUILT) ## mend style where a program can
@@ -75,5 +76,5 @@ lock: ## resolve the dependency groups of pyproject.toml anew into constraints.t
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
 
 clean: ## remove what make made; runs in results/runs stay
-	rm -rf .venv .cache .gate build dist reports/out .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
