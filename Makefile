@@ -16,7 +16,7 @@ CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test sanitize fuzz draws lint format lock clean
+.PHONY: help setup bench report gate test sanitize fuzz draws portable lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ fuzz: $(BUILT) $(FUZZ_INSTALLED) ## look for crashes and wrong answers with Athe
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
+
+portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
+	@.ci/portable
 
 lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
-INSTRUCTION = re.compile(r"^\s+[0-9a-f]+:\s+(?:(?:rep|repz|repnz|lock|notrack|data16|cs|bnd)\s+)*(?P<mnemonic>[a-z0-9]+)\s*(?P<rest>.*)$")
+PREFIX = r"(?:(?:rep|repz|repnz|lock|notrack|data16|cs|bnd)\s+)*"
+INSTRUCTION = re.compile(rf"^\s+[0-9a-f]+:\s+{PREFIX}(?P<mnemonic>[a-z0-9]+)")
 VERSION = re.compile(r"\.(arch_\w+|avx\w*|sse4\w*|fma|bmi2?)\b")
 # AVX and what came after it begin with v; then BMI, and what x86-64-v2 has beyond the baseline.
 NEWER = re.compile(
