@@ -57,8 +57,9 @@ $(FUZZ_INSTALLED): constraints-fuzz.txt $(INSTALLED)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-fuzz.txt
 	@touch $@
 
-fuzz: $(BUILT) $(FUZZ_INSTALLED) ## look for crashes and wrong answers with Atheris (needs clang++): [SECONDS=60]
+fuzz: $(BUILT) $(FUZZ_INSTALLED) ## crashes, wrong answers of add and load_transitions? with Atheris (needs clang++): [SECONDS=60 each]
 	@.ci/fuzz add $(SECONDS)
+	@.ci/fuzz file $(SECONDS)
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
