@@ -8,7 +8,7 @@ import random
 import pytest
 
 pytest.importorskip("cpprb_impl.files", reason="no buffer loads files yet")
-from . import file_case  # noqa: E402
+from . import file_case
 
 
 def test_a_changed_file_is_refused_and_changes_nothing_or_is_loaded():
