@@ -235,5 +235,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 def create_buffer(
     size: int, env_dict: EnvDict | None = None, *, prioritized: bool = False, **options: Any
 ) -> ReplayBuffer:
-    """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`."""
+    """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
+
+    `size`, `env_dict` and the options are theirs.
+    """
     return (PrioritizedReplayBuffer if prioritized else ReplayBuffer)(size, env_dict, **options)
