@@ -100,6 +100,6 @@ def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
     names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
     launches = [driver.Launch(name, record, lambda _records, _cells: []) for name in names]
     progress = driver.Progress([(0, launch) for launch in launches])
-    for launch, seconds in zip(launches[:3], (1.0, 4.0, 100.0), strict=True):
-        progress.end(0, launch, seconds, [])
+    for each, seconds in zip(launches[:3], (1.0, 4.0, 100.0), strict=True):
+        progress.end(0, each, seconds, [])
     assert progress.remaining() == "about 40 s left"
