@@ -1,7 +1,8 @@
 """Buffers of one process: the thin Python face of the native rings.
 
 `add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
-function around them would cost more than they do. Only with `Nstep` does `add` go through Python.
+function around them would cost more than they do. Only with `Nstep`, or with fields of Python objects,
+do `add` and what is sampled go through Python.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.fields import NativeField, native_fields, next_fields, whole_size
+from cpprb_impl.fields import native_fields, next_fields, whole_size
 from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.objects import ObjectColumns, object_shapes, without_objects
+from cpprb_impl.row_reader import RowReader
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 
@@ -45,7 +48,8 @@ class ReplayBuffer(Ring):
     size : int
         Capacity in transitions; a float is cut. The oldest transition is overwritten when full.
     env_dict : dict of dict
-        For each field of a transition its "shape" (int or sequence, default 1) and "dtype".
+        For each field of a transition its "shape" (int or sequence, default 1) and "dtype". With dtype object any
+        Python objects are kept, by reference, until they are overwritten: slower, and not in shared buffers.
     default_dtype : numpy dtype, optional
         For fields without one. Default float32.
     Nstep : dict, optional
@@ -64,7 +68,9 @@ class ReplayBuffer(Ring):
         When the system refuses the address space.
     """
 
+    _read: RowReader | None = None
     _window: NstepWindow | None = None
+    _objects: ObjectColumns | None = None
 
     def __init__(
         self,
@@ -76,43 +82,59 @@ class ReplayBuffer(Ring):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        fields = self._prepare(env_dict, default_dtype, Nstep, options)
-        super().__init__(whole_size(size), fields, seed=seed, add_through_python=self._window is not None)
+        native = self._prepare(size, env_dict, default_dtype, Nstep, options)
+        super().__init__(**native, seed=seed)
 
     def _prepare(
         self,
+        size: Any,
         env_dict: EnvDict | None,
         default_dtype: Any,
         nstep: Mapping[str, Any] | None,
         options: dict[str, Any],
         prioritized: dict[str, Any] | None = None,
-    ) -> list[NativeField]:
-        """The ring's fields, once the options are checked and the window is made."""
-        fields = native_fields(env_dict, default_dtype)
-        if nstep:
-            # The next_* of n-step transitions lies N rows on, or at an episode's end: it is stored like any field.
+    ) -> dict[str, Any]:
+        """Check the options and make what stands before the ring; returns arguments for the ring's constructor."""
+        capacity, fields = whole_size(size), native_fields(env_dict, default_dtype)
+        has_objects = bool(object_shapes(fields))
+        if nstep or has_objects:
+            # The next_* of an n-step transition lies N rows on, or at an episode's end, and objects are not shared by
+            # rows: it is a field of its own.
             fields += next_fields(fields, options.pop("next_of", None))
+        native = without_objects(fields)
+        if nstep:
             self._window = NstepWindow(nstep, fields, prioritized)
+        if has_objects:
+            self._read = RowReader(fields, prioritized)
+            self._objects = ObjectColumns(fields, capacity)
         check_options(self, options)
-        return fields
+        through = {"add_through_python": bool(nstep) or has_objects, "batch_through_python": has_objects}
+        return {"capacity": capacity, "fields": native, **through}
 
     def _add_through(self, **rows: Any) -> int | None:
-        return self._window.push(rows, self._add_completed)
+        if self._window is not None:
+            return self._window.push(rows, self._add_read)
+        return self._add_read(**self._read(rows))
 
-    def _add_completed(self, **rows: np.ndarray) -> int:
-        return self._add_rows(**rows)
+    def _add_read(self, **rows: np.ndarray) -> int:
+        """Store rows that a `RowReader` has read."""
+        return self._add_rows(**rows) if self._objects is None else self._objects.add(rows, self._add_rows)
+
+    def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self._objects.fill(batch)
 
     def on_episode_end(self) -> None:
         """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
         if self._window is not None:
-            self._window.flush(self._add_completed)
+            self._window.flush(self._add_read)
         super().on_episode_end()
 
     def clear(self) -> None:
         """Forget every transition, those that wait for further steps included."""
         super().clear()
-        if self._window is not None:
-            self._window.clear()
+        for part in (self._window, self._objects):
+            if part is not None:
+                part.clear()
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
@@ -161,22 +183,13 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         **options: Any,
     ) -> None:
         exponents = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
-        fields = self._prepare(env_dict, default_dtype, Nstep, options, exponents)
-        PrioritizedRing.__init__(
-            self,
-            whole_size(size),
-            fields,
-            check_for_update=check_for_update,
-            seed=seed,
-            add_through_python=self._window is not None,
-            **exponents,
-        )
+        native = self._prepare(size, env_dict, default_dtype, Nstep, options, exponents)
+        PrioritizedRing.__init__(self, **native, **exponents, check_for_update=check_for_update, seed=seed)
 
-    def _add_completed(self, **rows: np.ndarray) -> int:
-        if self._window.takes_priorities:
-            given = rows["priorities"]
-            rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
-        return self._add_rows(**rows)
+    def _add_read(self, **rows: np.ndarray) -> int:
+        given = rows["priorities"]
+        rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
+        return super()._add_read(**rows)
 
 
 def create_buffer(
