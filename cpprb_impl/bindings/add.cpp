@@ -29,7 +29,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     Incoming incoming;
     explicit Lent(Incoming& from) : home(from), incoming(std::move(from)) {}
     ~Lent() {
-      for (auto& source : incoming.sources) source.owner = Ref();
+      for (auto& source : incoming.sources) source.let_go();
       home = std::move(incoming);
     }
   } lent(ring.incoming);
@@ -52,8 +52,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
   Use use(self);
   Store& store = use.store();
-  const bool prioritized = Py_TYPE(self) == &PrioritizedRingType || PyObject_TypeCheck(self, &PrioritizedRingType);
-  if (prioritized && !given) {
+  if (ring.prioritized && !given) {
     if (const double max = store.max_priority(); max != ring.known_max) {
       ring.known_max = max;
       ring.leaf_of_max = ring.leaf(max);
@@ -69,7 +68,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     first = turn.first();
     const std::uint64_t slot = (first + skip) % store.capacity();
     ring.rows->write(in.data.data(), skip, count, slot);
-    if (prioritized) {
+    if (ring.prioritized) {
       store.raise_max_priority(largest);
       float* leaf = store.tree().leaves();
       const std::size_t before_end = std::min<std::size_t>(count - skip, store.capacity() - slot);

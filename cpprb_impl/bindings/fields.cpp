@@ -35,6 +35,7 @@ Field parse_field(PyObject* entry) {
   if (size <= 0) raise(PyExc_ValueError, "%U: dtype %R has no size", name, dtype);
   if (__builtin_mul_overflow(field.elements, size, &field.bytes))
     raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
+  field.put_numbers = put_numbers_for(descr);
   return field;
 }
 
@@ -52,59 +53,6 @@ std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject*
     found.push_back(static_cast<std::size_t>(at - fields.begin()));
   }
   return found;
-}
-
-template <class T>
-void put(Source& source, T value) {
-  std::memcpy(source.own.data(), &value, sizeof value);
-}
-
-template <class T>
-bool put_int(Source& source, long long value) {
-  if (value < static_cast<long long>(std::numeric_limits<T>::min())) return false;
-  if (value > 0 && static_cast<unsigned long long>(value) > std::numeric_limits<T>::max()) return false;
-  put(source, static_cast<T>(value));
-  return true;
-}
-
-// A Python float, int or bool straight into the field's type; false: leave it to NumPy.
-bool put_python_scalar(const Field& field, PyObject* value, Source& source) {
-  const int type = field.descr()->type_num;
-  if (PyDataType_ISBYTESWAPPED(field.descr())) return false;
-  if (PyFloat_CheckExact(value)) {
-    const double number = PyFloat_AS_DOUBLE(value);
-    if (type == NPY_FLOAT) return put(source, static_cast<float>(number)), true;
-    if (type == NPY_DOUBLE) return put(source, number), true;
-    return false;
-  }
-  if (PyBool_Check(value)) {
-    const bool truth = value == Py_True;
-    if (type == NPY_BOOL) return put(source, static_cast<npy_bool>(truth)), true;
-    if (type == NPY_FLOAT) return put(source, static_cast<float>(truth)), true;
-    if (type == NPY_DOUBLE) return put(source, static_cast<double>(truth)), true;
-    return false;
-  }
-  if (!PyLong_CheckExact(value)) return false;
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow) return false;
-  bool fits = true;
-  switch (type) {
-    case NPY_FLOAT: put(source, static_cast<float>(number)); break;
-    case NPY_DOUBLE: put(source, static_cast<double>(number)); break;
-    case NPY_BOOL: put(source, static_cast<npy_bool>(number != 0)); break;
-    case NPY_BYTE: fits = put_int<npy_byte>(source, number); break;
-    case NPY_UBYTE: fits = put_int<npy_ubyte>(source, number); break;
-    case NPY_SHORT: fits = put_int<npy_short>(source, number); break;
-    case NPY_USHORT: fits = put_int<npy_ushort>(source, number); break;
-    case NPY_INT: fits = put_int<npy_int>(source, number); break;
-    case NPY_UINT: fits = put_int<npy_uint>(source, number); break;
-    case NPY_LONG: fits = put_int<npy_long>(source, number); break;
-    case NPY_ULONG: fits = put_int<npy_ulong>(source, number); break;
-    default: return false;
-  }
-  if (!fits) raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
-  return true;
 }
 
 // The pending exception again, with the field's name in front, and the first one as its cause.
@@ -148,22 +96,50 @@ bool is_plain(PyObject* object, int type) {
 
 // How many rows an array holds: one row may come with or without its leading axis, and flat data is
 // cut into rows. Anything else, (2, 6) for rows of (4,) say, is a mistake of the caller.
-npy_intp count_rows(const Field& field, PyArrayObject* array) {
-  const npy_intp size = PyArray_SIZE(array);
+npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
+  const auto& shape = field.shape;
+  const int wanted = static_cast<int>(shape.size()), more = dimensions - wanted;
+  if ((more == 0 || more == 1) && std::equal(shape.begin(), shape.end(), dims + more)) [[likely]]
+    return more == 0 ? 1 : dims[0];
+  if (field.elements == 1 && dimensions == 1) return dims[0];
+  npy_intp size = 1;
+  for (int d = 0; d < dimensions; ++d) size *= dims[d];
   if (size == field.elements) return 1;
   if (size % field.elements == 0) {
-    const int dimensions = PyArray_NDIM(array), wanted = static_cast<int>(field.shape.size());
-    const npy_intp* dims = PyArray_DIMS(array);
     if (dimensions == 1 || field.elements == 1) return size / field.elements;
     if (dims[0] * field.elements == size) return dims[0];
-    if (dimensions > wanted && std::equal(field.shape.begin(), field.shape.end(), dims + dimensions - wanted))
-      return size / field.elements;
+    if (more > 0 && std::equal(shape.begin(), shape.end(), dims + more)) return size / field.elements;
   }
-  Ref got(checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(array), "shape")));
-  Ref row(checked(PyTuple_New(static_cast<Py_ssize_t>(field.shape.size()))));
-  for (std::size_t i = 0; i < field.shape.size(); ++i)
-    PyTuple_SET_ITEM(row.get(), static_cast<Py_ssize_t>(i), PyLong_FromSsize_t(field.shape[i]));
-  raise(PyExc_ValueError, "%U: shape %R does not hold rows of shape %R", field.name.get(), got.get(), row.get());
+  const auto tuple = [](const npy_intp* lengths, int count) {
+    Ref all(checked(PyTuple_New(count)));
+    for (int d = 0; d < count; ++d) PyTuple_SET_ITEM(all.get(), d, checked(PyLong_FromSsize_t(lengths[d])));
+    return all;
+  };
+  raise(PyExc_ValueError, "%U: shape %R does not hold rows of shape %R", field.name.get(),
+        tuple(dims, dimensions).get(), tuple(shape.data(), wanted).get());
+}
+
+// Numbers and lists of them, without NumPy; false: leave it to NumPy.
+bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
+  if (field.put_numbers == nullptr) return false;
+  Put put = Put::left_to_numpy;
+  if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
+    std::vector<npy_intp> dims;
+    const auto size = static_cast<std::size_t>(field.bytes / field.elements);
+    put = read_nested(value, field.put_numbers, size, dims, source.converted);
+    if (put == Put::done) {
+      source.rows = count_rows(field, dims.data(), static_cast<int>(dims.size()));
+      source.data = source.converted.data();
+    }
+  } else if (field.elements == 1) {
+    put = field.put_numbers(&value, 1, source.own.data());
+    source.rows = 1;
+    source.data = source.own.data();
+  }
+  if (put == Put::too_large)
+    raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
+  if (put != Put::done) source.data = nullptr;
+  return put == Put::done;
 }
 
 }  // namespace
@@ -183,6 +159,7 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
     next.shape = fields[of].shape;
     next.elements = fields[of].elements;
     next.bytes = fields[of].bytes;
+    next.put_numbers = fields[of].put_numbers;
     next.next_of = of;
     fields.push_back(std::move(next));
   }
@@ -203,7 +180,7 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
     // Rows start at multiples of 8, so no field can count on more.
     const auto alignment = std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8);
     FieldStorage kept{static_cast<std::size_t>(field.bytes), alignment};
-    if (!prefix.empty()) kept.file = prefix + "_" + field.text() + ".dat";
+    if (!prefix.empty()) kept.file.append(prefix).append("_").append(field.text()).append(".dat");
     storage.push_back(std::move(kept));
   }
   const auto share_frames = [&](std::size_t f, bool stacked) {
@@ -270,10 +247,7 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
     source.owner = Ref();
     source.data = nullptr;
     if (usable_as_is(field, values[f])) continue;
-    if (field.elements == 1 && put_python_scalar(field, values[f], source)) {
-      source.data = source.own.data();
-      continue;
-    }
+    if (read_python_numbers(field, values[f], source)) continue;
     Py_INCREF(field.dtype.get());  // PyArray_FromAny takes it
     source.owner =
         Ref(PyArray_FromAny(values[f], field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
@@ -281,14 +255,11 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
   }
   for (std::size_t f = 0; f < fields.size(); ++f) {
     Source& source = sources[f];
-    if (source.data != nullptr) {
-      source.rows = 1;
-      continue;
-    }
+    if (source.data != nullptr) continue;
     if (!source.owner && !usable_as_is(fields[f], values[f]))
       raise(PyExc_ValueError, "%U: the array was changed while another field was converted", fields[f].name.get());
     auto* array = source.owner ? source.owner.array() : reinterpret_cast<PyArrayObject*>(values[f]);
-    source.rows = count_rows(fields[f], array);
+    source.rows = count_rows(fields[f], PyArray_DIMS(array), PyArray_NDIM(array));
     source.data = PyArray_BYTES(array);
     if (source.rows == 0) raise(PyExc_ValueError, "%U: no rows", fields[f].name.get());
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../core/rows.hpp"
+#include "numbers.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -17,6 +18,7 @@ struct Field {
   std::vector<npy_intp> shape;
   npy_intp elements;                          // in one row
   npy_intp bytes;                             // in one row
+  PutNumbers put_numbers = nullptr;           // how Python numbers become its elements
   bool stacked = false;                       // its last dimension is a sliding window of frames
   std::size_t next_of = FieldStorage::kNone;  // the field whose value one step later this is
 
@@ -34,8 +36,15 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
 struct Source {
   const char* data = nullptr;
   npy_intp rows = 0;
-  Ref owner;                             // the converted copy, if there is one
+  Ref owner;                             // NumPy's converted copy, if there is one
   alignas(16) std::array<char, 32> own;  // the value of a scalar; wide enough for clongdouble
+  std::vector<char> converted;           // the elements of a list
+
+  // Large memory is not kept for the next call.
+  void let_go() {
+    owner = Ref();
+    if (converted.capacity() > (std::size_t{1} << 20)) converted = {};
+  }
 };
 
 // Which field each keyword of a call fills. Calls from one place in the code pass the same names in

@@ -214,7 +214,8 @@ PyTypeObject RingType = [] {
 
 std::uint64_t process_number() { return forks; }
 
-Ring::Ring(std::vector<Field> all_fields, bool prioritized) : fields(std::move(all_fields)), keywords(prioritized) {}
+Ring::Ring(std::vector<Field> all_fields, bool has_priorities)
+    : fields(std::move(all_fields)), prioritized(has_priorities), keywords(has_priorities) {}
 
 Ring& ring_of(PyObject* self) {
   Ring* ring = reinterpret_cast<RingObject*>(self)->ring;

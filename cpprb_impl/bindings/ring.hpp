@@ -26,6 +26,7 @@ struct Ring {
   std::vector<Field> fields;
   std::unique_ptr<Rows> rows;    // empty once closed
   std::unique_ptr<Store> store;  // likewise
+  bool prioritized;
   bool close_wanted = false;
   // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
   // given back through self._batch_through(batch) first.

@@ -101,6 +101,10 @@ void Rows::write(const char* const* data, std::size_t skip, std::size_t count, s
     if (follows_at_once(f)) continue;
     const Column& column = columns_[f];
     const char* from = fields_[f].framed ? reinterpret_cast<const char*>(numbers_[f].data()) : data[f];
+    if (count == 1) {
+      put(column, slot, from);
+      continue;
+    }
     from += skip * column.bytes;
     scatter(column, slot, before_end, from);
     if (before_end < rows) scatter(column, 0, rows - before_end, from + before_end * column.bytes);
