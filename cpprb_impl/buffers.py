@@ -141,13 +141,11 @@ class ReplayBuffer(Ring):
         return self._window is not None
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` (int, or sequence of ints) as a dict of fresh arrays.
+        """The transitions at `idx` (sequence of ints, or int for one) as a dict of fresh arrays (len(idx), *shape).
 
         Raises IndexError where nothing is stored.
         """
-        indexes = np.asarray(idx)
-        rows = self._gather(indexes)
-        return {name: column[0] for name, column in rows.items()} if indexes.ndim == 0 else rows
+        return self._gather(np.atleast_1d(idx))
 
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
