@@ -14,10 +14,10 @@ CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test lint format lock clean
+.PHONY: help setup bench report gate test sanitize lint format lock clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Begun anew unless pip works there: an interrupted venv has a python and no pip.
 $(INSTALLED): constraints.txt
@@ -48,15 +48,18 @@ gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for
 test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(ARGS)
 
+sanitize: $(BUILT) ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
+	@.ci/sanitize $(ARGS)
+
 lint: $(BUILT) ## check style: ruff, clang-format
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp
+	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp
 
 format: $(BUILT) ## mend style where a program can
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
-	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp
+	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp
 
 lock: ## resolve the dependency groups of pyproject.toml anew into constraints.txt (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt

@@ -12,6 +12,7 @@ from adapters.base import Adapter, PeerInfo, Unavailable
 PEERS: dict[str, str] = {
     "cpprb_impl": "adapters.cpprb_impl:CpprbImpl",
     "cpprb": "adapters.cpprb:Cpprb",
+    "rlox": "adapters.rlox:Rlox",
     "baselines-style": "adapters.baselines_style:BaselinesStyle",
     "chainerrl-style": "adapters.chainerrl_style:ChainerRLStyle",
     "rllib": "adapters.rllib:RLlib",

@@ -7,31 +7,33 @@ do `add` and what is sampled go through Python.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.fields import native_fields, next_fields, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
 from cpprb_impl.nstep import NstepWindow
-from cpprb_impl.objects import ObjectColumns, object_shapes, without_objects
+from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.row_reader import RowReader
+from cpprb_impl.state import Portable
 
 EnvDict = Mapping[str, Mapping[str, Any]]
+Names = str | Sequence[str] | None
 
 
-UNBUILT = ("next_of", "stack_compress", "mmap_prefix")
+ONE_PROCESS = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
 
 
 def check_options(buffer: Ring, options: Mapping[str, Any]) -> None:
     """Refuse what `buffer` would have to ignore: cpprb's options that it has not, and typing errors."""
     for name, value in options.items():
-        if name not in UNBUILT and name != "Nstep":
+        if name not in ONE_PROCESS:
             raise TypeError(f"{type(buffer).__name__} has no option {name!r}")
         if value:
-            reason = "is for buffers of one process" if name == "Nstep" else "is not built yet"
-            raise NotImplementedError(f"{type(buffer).__name__}: {name} {reason}")
+            raise NotImplementedError(f"{type(buffer).__name__}: {name} is for buffers of one process")
 
 
 def check_exponent(name: str, value: float) -> float:
@@ -40,7 +42,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Ring):
+class ReplayBuffer(Portable, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -50,8 +52,19 @@ class ReplayBuffer(Ring):
     env_dict : dict of dict
         For each field of a transition its "shape" (int or sequence, default 1) and "dtype". With dtype object any
         Python objects are kept, by reference, until they are overwritten: slower, and not in shared buffers.
+    next_of : str or sequence of str, optional
+        For each field x named here `add` takes a next_x too, and samples have it: but where one transition's next_x
+        is the x of the one after it, it is stored once.
+    stack_compress : str or sequence of str, optional
+        The last dimension of these fields is a sliding window of frames (the newest one last): each frame is stored
+        once. Both options share what the data shows to be the same, so that what comes back is what was added,
+        whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         For fields without one. Default float32.
+    mmap_prefix : str or path, optional
+        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
+        overwritten; they stay when the buffer is gone. Fields of `next_of` and `stack_compress` keep their frames
+        there. What little is left (frame numbers, priorities) is in memory.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
@@ -64,52 +77,71 @@ class ReplayBuffer(Ring):
     ------
     TypeError, OverflowError, ValueError, KeyError
         For a size, a field or an option that can't be.
-    MemoryError
-        When the system refuses the address space.
+    MemoryError, OSError
+        When the system refuses the address space, or the files.
     """
 
     _read: RowReader | None = None
     _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
+    _parts = ("_read", "_window", "_objects")
 
     def __init__(
         self,
         size: int,
         env_dict: EnvDict | None = None,
         *,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
-        **options: Any,
     ) -> None:
-        native = self._prepare(size, env_dict, default_dtype, Nstep, options)
-        super().__init__(**native, seed=seed)
+        fields = native_fields(env_dict, default_dtype)
+        self._build(size, fields, next_of, stack_compress, Nstep, mmap_prefix, seed=seed)
 
-    def _prepare(
+    def _build(
         self,
-        size: Any,
-        env_dict: EnvDict | None,
-        default_dtype: Any,
+        size: int,
+        fields: list[NativeField],
+        next_of: Names,
+        stack_compress: Names,
         nstep: Mapping[str, Any] | None,
-        options: dict[str, Any],
-        prioritized: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Check the options and make what stands before the ring; returns arguments for the ring's constructor."""
-        capacity, fields = whole_size(size), native_fields(env_dict, default_dtype)
-        has_objects = bool(object_shapes(fields))
-        if nstep or has_objects:
-            # The next_* of an n-step transition lies N rows on, or at an episode's end, and objects are not shared by
-            # rows: it is a field of its own.
-            fields += next_fields(fields, options.pop("next_of", None))
-        native = without_objects(fields)
+        mmap_prefix: str | PathLike[str] | None,
+        *,
+        seed: int | None,
+        **prioritized: Any,
+    ) -> None:
+        """Make what stands before the native ring, and the ring."""
+        capacity, following, stacked = whole_size(size), field_names(next_of), field_names(stack_compress)
+        objects = object_shapes(fields)
+        # The next_* of n-step transitions lies N rows on, or at an episode's end, and that of objects is no number that
+        # the ring could compare: it is stored like any field.
+        own = [name for name in following if nstep or name in objects]
+        fields += next_fields(fields, own)
+        stacked += [f"next_{name}" for name in own if name in stacked]
+        following = [name for name in following if name not in own]
+        known = {f"next_{name}" for name in following}
+        fields = [field for field in fields if field[0] not in known]
+        given = fields + next_fields(fields, following)
         if nstep:
-            self._window = NstepWindow(nstep, fields, prioritized)
-        if has_objects:
-            self._read = RowReader(fields, prioritized)
+            self._window = NstepWindow(nstep, given, prioritized or None)
+        if objects:
+            refuse_objects(objects, stacked, mmap_prefix)
+            self._read = RowReader(given, prioritized or None)
             self._objects = ObjectColumns(fields, capacity)
-        check_options(self, options)
-        through = {"add_through_python": bool(nstep) or has_objects, "batch_through_python": has_objects}
-        return {"capacity": capacity, "fields": native, **through}
+        self._make(
+            capacity,
+            without_objects(fields),
+            next_of=following,
+            stack_compress=stacked,
+            mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
+            seed=seed,
+            add_through_python=bool(nstep or objects),
+            batch_through_python=bool(objects),
+            **prioritized,
+        )
 
     def _add_through(self, **rows: Any) -> int | None:
         if self._window is not None:
@@ -122,6 +154,10 @@ class ReplayBuffer(Ring):
 
     def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self._objects.fill(batch)
+
+    def _held_columns(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        rows = super()._held_columns(slots)
+        return rows if self._objects is None else {**rows, **self._objects.numbers(len(slots))}
 
     def on_episode_end(self) -> None:
         """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
@@ -157,7 +193,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, default_dtype, Nstep, seed
+    size, env_dict, next_of, stack_compress, default_dtype, Nstep, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority that its first step was added with.
     alpha : float
         0 is uniform, 1 fully proportional. Not negative.
@@ -175,14 +211,25 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         alpha: float = 0.6,
         eps: float = 1e-4,
         check_for_update: bool = False,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
-        **options: Any,
     ) -> None:
-        exponents = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
-        native = self._prepare(size, env_dict, default_dtype, Nstep, options, exponents)
-        PrioritizedRing.__init__(self, **native, **exponents, check_for_update=check_for_update, seed=seed)
+        self._build(
+            size,
+            native_fields(env_dict, default_dtype),
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            seed=seed,
+            alpha=check_exponent("alpha", alpha),
+            eps=check_exponent("eps", eps),
+            check_for_update=check_for_update,
+        )
 
     def _add_read(self, **rows: np.ndarray) -> int:
         given = rows["priorities"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,16 +36,20 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
         raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, not {shape!r}") from None
 
 
-def next_fields(fields: list[NativeField], next_of: Any) -> list[NativeField]:
-    """A field "next_NAME", like NAME, for each name in `next_of` (str, or sequence of str) that has none yet.
+def field_names(names: str | Sequence[str] | None) -> list[str]:
+    """One name, or several, or none, as a list of each once."""
+    return list(dict.fromkeys((names,) if isinstance(names, str) else names or ()))
+
+
+def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeField]:
+    """A field "next_NAME", like NAME, for each of `names` that has none yet.
 
     Raises KeyError for a name that is no field.
     """
     by_name = {name: (dtype, shape) for name, dtype, shape in fields}
-    names = () if next_of is None else (next_of,) if isinstance(next_of, str) else tuple(next_of)
     for name in names:
         if name not in by_name:
-            raise KeyError(f"next_of names {name!r}, which env_dict has not")
+            raise KeyError(f"next_of: there is no field {name!r}")
     return [(f"next_{name}", *by_name[name]) for name in names if f"next_{name}" not in by_name]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.fields import native_fields, next_fields, positive_whole, whole
+from cpprb_impl.fields import field_names, native_fields, next_fields, positive_whole, whole
 from cpprb_impl.row_reader import RowReader
 
 STRATEGIES = ("future", "episode", "random", "final")
@@ -86,12 +86,12 @@ class HindsightReplayBuffer:
             raise ValueError(f"additional_goals must not be negative, but is {additional_goals}")
         self.max_episode_len = positive_whole("max_episode_len", max_episode_len)
         self.reward_func = reward_func
-        self.goal_func = goal_func or (lambda states: states)
+        self.goal_func = goal_func or _itself
         self.state, self.action, self.next_state = state, action, next_state
         self.prioritized = bool(prioritized)
 
         fields = native_fields(env_dict, options.get("default_dtype"))
-        fields += next_fields(fields, options.get("next_of"))
+        fields += next_fields(fields, field_names(options.get("next_of")))
         shapes = {name: shape for name, _, shape in fields}
         for name in MADE_HERE:
             if name in shapes:
@@ -220,6 +220,10 @@ class HindsightReplayBuffer:
     def get_buffer_size(self) -> int:
         """Capacity in transitions."""
         return self.rb.get_buffer_size()
+
+
+def _itself(states: np.ndarray) -> np.ndarray:
+    return states
 
 
 def _rows(name: str, values: np.ndarray, count: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -58,6 +58,7 @@ class NstepWindow:
     ) -> None:
         if not isinstance(options, Mapping):
             raise TypeError(f"Nstep must be a dict with 'size', not {options!r}")
+        self._made_with = (dict(options), list(fields), prioritized)
         for name in options:
             if name not in KNOWN:
                 raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
@@ -84,6 +85,12 @@ class NstepWindow:
         self._read = RowReader(exact, prioritized)
         self._lock = threading.RLock()
         self.clear()
+
+    def __reduce__(self) -> tuple:
+        return type(self), self._made_with, self.get_state()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.set_state(state)
 
     def __len__(self) -> int:
         return len(self._steps["done"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,15 @@ def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array.reshape(-1, *shape)
 
 
+def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mmap_prefix: Any) -> None:
+    """Raise ValueError for options that are only for fields of bytes."""
+    for name in stack_compress:
+        if name in objects:
+            raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")
+    if mmap_prefix is not None:
+        raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) can't be kept in files")
+
+
 class ObjectColumns:
     """The objects of a ring's rows.
 
@@ -58,6 +67,14 @@ class ObjectColumns:
         self._numbers = np.full(capacity, -1, np.int64)
         self._next = 0
         self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            columns = {name: column.copy() for name, column in self._columns.items()}
+            return {**self.__dict__, "_columns": columns, "_numbers": self._numbers.copy(), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def add(self, rows: dict[str, np.ndarray], store: Callable[..., int]) -> int:
         """Give `rows` with numbers for objects to `store(**rows)`, then keep the objects; returns what it returns.
@@ -88,6 +105,11 @@ class ObjectColumns:
                     raise RuntimeError(f"{name}: another thread has overwritten a transition while it was read")
                 batch[name] = column[slots]
         return batch
+
+    def numbers(self, rows: int) -> dict[str, np.ndarray]:
+        """For each field the numbers of the newest `rows` rows, oldest first: what the ring holds."""
+        with self._lock:
+            return dict.fromkeys(self._columns, self._next - rows + np.arange(rows))
 
     def clear(self) -> None:
         """Let every object go."""

@@ -28,11 +28,15 @@ class RowReader:
     """
 
     def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
+        self._made_with = (list(fields), prioritized)
         self._objects = object_shapes(fields)
         self._kind = Ring if prioritized is None else PrioritizedRing
         self._fields, self._options = without_objects(fields), dict(prioritized or {})
         self._ring = self._make(1)
         self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple:
+        return type(self), self._made_with
 
     def _make(self, rows: int) -> Ring:
         return self._kind(rows, self._fields, **self._options)

@@ -1,5 +1,6 @@
 // The type Ring: construction, add, uniform sampling, reading and clearing.
 #include "ring.hpp"
+#include "state.hpp"
 
 #include <pthread.h>
 
@@ -284,7 +285,7 @@ int prepare_types(PyObject* module) {
   PrioritizedRingType.tp_base = &RingType;
   for (auto* type : {&RingType, &PrioritizedRingType})
     if (PyType_Ready(type) < 0 || PyModule_AddType(module, type) < 0) return -1;
-  return 0;
+  return add_state_methods(RingType);
 }
 
 }  // namespace rb

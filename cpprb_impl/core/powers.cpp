@@ -15,9 +15,10 @@ namespace {
 // where x or the result is no normal float.
 inline bool power(float x, float exponent, float& result) {
   // x = m 2^e with m in [1/sqrt 2, sqrt 2); log2 m as a series in (m - 1) / (m + 1).
-  const auto bits = std::bit_cast<std::int32_t>(x);
-  const std::int32_t e = (bits - 0x3f3504f3) >> 23;  // the bits of 1/sqrt 2
-  const float m = std::bit_cast<float>(bits - e * (1 << 23));
+  // Unsigned, because the bits of a negative x overflow; the result is then not used.
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::int32_t e = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;  // the bits of 1/sqrt 2
+  const float m = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(e) << 23));
   const float t = (m - 1) / (m + 1), t2 = t * t;
   const float log2_m = t * (2.88539008f + t2 * (0.961796694f + t2 * (0.577078016f + t2 * (0.412198583f + t2 * 0.32f))));
   const float y = exponent * static_cast<float>(e) + exponent * log2_m;

@@ -1,12 +1,15 @@
 // Random numbers: xoshiro256++ (Blackman and Vigna 2019), one generator a buffer handle.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace rb {
 
 class Random {
  public:
+  using State = std::array<std::uint64_t, 4>;
+
   explicit Random(std::uint64_t seed = 0) { reseed(seed); }
 
   void reseed(std::uint64_t seed) {
@@ -19,6 +22,9 @@ class Random {
       word = z ^ (z >> 31);
     }
   }
+
+  const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }  // not all zeros
 
   std::uint64_t next() {
     const std::uint64_t result = rotl(state_[0] + state_[3], 23) + state_[0];
@@ -43,7 +49,7 @@ class Random {
  private:
   static std::uint64_t rotl(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
 
-  std::uint64_t state_[4];
+  State state_;
 };
 
 }  // namespace rb

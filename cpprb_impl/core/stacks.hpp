@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "columns.hpp"
+
 namespace rb {
 
 struct StackShape {
@@ -36,12 +38,13 @@ inline std::uint32_t word(const char* stack, std::size_t place) {
 
 // Whether `later` is `earlier` moved on by one frame: all frames but the oldest, and any newest one.
 inline bool is_next_stack(const StackShape& shape, const char* earlier, const char* later) {
+  const std::size_t elements = shape.elements;
   if (shape.frames == 1) return true;
   if (detail::in_words(shape)) {
     constexpr std::size_t kBlock = 1024;  // places compared without a branch; most differences show in the first
-    for (std::size_t at = 0; at < shape.elements; at += kBlock) {
+    for (std::size_t at = 0; at < elements; at += kBlock) {
       std::uint32_t different = 0;
-      const std::size_t end = std::min(at + kBlock, shape.elements);
+      const std::size_t end = std::min(at + kBlock, elements);
       for (std::size_t i = at; i < end; ++i)
         different |= (detail::word(earlier, i) >> 8) ^ (detail::word(later, i) & 0xffffff);
       if (different != 0) return false;
@@ -50,41 +53,45 @@ inline bool is_next_stack(const StackShape& shape, const char* earlier, const ch
   }
   const std::size_t place = shape.frames * shape.element;
   const std::size_t kept = place - shape.element;
-  for (std::size_t i = 0; i < shape.elements; ++i)
+  for (std::size_t i = 0; i < elements; ++i)
     if (std::memcmp(earlier + i * place + shape.element, later + i * place, kept) != 0) return false;
   return true;
 }
 
 // Frame `nth` of `stack` to `frame`.
 inline void take_frame(const StackShape& shape, const char* stack, std::size_t nth, char* frame) {
-  const std::size_t place = shape.frames * shape.element;
+  const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
   if (shape.frames == 1) {
     std::memcpy(frame, stack, shape.frame_bytes());
   } else if (detail::in_words(shape)) {
     for (std::size_t i = 0; i < shape.elements; ++i) frame[i] = static_cast<char>(detail::word(stack, i) >> (8 * nth));
   } else {
-    for (std::size_t i = 0; i < shape.elements; ++i)
-      std::memcpy(frame + i * shape.element, stack + i * place + nth * shape.element, shape.element);
+    detail::with_width(element, [=](auto width) {
+      for (std::size_t i = 0; i < elements; ++i) std::memcpy(frame + i * width, stack + i * place + nth * width, width);
+    });
   }
 }
 
 // The stack of frames frames[0] .. frames[shape.frames - 1], oldest first, to `stack`.
 inline void put_frames(const StackShape& shape, const char* const* frames, char* stack) {
-  const std::size_t place = shape.frames * shape.element;
+  const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
   if (shape.frames == 1) {
     std::memcpy(stack, frames[0], shape.frame_bytes());
   } else if (shape.frames == 4 && shape.element == 1) {
     const char *a = frames[0], *b = frames[1], *c = frames[2], *d = frames[3];
-    for (std::size_t i = 0; i < shape.elements; ++i) {
-      stack[4 * i] = a[i];
-      stack[4 * i + 1] = b[i];
-      stack[4 * i + 2] = c[i];
-      stack[4 * i + 3] = d[i];
+    char* __restrict to = stack;
+    for (std::size_t i = 0; i < elements; ++i) {
+      to[4 * i] = a[i];
+      to[4 * i + 1] = b[i];
+      to[4 * i + 2] = c[i];
+      to[4 * i + 3] = d[i];
     }
   } else {
     for (std::size_t j = 0; j < shape.frames; ++j)
-      for (std::size_t i = 0; i < shape.elements; ++i)
-        std::memcpy(stack + i * place + j * shape.element, frames[j] + i * shape.element, shape.element);
+      detail::with_width(element, [=](auto width) {
+        for (std::size_t i = 0; i < elements; ++i)
+          std::memcpy(stack + i * place + j * width, frames[j] + i * width, width);
+      });
   }
 }
 

@@ -121,9 +121,9 @@ void Store::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {
   header_->tree_dirty.store(marked, release);
 }
 
-void Store::clear() {
+void Store::clear(std::uint64_t slot) {
   const std::uint64_t rounds = (next_row() + capacity() - 1) / capacity();
-  const std::uint64_t start = rounds * capacity();  // slot 0
+  const std::uint64_t start = rounds * capacity() + slot;
   // First of all: who dies below leaves the mark, and the next one zeroes the leaves.
   if (header_->prioritized) header_->tree_dirty.store(1, release);
   header_->tail.store(start, relaxed);

@@ -57,6 +57,8 @@ class Store {
 
   double max_priority() const { return header_->max_priority.load(std::memory_order_relaxed); }
   void raise_max_priority(double priority);
+  void set_max_priority(double priority) { header_->max_priority.store(priority, std::memory_order_relaxed); }
+  bool prioritized() const { return header_->prioritized != 0; }
 
   // Every process that writes takes a seat of its own once, as far as there are seats.
   std::size_t take_new_seat() { return header_->seats_taken.fetch_add(1) % kSeats; }
@@ -86,7 +88,8 @@ class Store {
   // Leaf values for rows in `slots`, at once visible to draws. Overwrites `slots`.
   void set_leaves(std::vector<std::size_t>& slots, const float* leaves);
   // Forgets every row; row numbers go on, so that late updates for forgotten rows stay recognisable.
-  void clear();
+  // The next row goes to `slot`.
+  void clear(std::uint64_t slot = 0);
 
  private:
   friend class ExplorerTurn;

@@ -58,7 +58,9 @@ def test_a_peer_that_is_not_installed_has_a_reason() -> None:
 
 
 @pytest.mark.usefixtures("nothing_installed")
-@pytest.mark.parametrize(("name", "last"), [("reverb", (3, 11)), ("cpprb", (3, 12)), ("cpprb[MP]", (3, 12))])
+@pytest.mark.parametrize(
+    ("name", "last"), [("reverb", (3, 11)), ("cpprb", (3, 12)), ("cpprb[MP]", (3, 12)), ("rlox", (3, 13))]
+)
 def test_a_peer_without_wheels_for_a_later_python_is_no_failure(
     name: str, last: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,10 +81,26 @@ import sys
 from adapters.registry import adapter_class, describe
 for name in {EVERY!r}:
     describe(name)
-print(*sorted({{"cpprb", "cpprb_impl", "ray", "reverb", "tensorflow"}} & set(sys.modules)))
+print(*sorted({{"cpprb", "cpprb_impl", "ray", "reverb", "rlox", "tensorflow"}} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_rlox_is_loaded_without_the_package_that_needs_pytorch() -> None:
+    code = """
+import sys
+from adapters.rlox import load_core
+core = load_core()
+assert load_core() is core
+print(core.ReplayBuffer(4, 2, 1).__class__.__name__, *sorted({"rlox", "torch"} & set(sys.modules)))
+"""
+    try:
+        adapter_class("rlox").version()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ReplayBuffer"]
 
 
 @pytest.mark.usefixtures("nothing_left")

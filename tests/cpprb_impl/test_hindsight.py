@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -274,6 +277,32 @@ def test_clear_forgets_the_waiting_episode():
 def test_bad_options(options, error, text):
     with pytest.raises(error, match=text):
         make(**options)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
+def test_copies_go_on_as_the_original_would(copied):
+    buffer = make(seed=3)
+    run_episode(buffer, 0, 4)
+    buffer.add(**steps(4, 3))
+    other = copied(buffer)
+    for each in (buffer, other):
+        run_episode(each, 7, 2)
+    one, two = buffer.get_all_transitions(), other.get_all_transitions()
+    assert len(one["obs"]) == 45
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+    assert np.array_equal(buffer.sample(9)["goal"], other.sample(9)["goal"])
+    other.clear()
+    assert buffer.get_stored_size() == 45
+
+
+def test_next_of():
+    """cpprb's waiting episode has no next_*: KeyError."""
+    fields = {name: field for name, field in FIELDS.items() if name != "next_obs"}
+    buffer = make(fields=fields, next_of="obs", strategy="final")
+    run_episode(buffer, 0, 5)
+    rows = buffer.get_all_transitions()
+    check_rows(rows)
+    assert rows["next_obs"][:, 0].tolist() == [1, 2, 3, 4, 5] * 2
 
 
 def test_each_copy_is_an_episode_of_its_own_for_nstep():

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import cpprb_impl
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
+from .test_copies import WAYS
+
 FIELDS = {"x": {"dtype": object}, "number": {"dtype": np.int64}}
 KINDS = [ReplayBuffer, PrioritizedReplayBuffer]
 
@@ -196,6 +198,46 @@ def test_next_of():
     buffer = ReplayBuffer(9, FIELDS, next_of="x")
     buffer.add(**rows(0, 2), next_x=["a", "b"])
     assert buffer.get_all_transitions()["next_x"].tolist() == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows_before", [0, 2, 3, 8])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_has_places_of_its_own(kind, rows_before, way):
+    buffer = kind(3, FIELDS, seed=1)
+    for number in range(rows_before):
+        buffer.add(x={"a": [number]}, number=number)
+    other = WAYS[way](buffer)
+    assert other.get_all_transitions()["x"].tolist() == buffer.get_all_transitions()["x"].tolist()
+    other.add(x="other's", number=90)
+    buffer.add(x="one's", number=80)
+    buffer.add(x="one's too", number=81)
+    for each, mine in ((buffer, {80: "one's", 81: "one's too"}), (other, {90: "other's"})):
+        rows = each.get_all_transitions()
+        for number, thing in zip(rows["number"].ravel().tolist(), rows["x"].ravel().tolist(), strict=True):
+            assert thing == mine.get(number, {"a": [number]})
+
+
+def test_options_that_are_for_fields_of_bytes():
+    with pytest.raises(ValueError, match=r"stack_compress.*'x'"):
+        ReplayBuffer(4, FIELDS, stack_compress="x")
+    with pytest.raises(ValueError, match=r"mmap_prefix.*x"):
+        ReplayBuffer(4, FIELDS, mmap_prefix="never_made")
+    buffer = ReplayBuffer(4, FIELDS)
+    buffer.add(**rows(0, 2))
+    with pytest.raises(TypeError, match="out"):
+        buffer.sample(2, out={})
+
+
+def test_next_of_beside_objects_is_still_shared():
+    buffer = ReplayBuffer(9, {**FIELDS, "obs": {"shape": 2}}, next_of=("obs", "x"))
+    obs = np.arange(12.0).reshape(6, 2)
+    buffer.add(**rows(0, 5), obs=obs[:5], next_obs=obs[1:], next_x=list("abcde"))
+    stored = buffer.get_all_transitions()
+    assert numbers_of(stored) == [0, 1, 2, 3, 4]
+    assert np.array_equal(stored["next_obs"], obs[1:]) and stored["next_x"].ravel().tolist() == list("abcde")
+    with pytest.raises(KeyError, match="next_obs"):
+        buffer.add(**rows(5, 1), obs=obs[:1], next_x="f")
 
 
 def test_other_buffers():

@@ -1,0 +1,146 @@
+"""rlox: a Rust library for reinforcement learning; of it, its two replay buffers.
+
+Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action in an array, `sample` with a
+seed that the caller counts up, `update_priorities` with uint64 indices. Rows are float32 throughout and flat, so
+what is neither is cast and flattened on the way in and brought back on the way out, as its DQN casts actions back
+to integers. A seed gives the same rows each time: with the same one, every batch would be the same.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import math
+import sys
+import types
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+
+# rlox's names for the five fields; `truncated` has no place in a Step.
+_KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "next_obs", "done": "terminated"}
+
+
+def load_core() -> types.ModuleType:
+    """rlox's compiled module without the package around it, which imports PyTorch, of which buffers need nothing."""
+    stub = None
+    if "rlox" not in sys.modules:
+        found = importlib.util.find_spec("rlox")
+        if found is None:
+            raise ModuleNotFoundError("No module named 'rlox'")
+        stub = sys.modules["rlox"] = types.ModuleType("rlox")
+        stub.__path__ = list(found.submodule_search_locations or ())
+    try:
+        return importlib.import_module("rlox._rlox_core")
+    finally:
+        if stub is not None:
+            del sys.modules["rlox"]
+
+
+class Rlox(Adapter):
+    name = "rlox"
+    distribution = "rlox"
+    last_python = (3, 13)
+    usage = (
+        "ReplayBuffer.push and push_batch, sample(batch, seed) with a new seed each time, as its DQN does; "
+        "its compiled module alone, since importing rlox needs PyTorch"
+    )
+    features = Features(
+        batch_add="yes; a loop of single adds where prioritized",
+        flexible_fields="no: five fixed fields, stored as flat float32 (cast and shaped back here)",
+        prioritized="yes, on add (one by one) and later; a new row's default is 1, not the largest",
+        weights="relative to the largest in the buffer",
+        duplicates="yes",
+        gives="columns",
+        copies_on_add="yes",
+        n_step="no (its DQN does it before push)",
+        processes="no",
+        framework="NumPy (the whole package: PyTorch)",
+        licence="MIT or Apache-2.0",
+    )
+
+    def __init__(self, spec: Spec) -> None:
+        core = load_core()
+        self.fields, self.prioritized = spec.fields, spec.prioritized
+        self.seeds = itertools.count(spec.seed)
+        size = [math.prod(spec.fields[name].shape) for name in ("obs", "act")]
+        if spec.prioritized:
+            self.buffer = core.PrioritizedReplayBuffer(spec.capacity, *size, alpha=spec.alpha, beta=spec.beta)
+        else:
+            self.buffer = core.ReplayBuffer(spec.capacity, *size)
+        # What a step holds already as rlox wants it is handed over, and back, as it is.
+        self.flat_obs, self.flat_act = (_is_flat(spec.fields[name]) for name in ("obs", "act"))
+        self.scalar_act = not spec.fields["act"].shape
+        self.action = np.empty(size[1], np.float32)  # reused: push copies it
+        self.back = {name: back for name in _KEYS if (back := _back(spec.fields[name]))}
+
+    def add(self, steps: Sequence[Step]) -> None:
+        push, action = self.buffer.push, self.action
+        flat_obs, flat_act, scalar_act = self.flat_obs, self.flat_act, self.scalar_act
+        for obs, act, rew, next_obs, done in steps:
+            if not flat_obs:
+                obs, next_obs = _flat(obs), _flat(next_obs)
+            if scalar_act:
+                action[0] = act
+                act = action
+            elif not flat_act:
+                act = _flat(act)
+            push(obs, act, rew, done, False, next_obs)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        if self.prioritized:
+            rows = len(columns["done"])
+            self._push_each(columns, [1.0] * rows if priorities is None else priorities.tolist())
+            return
+        done = columns["done"].view(np.uint8)
+        self.buffer.push_batch(
+            _flat(columns["obs"]),
+            _flat(columns["next_obs"]),
+            _flat(columns["act"]),
+            _flat(columns["rew"]),
+            done,
+            np.zeros(len(done), np.uint8),
+        )
+
+    def _push_each(self, columns: Columns, priorities: Sequence[float]) -> None:
+        push, rows = self.buffer.push, len(priorities)
+        obs, next_obs, act = (_flat(columns[name]).reshape(rows, -1) for name in ("obs", "next_obs", "act"))
+        rew, done = columns["rew"].tolist(), columns["done"].tolist()
+        for o, a, r, d, n, priority in zip(obs, act, rew, done, next_obs, priorities, strict=True):
+            push(o, a, r, d, False, n, priority)
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn = self.buffer.sample(batch_size, next(self.seeds))
+        batch = {name: drawn[key] for name, key in _KEYS.items()}
+        for name, back in self.back.items():
+            batch[name] = back(batch[name])
+        if self.prioritized:
+            batch["weights"], batch["indexes"] = drawn["weights"], drawn["indices"]
+        return batch
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        self.buffer.update_priorities(indexes, priorities)
+
+    def __len__(self) -> int:
+        return len(self.buffer)
+
+
+def _is_flat(field: Field) -> bool:
+    return len(field.shape) == 1 and field.dtype == "float32"
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array, np.float32).ravel()
+
+
+def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
+    """From what rlox gives, rows of numbers (one number a row without an axis), to the field's shape and dtype."""
+    dtype, shape = np.dtype(field.dtype), (-1, *field.shape)
+    if dtype.kind == "b":
+        return lambda column: column.view(dtype)
+    if dtype != np.float32:
+        return lambda column: column.reshape(shape).astype(dtype)
+    return (lambda column: column.reshape(shape)) if shape == (-1, 1) or len(shape) > 2 else None

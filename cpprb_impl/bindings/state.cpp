@@ -1,0 +1,232 @@
+// What a buffer of one process remembers beside its rows, out and in: for copies, and for files that training
+// is resumed from. Buffers that processes share have no such methods: others write while one would restore.
+#include "state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rb {
+namespace {
+
+// One call's use of a store that nobody else can touch.
+class OwnUse : public Use {
+ public:
+  OwnUse(PyObject* self, const char* method) : Use(self) {
+    if (!store().name().empty()) raise(PyExc_ValueError, "%s() is not for a buffer that processes share", method);
+  }
+  Store& prioritized(const char* method) {
+    if (!store().prioritized()) raise(PyExc_TypeError, "%s() is for buffers with priorities", method);
+    return store();
+  }
+};
+
+std::uint64_t unsigned_number(PyObject* value, const char* what) {
+  const Ref index(checked(PyNumber_Index(value)));
+  const std::uint64_t number = PyLong_AsUnsignedLongLong(index.get());
+  if (!PyErr_Occurred()) return number;
+  PyErr_Clear();
+  raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, but is %R", what, index.get());
+}
+
+// The slots in `indexes`, each of which holds a row; raises IndexError otherwise.
+std::vector<std::size_t> held_slots(PyObject* indexes, const Store& store) {
+  const Ref array = as_indexes(indexes);
+  const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+  const npy_intp count = PyArray_SIZE(array.array());
+  for (npy_intp i = 0; i < count; ++i) {
+    const auto slot = static_cast<std::uint64_t>(index[i]);
+    if (slot >= store.capacity() || !store.holds(slot))
+      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", i,
+            static_cast<long long>(index[i]));
+  }
+  return {index, index + count};
+}
+
+PyObject* get_random(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    OwnUse use(self, "_get_random");
+    const Random::State& words = use.ring().random.state();
+    Ref tuple(checked(PyTuple_New(static_cast<Py_ssize_t>(words.size()))));
+    for (std::size_t i = 0; i < words.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), checked(PyLong_FromUnsignedLongLong(words[i])));
+    return tuple.give();
+  });
+}
+
+PyObject* set_random(PyObject* self, PyObject* words) {
+  return guarded<PyObject*>(nullptr, [&] {
+    Random::State state{};
+    const Ref given(checked(PySequence_Tuple(words)));
+    if (PyTuple_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(state.size()))
+      raise(PyExc_ValueError, "a random state has %zu numbers, not %zd", state.size(), PyTuple_GET_SIZE(given.get()));
+    for (std::size_t i = 0; i < state.size(); ++i)
+      state[i] = unsigned_number(PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i)), "a random state's number");
+    // From there xoshiro draws nothing but zeros, for ever.
+    if (state == Random::State{}) raise(PyExc_ValueError, "a random state can't be all zeros");
+    OwnUse(self, "_set_random").ring().random.set_state(state);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* begin_at(PyObject* self, PyObject* slot) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const std::uint64_t first = unsigned_number(slot, "a slot");
+    OwnUse use(self, "_begin_at");
+    if (use.store().stored() != 0) raise(PyExc_ValueError, "_begin_at() is for an empty buffer");
+    if (first >= use.store().capacity())
+      raise(PyExc_IndexError, "slot %llu is beyond the capacity %llu", static_cast<unsigned long long>(first),
+            static_cast<unsigned long long>(use.store().capacity()));
+    use.store().clear(first);
+    use.ring().rows->clear();
+    use.ring().episode_rows = 0;
+    use.ring().sampled_at = 0;
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* set_episode_len(PyObject* self, PyObject* rows) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const std::uint64_t length = unsigned_number(rows, "an episode's length");
+    OwnUse(self, "_set_episode_len").ring().episode_rows = length;
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* get_head(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr,
+                            [&] { return PyLong_FromUnsignedLongLong(OwnUse(self, "_get_head").store().head()); });
+}
+
+PyObject* get_leaves(PyObject* self, PyObject* indexes) {
+  return guarded<PyObject*>(nullptr, [&] {
+    OwnUse use(self, "_get_leaves");
+    Store& store = use.prioritized("_get_leaves");
+    const std::vector<std::size_t> slots = held_slots(indexes, store);
+    auto count = static_cast<npy_intp>(slots.size());
+    Ref array(checked(PyArray_SimpleNew(1, &count, NPY_FLOAT32)));
+    auto* leaf = static_cast<float*>(PyArray_DATA(array.array()));
+    for (const std::size_t slot : slots) *leaf++ = store.tree().leaves()[slot];
+    return array.give();
+  });
+}
+
+PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (nargs != 2) raise(PyExc_TypeError, "_set_leaves() takes indexes and leaves");
+    const Ref array(checked(PyArray_FROMANY(args[1], NPY_FLOAT32, 1, 1, NPY_ARRAY_CARRAY_RO)));
+    const auto* first = static_cast<const float*>(PyArray_DATA(array.array()));
+    const std::vector<float> leaves(first, first + PyArray_SIZE(array.array()));
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      if (!(leaves[i] >= 0) || !std::isfinite(leaves[i]))
+        raise(PyExc_ValueError, "leaves[%zu] is %R: must be finite and not negative", i,
+              Ref(checked(PyFloat_FromDouble(static_cast<double>(leaves[i])))).get());
+    OwnUse use(self, "_set_leaves");
+    Store& store = use.prioritized("_set_leaves");
+    std::vector<std::size_t> slots = held_slots(args[0], store);
+    if (slots.size() != leaves.size())
+      raise(PyExc_ValueError, "leaves: %zu values for %zu indexes", leaves.size(), slots.size());
+    store.set_leaves(slots, leaves.data());
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* set_max_priority(PyObject* self, PyObject* priority) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const double value = PyFloat_AsDouble(priority);
+    if (PyErr_Occurred()) throw PythonError();
+    OwnUse use(self, "_set_max_priority");
+    Store& store = use.prioritized("_set_max_priority");
+    if (!(value >= 0) || !std::isfinite(use.ring().leaf(value)))
+      raise(PyExc_ValueError, "a priority must be finite and not negative, but is %R", priority);
+    store.set_max_priority(value);
+    Py_RETURN_NONE;
+  });
+}
+
+// For check_for_update, which leaves the rows alone that were written since the last sample.
+PyObject* get_unseen(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    OwnUse use(self, "_get_unseen");
+    return PyLong_FromUnsignedLongLong(use.store().head() - use.ring().sampled_at);
+  });
+}
+
+PyObject* set_unseen(PyObject* self, PyObject* rows) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const std::uint64_t unseen = unsigned_number(rows, "a number of rows");
+    OwnUse use(self, "_set_unseen");
+    use.ring().sampled_at = use.store().head() - std::min(unseen, use.store().head());
+    Py_RETURN_NONE;
+  });
+}
+
+// Where the stack of each stored transition begins, oldest transition first, counted from the oldest frame.
+PyObject* first_frames(Ring& ring, std::size_t field, const FrameStream& frames) {
+  const Store& store = *ring.store;
+  auto rows = static_cast<npy_intp>(store.stored());
+  Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
+  auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
+  for (std::uint64_t row = store.tail(); row < store.head(); ++row) {
+    const std::uint64_t newest = frames.whole(ring.rows->number_at(field, row % store.capacity()));
+    *first++ = static_cast<npy_int64>(newest + 1 - frames.shape().frames - frames.first());
+  }
+  return array.give();
+}
+
+PyObject* get_frames(PyObject* self, PyObject* name) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    OwnUse use(self, "_get_frames");
+    Ring& ring = use.ring();
+    std::size_t f = 0, next = 0;
+    while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
+    if (PyErr_Occurred()) throw PythonError();
+    const FrameStream* frames = f < ring.fields.size() ? ring.rows->stream_of(f) : nullptr;
+    if (frames == nullptr) Py_RETURN_NONE;
+    while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
+
+    const Field& field = ring.fields[f];
+    const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
+    npy_intp dims[33] = {static_cast<npy_intp>(frames->end() - frames->first())};
+    std::copy_n(field.shape.begin(), dimensions - 1, dims + 1);
+    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr takes it
+    Ref all(
+        checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
+    char* to = PyArray_BYTES(all.array());
+    for (std::uint64_t number = frames->first(); number < frames->end(); ++number)
+      to = std::copy_n(frames->frame(number), frames->shape().frame_bytes(), to);
+    Ref first(first_frames(ring, f, *frames));
+    Ref next_first(next < ring.fields.size() ? first_frames(ring, next, *frames) : Py_NewRef(Py_None));
+    return PyTuple_Pack(3, all.get(), first.get(), next_first.get());
+  });
+}
+
+PyMethodDef methods[] = {
+    {"_get_frames", get_frames, METH_O,
+     "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
+     "For a field whose frames are stored once: the value of the nth oldest transition is frames first[n],\n"
+     "first[n] + 1, ... (as many as a stack has), along the last dimension if it is one of stack_compress; and\n"
+     "next_first says the same of its next_*, if it is one of next_of. None for any other field."},
+    {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nThe random generator's state."},
+    {"_set_random", set_random, METH_O, "_set_random(state)\n\nGo on as the generator did whose state it was."},
+    {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nLet an empty buffer's next transition go to `slot`."},
+    {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
+    {"_get_head", get_head, METH_NOARGS, "_get_head() -> int\n\nNumber of the next transition, for ever rising."},
+    {"_get_leaves", get_leaves, METH_O, "_get_leaves(indexes) -> float32 (n,), (priority + eps)^alpha"},
+    {"_set_leaves", method(set_leaves), METH_FASTCALL, "_set_leaves(indexes, leaves)"},
+    {"_set_max_priority", set_max_priority, METH_O, "_set_max_priority(priority)"},
+    {"_get_unseen", get_unseen, METH_NOARGS, "_get_unseen() -> int\n\nTransitions written since the last sample."},
+    {"_set_unseen", set_unseen, METH_O, "_set_unseen(rows)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+int add_state_methods(PyTypeObject& type) {
+  for (PyMethodDef* each = methods; each->ml_name != nullptr; ++each) {
+    const Ref descriptor(PyDescr_NewMethod(&type, each));
+    if (!descriptor || PyDict_SetItemString(type.tp_dict, each->ml_name, descriptor.get()) < 0) return -1;
+  }
+  PyType_Modified(&type);
+  return 0;
+}
+
+}  // namespace rb

@@ -1,0 +1,160 @@
+#include "priority_tree.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "dispatch.hpp"
+
+namespace rb {
+namespace {
+
+constexpr std::size_t kFan = PriorityTree::kFan;
+constexpr float kNone = std::numeric_limits<float>::infinity();
+
+// A group of 16 is four vectors of four. Written as vectors because the compiler makes none of the loops;
+// it turns them into what each processor has.
+using Floats = float __attribute__((vector_size(4 * sizeof(float))));
+using Doubles = double __attribute__((vector_size(4 * sizeof(double))));
+
+inline Floats quarter_of(const float* group, std::size_t k) {
+  Floats quarter;
+  std::memcpy(&quarter, group + 4 * k, sizeof quarter);
+  return quarter;
+}
+
+inline void quarter_of(const float* group, std::size_t k, Doubles& quarter) {
+  quarter = __builtin_convertvector(quarter_of(group, k), Doubles);
+}
+
+inline void quarter_of(const double* group, std::size_t k, Doubles& quarter) {
+  std::memcpy(&quarter, group + 4 * k, sizeof quarter);
+}
+
+// The sums of the children j, j + 4, j + 8 and j + 12, for j from 0 to 3.
+template <class Number>
+inline void columns_of(const Number* group, Doubles& columns) {
+  Doubles rows[4];
+  for (std::size_t k = 0; k < 4; ++k) quarter_of(group, k, rows[k]);
+  columns = (rows[0] + rows[1]) + (rows[2] + rows[3]);
+}
+
+template <class Number>
+inline double sum_of(const Number* group) {
+  Doubles columns;
+  columns_of(group, columns);
+  return (columns[0] + columns[1]) + (columns[2] + columns[3]);
+}
+
+inline float smallest_of(Floats (&rows)[4]) {
+  const Floats low = rows[0] < rows[1] ? rows[0] : rows[1], high = rows[2] < rows[3] ? rows[2] : rows[3];
+  const Floats lanes = low < high ? low : high;
+  return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+}
+
+inline float minimum_of_leaves(const float* group) {
+  constexpr Floats kNones = {kNone, kNone, kNone, kNone};
+  Floats rows[4];
+  for (std::size_t k = 0; k < 4; ++k) {
+    const Floats quarter = quarter_of(group, k);
+    rows[k] = quarter > 0 ? quarter : kNones;
+  }
+  return smallest_of(rows);
+}
+
+inline float minimum_of(const float* group) {
+  Floats rows[4];
+  for (std::size_t k = 0; k < 4; ++k) rows[k] = quarter_of(group, k);
+  return smallest_of(rows);
+}
+
+// Which of four, by mass; leaves in `mass` what is left inside it. Without a branch: it can't be predicted.
+inline std::size_t pick_of_four(double first, double second, double third, double& mass) {
+  const double two = first + second, three = two + third;
+  const std::size_t nth = std::size_t{mass >= first} + std::size_t{mass >= two} + std::size_t{mass >= three};
+  const double before[4] = {0, first, two, three};
+  mass -= before[nth];
+  return nth;
+}
+
+// The child of a group into which `mass` falls; leaves in `mass` what is left inside that child. The
+// children are laid out one column after the other: any fixed order will do.
+template <class Number>
+inline std::size_t pick(const Number* group, double& mass) {
+  Doubles columns;
+  columns_of(group, columns);
+  const std::size_t column = pick_of_four(columns[0], columns[1], columns[2], mass);
+  const auto at = [=](std::size_t row) { return static_cast<double>(group[4 * row + column]); };
+  const std::size_t child = 4 * pick_of_four(at(0), at(1), at(2), mass) + column;
+  if (mass < static_cast<double>(group[child])) [[likely]]
+    return child;
+  // Rounding carried the mass past the end of what is there: it belongs to a child that has any.
+  std::size_t last = kFan - 1;
+  while (last > 0 && !(group[last] > 0)) --last;
+  mass = std::nextafter(static_cast<double>(group[last]), 0.0);
+  return last;
+}
+
+}  // namespace
+
+__attribute__((always_inline)) inline void PriorityTree::recompute(std::size_t k, std::size_t node) {
+  if (k == 0) {
+    levels_[0].sums[node] = sum_of(leaves_ + node * kFan);
+    levels_[0].minima[node] = minimum_of_leaves(leaves_ + node * kFan);
+  } else {
+    const Level& below = levels_[k - 1];
+    levels_[k].sums[node] = sum_of(below.sums + node * kFan);
+    levels_[k].minima[node] = minimum_of(below.minima + node * kFan);
+  }
+}
+
+RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count) {
+  if (count == 0) return;
+  std::size_t low = first, high = first + count - 1;
+  for (std::size_t k = 0; k < levels_.size(); ++k) {
+    low /= kFan;
+    high /= kFan;
+    for (std::size_t node = low; node <= high; ++node) recompute(k, node);
+  }
+}
+
+RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& slots) {
+  for (std::size_t k = 0; k < levels_.size(); ++k) {
+    std::size_t kept = 0;
+    for (const auto slot : slots) {
+      const std::size_t node = slot / kFan;
+      if (kept == 0 || slots[kept - 1] != node) slots[kept++] = node;
+    }
+    slots.resize(kept);
+    for (const auto node : slots) recompute(k, node);
+  }
+}
+
+double PriorityTree::total() const { return levels_.empty() ? sum_of(leaves_) : sum_of(levels_.back().sums); }
+
+float PriorityTree::minimum() const {
+  if (levels_.empty()) return minimum_of_leaves(leaves_);
+  const auto& top = levels_.back();
+  return *std::min_element(top.minima, top.minima + top.nodes);
+}
+
+RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::size_t* slots) {
+  masses_.resize(count);
+  const double share = total() / static_cast<double>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    masses_[i] = (static_cast<double>(i) + random.uniform()) * share;
+    slots[i] = 0;
+  }
+  for (std::size_t k = levels_.size(); k-- > 0;) {
+    const Level& level = levels_[k];
+    // The top level has at most 16 nodes and no parent: it is one group, like every other.
+    for (std::size_t i = 0; i < count; ++i) {
+      slots[i] = pick(level.sums + slots[i] * kFan, masses_[i]) + slots[i] * kFan;
+      __builtin_prefetch(k == 0 ? static_cast<const void*>(leaves_ + slots[i] * kFan)
+                                : static_cast<const void*>(levels_[k - 1].sums + slots[i] * kFan));
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) slots[i] = pick(leaves_ + slots[i] * kFan, masses_[i]) + slots[i] * kFan;
+}
+
+}  // namespace rb

@@ -1,0 +1,173 @@
+"""Copies, deep copies and pickles of single-process buffers hold the same, draw the same, and are independent."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+
+from cpprb_impl import LaBERmean, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, SelectiveReplayBuffer
+
+from .rows import ENV_DICT, make_rows
+
+WAYS = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{f"pickle {n}": lambda b, n=n: pickle.loads(pickle.dumps(b, n)) for n in range(2, pickle.HIGHEST_PROTOCOL + 1)},
+}
+
+
+@pytest.fixture(params=WAYS)
+def copied(request):
+    return WAYS[request.param]
+
+
+def same(one, other):
+    assert list(one) == list(other)
+    for name in one:
+        assert one[name].dtype == other[name].dtype and np.array_equal(one[name], other[name]), name
+
+
+class Counting(PrioritizedReplayBuffer):
+    """A user's own class: other arguments, attributes of its own."""
+
+    made = 0
+
+    def __init__(self, path):
+        type(self).made += 1
+        super().__init__(11, ENV_DICT, check_for_update=True, alpha=0.7)
+        self.path, self.notes = path, {"me": self}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 11, 30])
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, ReverseReplayBuffer])
+def test_a_copy_goes_on_as_the_original_would(copied, kind, rows):
+    buffer = kind(11, ENV_DICT)
+    for first in range(0, rows, 3):
+        buffer.add(**make_rows(first, min(3, rows - first)))
+    if rows:
+        batch = buffer.sample(5)
+        if kind is PrioritizedReplayBuffer:
+            buffer.update_priorities(batch["indexes"], np.arange(5) + 0.3)
+    other = copied(buffer)
+    assert type(other) is kind
+    assert other.get_current_episode_len() == rows
+    for step in range(20):
+        assert buffer.add(**make_rows(100 + step, 1)) == other.add(**make_rows(100 + step, 1))
+        batches = [each.sample(6) for each in (buffer, other)]
+        same(*batches)
+        if kind is PrioritizedReplayBuffer:
+            for each in (buffer, other):
+                each.update_priorities(batches[0]["indexes"], np.arange(6.0))
+            assert other.get_max_priority() == buffer.get_max_priority()
+    same(buffer.get_all_transitions(), other.get_all_transitions())
+    assert other.get_stored_size() == min(rows + 20, 11)
+
+
+def test_a_copy_is_independent(copied):
+    buffer = PrioritizedReplayBuffer(8, ENV_DICT)
+    buffer.add(**make_rows(0, 5))
+    other = copied(buffer)
+    other.add(**make_rows(50, 8), priorities=[9.0] * 8)
+    assert buffer.get_all_transitions()["act"].ravel().tolist() == [0, 1, 2, 3, 4]
+    assert buffer.get_max_priority() == 1.0
+    buffer.close()
+    assert other.get_stored_size() == 8
+
+
+def test_a_subclass_keeps_its_attributes_and_is_not_initialised_again(copied):
+    buffer = Counting("here")
+    buffer.add(**make_rows(0, 20))
+    made = Counting.made
+    buffer.sample(2)
+    buffer.add(**make_rows(20, 1))
+    other = copied(buffer)
+    assert (Counting.made, other.path, type(other)) == (made, "here", Counting)
+    assert other.notes["me"] is (buffer if copied is copy.copy else other)
+    for each in (buffer, other):
+        each.update_priorities(range(11), [5.0] * 11)  # not of the one row that was added since the sample
+    assert np.array_equal(buffer._get_leaves(range(11)), other._get_leaves(range(11)))
+    assert len(set(buffer._get_leaves(range(11)).tolist())) == 2
+
+
+class Lean(ReplayBuffer):
+    def __getstate__(self):
+        return {"path": "left behind"}
+
+    def __setstate__(self, state):
+        self.restored = state
+
+
+def test_a_subclass_can_say_what_of_it_is_kept(copied):
+    buffer = Lean(4, ENV_DICT)
+    buffer.add(**make_rows(0, 2))
+    assert copied(buffer).restored == {"path": "left behind"}
+    assert copied(copied(buffer)).get_stored_size() == 2
+
+
+def test_buffers_made_of_buffers(copied):
+    selective = SelectiveReplayBuffer(3, 2, Nepisodes=2, seed=4)
+    for i in range(4):
+        selective.add(np.full(2, i), i, i, np.full(2, i + 1), i == 2)
+    other = copied(selective) if copied is not copy.copy else copy.deepcopy(selective)
+    same(selective.sample(20), other.sample(20))
+    assert other.delete_episode(0) == 3
+    assert (selective.get_stored_size(), other.get_stored_size()) == (4, 1)
+    laber = LaBERmean(4, 2, seed=3)
+    twin = copied(laber) if copied is not copy.copy else copy.deepcopy(laber)
+    same(laber(priorities=np.arange(8.0), x=np.arange(8)), twin(priorities=np.arange(8.0), x=np.arange(8)))
+
+
+def test_fields_of_every_kind(copied):
+    fields = {
+        "swapped": {"dtype": ">f4", "shape": (2, 3)},
+        "text": {"dtype": "U3"},
+        "time": {"dtype": "datetime64[s]"},
+        "pair": {"dtype": [("a", "f4"), ("b", "i8")]},
+        "wide": {"dtype": np.clongdouble},
+    }
+    buffer = ReplayBuffer(4, fields)
+    row = {"swapped": np.arange(6), "text": "abc", "time": 5, "wide": 1 + 2j}
+    buffer.add(**row, pair=np.array([(1.5, 2)], dtype=fields["pair"]["dtype"]))
+    same(buffer.get_all_transitions(), copied(buffer).get_all_transitions())
+
+
+def test_no_fields_and_no_rows(copied):
+    assert copied(ReplayBuffer(3)).get_buffer_size() == 3
+
+
+def test_a_closed_buffer_is_refused(copied):
+    buffer = ReplayBuffer(4, ENV_DICT)
+    buffer.close()
+    with pytest.raises(ValueError, match="closed"):
+        copied(buffer)
+
+
+def draw(buffer, pipe):
+    pipe.send(buffer.sample(50)["act"].ravel().tolist())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_children_of_a_fork_draw_their_own_numbers_and_a_pickle_goes_on(method):
+    buffer = pickle.loads(pickle.dumps(ReplayBuffer(100, ENV_DICT, seed=1)))
+    buffer.add(**make_rows(0, 100))
+    context = multiprocessing.get_context(method)
+    drawn = []
+    for _ in range(2):
+        ours, theirs = context.Pipe()
+        child = context.Process(target=draw, args=(buffer, theirs))
+        child.start()
+        drawn.append(ours.recv())
+        child.join()
+    drawn.append(buffer.sample(50)["act"].ravel().tolist())
+    assert (drawn[0] == drawn[1], drawn[0] == drawn[2]) == ((True, True) if method == "spawn" else (False, False))
+
+
+def test_cpprb_can_not():
+    """Weakness 31 of cpprb."""
+    cpprb = pytest.importorskip("cpprb")
+    with pytest.raises(TypeError):
+        pickle.dumps(cpprb.ReplayBuffer(4, ENV_DICT))

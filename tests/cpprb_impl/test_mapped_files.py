@@ -1,0 +1,73 @@
+"""mmap_prefix: a file for each field that holds the data."""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import pytest
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+from .rows import ENV_DICT, make_rows, numbers_of
+from .test_shared_frames import env_dict, episode, same
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_the_files_hold_the_data(kind: type, tmp_path) -> None:
+    buffer = kind(10, ENV_DICT, mmap_prefix=tmp_path / "ring")
+    buffer.add(**make_rows(0, 17))
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"ring_{name}.dat" for name in sorted(ENV_DICT)]
+    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(7, 17))
+    numbers_of(buffer.sample(100))
+    act = np.fromfile(tmp_path / "ring_act.dat", np.int64)
+    assert act.tolist() == [*range(10, 17), *range(7, 10)]
+    obs = np.fromfile(tmp_path / "ring_obs.dat", np.float32).reshape(10, 4)
+    assert (obs[:, 0] == act).all()
+
+
+def test_the_files_stay_and_are_overwritten(tmp_path) -> None:
+    for first in (0, 100):
+        buffer = ReplayBuffer(4, ENV_DICT, mmap_prefix=str(tmp_path / "ring"))
+        assert buffer.get_stored_size() == 0
+        buffer.add(**make_rows(first, 4))
+        del buffer
+        assert np.fromfile(tmp_path / "ring_act.dat", np.int64).tolist() == list(range(first, first + 4))
+
+
+def test_shared_frames_are_kept_there(tmp_path) -> None:
+    buffer = ReplayBuffer(10, env_dict(), next_of="obs", stack_compress="obs", mmap_prefix=tmp_path / "ring")
+    rows = episode(0, 10)
+    buffer.add(**rows)
+    same(buffer.get_all_transitions(), rows)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ring_act.dat", "ring_done.dat", "ring_obs.dat"]
+    assert rows["obs"][5, ..., 0].tobytes() in (tmp_path / "ring_obs.dat").read_bytes()
+    for at in range(20, 400, 10):
+        buffer.add(**episode(at, 10))
+    same(buffer.get_all_transitions(), episode(390, 10))
+
+
+def test_a_folder_that_is_not_there() -> None:
+    with pytest.raises(FileNotFoundError, match=r"ring_obs\.dat"):
+        ReplayBuffer(4, ENV_DICT, mmap_prefix="/nowhere/at/all/ring")
+
+
+def test_a_full_disk_is_an_exception() -> None:
+    """/dev/shm stands for a small disk: what does not fit is refused when the buffer is made, not by a bus error."""
+    from pathlib import Path
+
+    with pytest.raises(OSError, match="cpprb_impl-full") as error:
+        ReplayBuffer(1 << 42, {"a": {}}, mmap_prefix="/dev/shm/cpprb_impl-full")
+    for file in Path("/dev/shm").glob("cpprb_impl-full*"):
+        file.unlink()
+    assert error.value.errno in (errno.ENOSPC, errno.EFBIG, errno.ENOMEM)
+
+
+def test_buffers_in_files_are_not_copied(tmp_path) -> None:
+    import copy
+
+    buffer = ReplayBuffer(4, ENV_DICT, mmap_prefix=tmp_path / "ring")
+    buffer.add(**make_rows(0, 3))
+    with pytest.raises(TypeError, match="mmap_prefix"):
+        copy.deepcopy(buffer)
+    assert sorted(numbers_of(buffer.get_all_transitions())) == [0, 1, 2]

@@ -1,0 +1,159 @@
+"""What a buffer remembers beside its rows goes out and in, and nothing impossible goes in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+
+from .rows import ENV_DICT, make_rows, stored_numbers
+
+
+@pytest.fixture
+def prioritized():
+    buffer = PrioritizedReplayBuffer(8, ENV_DICT, seed=1)
+    buffer.add(**make_rows(0, 5), priorities=[1, 2, 3, 4, 5])
+    return buffer
+
+
+def test_a_random_state_goes_from_one_buffer_to_another():
+    one, other = (ReplayBuffer(8, ENV_DICT, seed=seed) for seed in (1, 2))
+    for buffer in (one, other):
+        buffer.add(**make_rows(0, 8))
+    one.sample(100)
+    state = one._get_random()
+    expected = one.sample(100)["act"]
+    assert not np.array_equal(other.sample(100)["act"], expected)
+    other._set_random(state)
+    assert np.array_equal(other.sample(100)["act"], expected)
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ((0, 0, 0, 0), ValueError),
+        ((1, 2, 3), ValueError),
+        ((1, 2, 3, -4), ValueError),
+        ((1, 2, 3, 2**64), ValueError),
+        ((1, 2, 3, 4.0), TypeError),
+        (7, TypeError),
+    ],
+)
+def test_a_random_state_that_can_not_be(state, error):
+    buffer = ReplayBuffer(8, ENV_DICT, seed=1)
+    before = buffer._get_random()
+    with pytest.raises(error):
+        buffer._set_random(state)
+    assert buffer._get_random() == before
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+@pytest.mark.parametrize("emptied", [False, True])
+@pytest.mark.parametrize("slot", [0, 3, 7])
+def test_an_empty_buffer_begins_at_any_slot(kind, emptied, slot):
+    buffer = kind(8, ENV_DICT, seed=1)
+    if emptied:
+        buffer.add(**make_rows(100, 11))
+        buffer.clear()
+    buffer._begin_at(slot)
+    assert (buffer.get_next_index(), buffer.get_stored_size()) == (slot, 0)
+    assert buffer.add(**make_rows(0, 6)) == slot
+    assert stored_numbers(buffer) == list(range(6))
+    assert set(buffer.sample(200)["act"].ravel()) == set(range(6))
+    assert np.array_equal(buffer._encode_sample((slot + np.arange(6)) % 8)["act"].ravel(), np.arange(6))
+    buffer.add(**make_rows(6, 5))
+    assert stored_numbers(buffer) == list(range(3, 11))
+    assert set(buffer.sample(200)["act"].ravel()) == set(range(3, 11))
+
+
+def test_where_an_empty_buffer_can_not_begin(prioritized):
+    with pytest.raises(ValueError, match="empty"):
+        prioritized._begin_at(3)
+    assert stored_numbers(prioritized) == [0, 1, 2, 3, 4]
+    prioritized.clear()
+    with pytest.raises(IndexError, match="slot 8"):
+        prioritized._begin_at(8)
+    with pytest.raises(ValueError, match="slot"):
+        prioritized._begin_at(-1)
+
+
+def test_leaves_go_out_and_in(prioritized):
+    expected = (np.arange(1, 6) + 1e-4) ** 0.6
+    assert prioritized._get_leaves(np.arange(5)).dtype == np.float32
+    assert np.allclose(prioritized._get_leaves([4, 0, 0]), expected[[4, 0, 0]])
+    prioritized._set_leaves([1, 3], [0.0, 7.5])
+    assert np.allclose(prioritized._get_leaves(range(5)), [expected[0], 0, expected[2], 7.5, expected[4]])
+    assert set(prioritized.sample(300)["indexes"]) == {0, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("indexes", "leaves", "error"),
+    [
+        ([0, 1], [1.0, np.nan], ValueError),
+        ([0, 1], [1.0, np.inf], ValueError),
+        ([0, 1], [1.0, -1.0], ValueError),
+        ([0, 1], [1.0], ValueError),
+        ([0, 5], [1.0, 1.0], IndexError),
+        ([0, 8], [1.0, 1.0], IndexError),
+        ([0, -1], [1.0, 1.0], IndexError),
+        ([0, 1], None, (TypeError, ValueError)),
+    ],
+)
+def test_leaves_that_can_not_be(prioritized, indexes, leaves, error):
+    before = prioritized._get_leaves(range(5))
+    with pytest.raises(error):
+        prioritized._set_leaves(indexes, leaves)
+    assert np.array_equal(prioritized._get_leaves(range(5)), before)
+    with pytest.raises(IndexError):
+        prioritized._get_leaves([5])
+
+
+def test_the_largest_priority(prioritized):
+    prioritized._set_max_priority(0.5)
+    assert prioritized.get_max_priority() == 0.5
+    prioritized.add(**make_rows(5, 1))
+    assert prioritized._get_leaves([5])[0] == pytest.approx(0.5001**0.6)
+    for bad in (np.nan, np.inf, -1.0):
+        with pytest.raises(ValueError, match="priority"):
+            prioritized._set_max_priority(bad)
+    assert prioritized.get_max_priority() == 0.5
+
+
+def test_rows_not_seen_yet_are_counted_and_left_alone():
+    buffer = PrioritizedReplayBuffer(8, ENV_DICT, check_for_update=True, alpha=1.0, eps=0.0)
+    buffer.add(**make_rows(0, 5))
+    assert buffer._get_unseen() == 5
+    buffer.sample(1)
+    assert buffer._get_unseen() == 0
+    buffer._set_unseen(2)
+    buffer.update_priorities(range(5), [7.0] * 5)
+    assert buffer._get_leaves(range(5)).tolist() == [7, 7, 7, 1, 1]
+
+
+def test_an_episode_goes_on():
+    buffer = ReplayBuffer(8, ENV_DICT)
+    buffer._set_episode_len(4)
+    buffer.add(**make_rows(0, 2))
+    assert buffer.get_current_episode_len() == 6
+
+
+def test_shared_buffers_and_those_without_priorities_refuse():
+    with pytest.raises(TypeError, match="priorities"):
+        ReplayBuffer(8, ENV_DICT)._get_leaves([])
+    for buffer in (MPReplayBuffer(8, ENV_DICT), MPPrioritizedReplayBuffer(8, ENV_DICT)):
+        for use in (
+            lambda b: b._get_random(),
+            lambda b: b._set_random((1, 2, 3, 4)),
+            lambda b: b._begin_at(0),
+            lambda b: b._set_episode_len(0),
+            lambda b: b._get_head(),
+            lambda b: b._get_leaves([]),
+            lambda b: b._set_leaves([], np.zeros(0, np.float32)),
+            lambda b: b._set_max_priority(1.0),
+            lambda b: b._get_unseen(),
+            lambda b: b._set_unseen(0),
+        ):
+            with pytest.raises(ValueError, match="processes share"):
+                use(buffer)
+        buffer.close()

@@ -1,0 +1,59 @@
+"""`add` against a seeded generator of odd values: in short what `make fuzz` does for long."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from cpprb_impl import ReplayBuffer
+
+from . import add_case
+from .choices import FromBytes
+
+
+def test_add_stores_what_numpy_makes_of_the_values_or_changes_nothing():
+    stored = refused = 0
+    for seed in range(4000):
+        try:
+            case = add_case.run(random.Random(seed))
+        except Exception as error:
+            error.add_note(f"add_case.run(random.Random({seed}))")
+            raise
+        stored, refused = stored + case.stored, refused + case.refused
+    assert stored > 1000 and refused > 1000, "hardly any case tests what it is about"
+
+
+class LeavesARow(ReplayBuffer):
+    """As cpprb does: a call that fails has stored something."""
+
+    def add(self, **values):
+        try:
+            return super().add(**values)
+        except TypeError:
+            super().add(**{name: rows[:1] for name, rows in self.get_all_transitions().items()})
+            raise
+
+
+class KeepsOneRow(ReplayBuffer):
+    def add(self, **values):
+        first = super().add(**values)
+        at = self._encode_sample(np.array([first]))
+        self.clear()
+        super().add(**at)
+        return first
+
+
+@pytest.mark.parametrize("broken", [LeavesARow, KeepsOneRow])
+def test_the_oracle_sees_a_buffer_that_is_wrong(broken):
+    with pytest.raises(AssertionError, match=r"changed|stored"):
+        for seed in range(200):
+            add_case.run(random.Random(seed), plain=broken)
+
+
+def test_a_fuzzer_s_bytes_make_cases_too():
+    rng = random.Random(0)
+    for size in [0, 1, 10, 100, 1000]:
+        for _ in range(20):
+            add_case.run(FromBytes(rng.randbytes(size)))
