@@ -15,6 +15,9 @@ from cpprb_impl.objects import object_shapes, read_objects, without_objects
 Columns = dict[str, np.ndarray]
 
 
+MOST_KEPT = 2**20  # bytes of the ring that is used again; a larger one lives as long as a call
+
+
 class RowReader:
     """Reads rows as a native ring does: the same checks, the same errors, each field in its own dtype.
 
@@ -64,10 +67,10 @@ class RowReader:
 
     def _read(self, rows: Mapping[str, Any]) -> Columns:
         with self._lock:
+            ring = self._ring
             while True:
                 # A value's __array__ may come back to this very reader: the ring is empty before and after each
                 # reading, and what is read first is the innermost.
-                ring = self._ring
                 try:
                     ring.add(**rows)
                     count = ring.get_current_episode_len()
@@ -75,8 +78,9 @@ class RowReader:
                         return ring.get_all_transitions()
                 finally:
                     ring.clear()
-                    ring.on_episode_end()
-                self._ring = self._make(count)
+                ring = self._make(count)
+                if ring.nbytes <= MOST_KEPT:
+                    self._ring = ring
 
 
 def _array(name: str, value: Any) -> np.ndarray:
