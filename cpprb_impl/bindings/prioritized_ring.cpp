@@ -24,7 +24,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
-    Batch batch(ring, rows, given[2]);
+    Batch batch(ring, rows, given[2], ring.batch_memory.get());
     auto* weights = static_cast<float*>(batch.add_column(weights_name, NPY_FLOAT32));
     auto* indexes = static_cast<npy_int64*>(batch.add_column(indexes_name, NPY_INT64));
     bool empty, drawable = false;

@@ -39,7 +39,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const npy_intp rows = batch_size(given[0]);
     Use use(self);
     Ring& ring = use.ring();
-    Batch batch(ring, rows, given[1]);
+    Batch batch(ring, rows, given[1], ring.batch_memory.get());
     bool empty;
     {
       PythonWaiting waiting(ring.signalled);

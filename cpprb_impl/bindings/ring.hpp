@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../core/store.hpp"
+#include "batch_memory.hpp"
 #include "fields.hpp"
 #include "python.hpp"
 
@@ -43,6 +44,7 @@ struct Ring {
   std::uint64_t episode_rows = 0;
   Keywords keywords;
   Incoming incoming;
+  std::shared_ptr<BatchMemory> batch_memory = std::make_shared<BatchMemory>();
   // Only touched inside a turn: while a thread waits for its turn, another one may use them.
   std::vector<std::size_t> slots;
   std::vector<float> leaves;
@@ -94,19 +96,20 @@ Ring& ring_of(PyObject* self);
 class Batch {
  public:
   // New arrays, or those of the dict `out` (null: none given); raises KeyError, TypeError or ValueError
-  // naming the one that does not fit.
-  Batch(const Ring& ring, npy_intp rows, PyObject* out = nullptr);
+  // naming the one that does not fit. Large new ones stand in `memory`, if there is one.
+  Batch(const Ring& ring, npy_intp rows, PyObject* out = nullptr, BatchMemory* memory = nullptr);
   void fill(const Rows& from, const std::size_t* slots, std::size_t count) { from.read(slots, count, columns_.data()); }
   // The memory of a further array of the batch, (rows,).
   void* add_column(PyObject* name, int type);
   PyObject* give() { return dict_.give(); }
 
  private:
-  PyObject* column(PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape);
+  PyObject* column(PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape, npy_intp recycled);
 
   npy_intp rows_;
   Ref dict_;
   bool given_;
+  BatchMemory* memory_;
   std::vector<Ref> arrays_;  // those given: the dict may be changed while this thread waits
   std::vector<char*> columns_;
 };
