@@ -1,20 +1,22 @@
 # Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= quick
+SECONDS ?= 60
 # A misspelt variable would otherwise be ignored, and everything measured.
-KNOWN := PYTHON PROFILE PEERS WORKLOADS SUITES RUN BASE ARGS
+KNOWN := PYTHON PROFILE PEERS WORKLOADS SUITES RUN BASE ARGS SECONDS
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
+FUZZ_INSTALLED := .venv/.fuzz-installed
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
 # What bench takes from make's command line, as options of the program it runs; the gate takes two of them.
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test sanitize lint format lock clean
+.PHONY: help setup bench report gate test sanitize fuzz draws portable lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,9 +53,24 @@ test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
 sanitize: $(BUILT) ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
 	@.ci/sanitize $(ARGS)
 
-lint: $(BUILT) ## check style: ruff, clang-format
+$(FUZZ_INSTALLED): constraints-fuzz.txt $(INSTALLED)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-fuzz.txt
+	@touch $@
+
+fuzz: $(BUILT) $(FUZZ_INSTALLED) ## crashes, wrong answers of add and load_transitions? with Atheris (needs clang++): [SECONDS=60 each]
+	@.ci/fuzz add $(SECONDS)
+	@.ci/fuzz file $(SECONDS)
+
+draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
+	@$(PY) -m tests.cpprb_impl.long_draws
+
+portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
+	@.ci/portable
+
+lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy.stubtest cpprb_impl._native
 	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp
 
 format: $(BUILT) ## mend style where a program can
@@ -63,7 +80,8 @@ format: $(BUILT) ## mend style where a program can
 
 lock: ## resolve the dependency groups of pyproject.toml anew into constraints.txt (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
+	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
 
 clean: ## remove what make made; runs in results/runs stay
-	rm -rf .venv .cache .gate build dist reports/out .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ do `add` and what is sampled go through Python.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -15,10 +16,11 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
+from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.row_reader import RowReader
-from cpprb_impl.state import Portable
+from cpprb_impl.state import Columns, columns_of
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -42,7 +44,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Portable, Ring):
+class ReplayBuffer(Saved, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -155,9 +157,9 @@ class ReplayBuffer(Portable, Ring):
     def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self._objects.fill(batch)
 
-    def _held_columns(self, slots: np.ndarray) -> dict[str, np.ndarray]:
-        rows = super()._held_columns(slots)
-        return rows if self._objects is None else {**rows, **self._objects.numbers(len(slots))}
+    def _ring_columns(self, slots: np.ndarray) -> Columns:
+        columns = columns_of(self, slots)
+        return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
     def on_episode_end(self) -> None:
         """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
@@ -175,6 +177,23 @@ class ReplayBuffer(Portable, Ring):
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
         return self._window is not None
+
+    def _steps(self) -> dict[str, Any] | None:
+        return None if self._window is None else self._window.settings()
+
+    def _is_empty(self) -> bool:
+        return super()._is_empty() and not self._window
+
+    def _own_state(self) -> dict[str, np.ndarray]:
+        waiting = {} if self._window is None else self._window.get_state()
+        return {f"waiting {name}": column for name, column in waiting.items()}
+
+    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
+        if self._window is None:
+            return {}
+        window = copy.copy(self._window)
+        window.set_state({name.removeprefix("waiting "): column for name, column in state.items()})
+        return {"_window": window}
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """The transitions at `idx` (sequence of ints, or int for one) as a dict of fresh arrays (len(idx), *shape).
@@ -240,5 +259,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 def create_buffer(
     size: int, env_dict: EnvDict | None = None, *, prioritized: bool = False, **options: Any
 ) -> ReplayBuffer:
-    """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`."""
+    """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
+
+    `size`, `env_dict` and the options are theirs.
+    """
     return (PrioritizedReplayBuffer if prioritized else ReplayBuffer)(size, env_dict, **options)

@@ -58,7 +58,6 @@ class NstepWindow:
     ) -> None:
         if not isinstance(options, Mapping):
             raise TypeError(f"Nstep must be a dict with 'size', not {options!r}")
-        self._made_with = (dict(options), list(fields), prioritized)
         for name in options:
             if name not in KNOWN:
                 raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
@@ -83,14 +82,9 @@ class NstepWindow:
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
+        self._takes_priorities = prioritized is not None
         self._lock = threading.RLock()
         self.clear()
-
-    def __reduce__(self) -> tuple:
-        return type(self), self._made_with, self.get_state()
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.set_state(state)
 
     def __len__(self) -> int:
         return len(self._steps["done"])
@@ -134,13 +128,31 @@ class NstepWindow:
         with self._lock:
             steps = {}
             for name, waiting in self._steps.items():
-                steps[name] = np.array(state[name], dtype=waiting.dtype)
+                column = np.asarray(state[name])
+                if column.dtype != waiting.dtype and column.dtype.kind == "V":  # as a file keeps some dtypes
+                    column = column.view(waiting.dtype)
+                steps[name] = np.array(column, dtype=waiting.dtype)
                 if steps[name].shape[1:] != waiting.shape[1:] or steps[name].ndim != waiting.ndim:
                     raise ValueError(f"{name}: shape {steps[name].shape} does not hold steps of {waiting.shape[1:]}")
             counts = {len(column) for column in steps.values()}
             if len(counts) != 1 or max(counts) >= self.size:
                 raise ValueError(f"Nstep: with a size of {self.size} no {sorted(counts)} steps can wait")
+            given = steps["priorities"] if self._takes_priorities else np.empty(0)
+            if not (np.isnan(given) | (np.isfinite(given) & (given >= 0))).all():
+                raise ValueError("priorities: they must be finite and not negative")
             self._steps = steps
+
+    def settings(self) -> dict[str, Any]:
+        """The options, as JSON has them: windows of equal settings make equal transitions of equal steps."""
+        return {"size": self.size, "gamma": self.gamma, "rew": sorted(self._rewards), "next": sorted(self._next)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
 
     def _complete(self, steps: Columns, count: int) -> Columns:
         """The n-step transitions that begin with the first `count` of `steps`."""

@@ -31,8 +31,10 @@ Put put_number(PyObject* value, T& number) {
   if (overflow != 0) return Put::left_to_numpy;
   if constexpr (std::is_integral_v<T>) {
     if (!std::in_range<T>(whole)) return Put::too_large;
+    number = static_cast<T>(whole);
+  } else {
+    number = static_cast<T>(static_cast<double>(whole));  // as NumPy does: beyond 2^53 that rounds twice
   }
-  number = static_cast<T>(whole);
   return Put::done;
 }
 

@@ -44,7 +44,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
           ring.leaves[i] = store.tree().leaves()[ring.slots[i]];
         }
         // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
-        ratio_powers(ring.leaves.data(), ring.leaves.size(), store.tree().minimum(), -beta, weights);
+        ratio_powers(ring.leaves.data(), ring.leaves.size(), store.tree().bounds().smallest, -beta, weights);
         ring.sampled_at = store.head();
       }
     }
@@ -96,6 +96,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
         store.raise_max_priority(largest);
         ring.slots.resize(kept);
         store.set_leaves(ring.slots, ring.leaves.data());
+        ring.let_max_priority_fall();
       }
     }
     if (values != count)
@@ -114,17 +115,20 @@ PyObject* prioritized_max(PyObject* self, PyObject*) {
 
 PyMethodDef prioritized_methods[] = {
     {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
-     "sample(batch_size, beta=0.4, out=None) -> dict of arrays (batch_size, *shape)\n\n"
-     "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum. Adds \"weights\", float32\n"
-     "(batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and \"indexes\", int64\n"
-     "(batch_size,). The arrays are new, or those of the dict `out`: see ReplayBuffer.sample. Raises ValueError\n"
-     "when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
+     "sample($self, /, batch_size, beta=0.4, out=None)\n--\n\n"
+     "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum: a dict of arrays (batch_size, *shape).\n"
+     "Adds \"weights\", float32 (batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and\n"
+     "\"indexes\", int64 (batch_size,). The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
+     "Raises ValueError when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
-     "update_priorities(indexes, priorities)\n\nRaises ValueError for a priority that is NaN, infinite or\n"
-     "negative or for different lengths, IndexError for an index without a transition; nothing is then changed."},
+     "update_priorities($self, /, indexes, priorities)\n--\n\n"
+     "Give the transitions at `indexes` (n,) the raw `priorities` (n,). Raises ValueError for a priority that is NaN,\n"
+     "infinite or negative or for different lengths, IndexError for an index without a transition; nothing is then\n"
+     "changed."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
-     "get_max_priority() -> float\n\nThe largest raw priority since the last clear(), at least 1; what add()\n"
-     "without priorities gives."},
+     "get_max_priority($self, /)\n--\n\n"
+     "The largest raw priority of any stored transition, but at least 1, float: what add() without priorities\n"
+     "gives. It rises at once, and falls with update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -133,6 +137,22 @@ float Ring::leaf(double priority) const {
   float leaf;
   shifted_powers(&priority, 1, eps, alpha, &leaf);
   return leaf;
+}
+
+float Ring::leaf_of_max_priority() {
+  if (const double max = store->max_priority(); max != known_max) {
+    known_max = max;
+    leaf_of_max = leaf(max);
+  }
+  return leaf_of_max;
+}
+
+void Ring::let_max_priority_fall() {
+  constexpr double kFirst = 1.0;      // what a buffer begins with
+  constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
+  const float largest = store->tree().bounds().largest;
+  if (store->max_priority() <= kFirst || largest >= kSame * leaf_of_max_priority() || alpha == 0) return;
+  store->set_max_priority(std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
 }
 
 std::size_t Ring::leaves_of(const Ref& priorities, float* leaves, double& largest) const {
@@ -165,7 +185,10 @@ void raise_bad_priority(const Ref& priorities, std::size_t place) {
 PyTypeObject PrioritizedRingType = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "cpprb_impl._native.PrioritizedRing";
-  type.tp_doc = "The native ring with priorities; see cpprb_impl.PrioritizedReplayBuffer.";
+  type.tp_doc =
+      "PrioritizedRing(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock='unshared',\n"
+      "segment=None, seed=None, alpha=0.6, eps=0.0001, check_for_update=False, add_through_python=False,\n"
+      "batch_through_python=False)\n--\n\nThe native ring with priorities; see cpprb_impl.PrioritizedReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   type.tp_methods = prioritized_methods;

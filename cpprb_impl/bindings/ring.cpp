@@ -165,31 +165,42 @@ PyObject* ring_nbytes(PyObject* self, void*) {
   return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(Use(self).store().bytes()); });
 }
 
+// The first line of each is the signature that inspect.signature reads; _native.pyi says the types.
 PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
-     "add(**transition) -> int\n\nStore one transition, or many along axis 0; returns the first one's index.\n"
-     "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming the field that does\n"
-     "not fit; the buffer is then unchanged. Unknown names are ignored."},
+     "add($self, /, **transition)\n--\n\n"
+     "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape). Returns the first\n"
+     "one's index, int. Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming the\n"
+     "field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
-     "_add_rows(**rows) -> int\n\nWhat add() is when no feature written in Python stands before it."},
+     "_add_rows($self, /, **rows)\n--\n\nWhat add() is when no feature written in Python stands before it."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
-     "sample(batch_size, out=None) -> dict of arrays (batch_size, *shape)\n\nUniform, with replacement. The arrays\n"
-     "are new, or those of the dict `out`, which is then returned: one for each field, of its dtype and in C\n"
-     "order. Raises ValueError when the buffer is empty or an array of `out` doesn't fit, KeyError when it has\n"
-     "none for a field."},
-    {"_gather", ring_gather, METH_O, "_gather(indexes) -> dict of fresh arrays (len(indexes), *shape)"},
+     "sample($self, /, batch_size, out=None)\n--\n\n"
+     "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). They are new, or those of the dict\n"
+     "`out`, which is then returned: one for each field, of its dtype and in C order. Raises ValueError when the\n"
+     "buffer is empty or an array of `out` doesn't fit, KeyError when it has none for a field."},
+    {"_gather", ring_gather, METH_O,
+     "_gather($self, indexes, /)\n--\n\n"
+     "The transitions at `indexes`, a dict of new arrays (len(indexes), *shape). Raises IndexError where nothing is\n"
+     "stored."},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
-     "get_all_transitions(shuffle=False) -> dict of fresh arrays (stored size, *shape), in index order"},
-    {"clear", ring_clear, METH_NOARGS, "clear()\n\nForget every transition."},
-    {"on_episode_end", ring_on_episode_end, METH_NOARGS, "on_episode_end()\n\nThe next add begins an episode."},
+     "get_all_transitions($self, /, shuffle=False)\n--\n\n"
+     "All that is stored, a dict of new arrays (stored size, *shape): in index order, or if `shuffle` in random\n"
+     "order."},
+    {"clear", ring_clear, METH_NOARGS, "clear($self, /)\n--\n\nForget every transition."},
+    {"on_episode_end", ring_on_episode_end, METH_NOARGS,
+     "on_episode_end($self, /)\n--\n\nThe next add begins an episode."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
-     "get_current_episode_len() -> int\n\nTransitions that this process added since the last episode end."},
-    {"get_stored_size", ring_get_stored_size, METH_NOARGS, "get_stored_size() -> int\n\nTransitions stored."},
-    {"get_buffer_size", ring_get_buffer_size, METH_NOARGS, "get_buffer_size() -> int\n\nCapacity in transitions."},
-    {"get_next_index", ring_get_next_index, METH_NOARGS, "get_next_index() -> int\n\nWhere the next one goes."},
+     "get_current_episode_len($self, /)\n--\n\nTransitions that this process added since the last episode end, int."},
+    {"get_stored_size", ring_get_stored_size, METH_NOARGS, "get_stored_size($self, /)\n--\n\nTransitions stored, int."},
+    {"get_buffer_size", ring_get_buffer_size, METH_NOARGS,
+     "get_buffer_size($self, /)\n--\n\nCapacity in transitions, int."},
+    {"get_next_index", ring_get_next_index, METH_NOARGS,
+     "get_next_index($self, /)\n--\n\nThe index that the next transition gets, int."},
     {"close", ring_close, METH_NOARGS,
-     "close()\n\nGive the memory back; a shared segment's maker also removes its name. Any later use raises\n"
-     "ValueError. Happens by itself when the buffer is collected."},
+     "close($self, /)\n--\n\n"
+     "Give the memory back; a shared segment's maker also removes its name. Any later use raises ValueError.\n"
+     "Happens by itself when the buffer is collected."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef ring_properties[] = {
@@ -202,7 +213,10 @@ PyGetSetDef ring_properties[] = {
 PyTypeObject RingType = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "cpprb_impl._native.Ring";
-  type.tp_doc = "The native ring of transitions; see cpprb_impl.ReplayBuffer.";
+  type.tp_doc =
+      "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock='unshared', segment=None,\n"
+      "seed=None, alpha=0.6, eps=0.0001, check_for_update=False, add_through_python=False,\n"
+      "batch_through_python=False)\n--\n\nThe native ring of transitions; see cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   type.tp_new = PyType_GenericNew;

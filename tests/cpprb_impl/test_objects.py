@@ -229,6 +229,21 @@ def test_options_that_are_for_fields_of_bytes():
         buffer.sample(2, out={})
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_hold_no_objects(kind, tmp_path):
+    buffer = kind(4, FIELDS)
+    buffer.add(**rows(0, 2))
+    with pytest.raises(ValueError, match="x"):
+        buffer.save_transitions(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+    plain = kind(4, {"x": {"dtype": np.int64}, "number": {"dtype": np.int64}})
+    plain.add(x=[0, 1], number=[0, 1])
+    plain.save_transitions(tmp_path / "file")
+    with pytest.raises(ValueError, match="x"):
+        buffer.load_transitions(tmp_path / "file")
+    assert numbers_of(buffer.get_all_transitions()) == [0, 1]
+
+
 def test_next_of_beside_objects_is_still_shared():
     buffer = ReplayBuffer(9, {**FIELDS, "obs": {"shape": 2}}, next_of=("obs", "x"))
     obs = np.arange(12.0).reshape(6, 2)

@@ -116,9 +116,7 @@ def test_next_obs_that_does_not_continue_obs() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(["episode", "clear", "same again", "noise"]), st.integers(1, 12)), max_size=12
-    ),
+    st.lists(st.tuples(st.sampled_from(["episode", "clear", "same again", "noise"]), st.integers(1, 12)), max_size=12),
     st.integers(1, 15),
     st.sampled_from(OPTIONS[:3]),
 )

@@ -57,3 +57,11 @@ def test_a_fuzzer_s_bytes_make_cases_too():
     for size in [0, 1, 10, 100, 1000]:
         for _ in range(20):
             add_case.run(FromBytes(rng.randbytes(size)))
+
+
+@pytest.mark.parametrize("value", [2**54 + 2**30 + 1, -(2**54) - 2**30 - 1, 2**53 + 1, 2**62 + 2**38 + 1])
+def test_a_python_int_is_rounded_to_float32_as_numpy_does_it(value):
+    buffer = ReplayBuffer(2, {"x": {}})
+    buffer.add(x=value)
+    buffer.add(x=[value])
+    assert (buffer.get_all_transitions()["x"].ravel() == np.asarray(value, np.float32)).all()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# No times: between them and bytes NumPy 1.26 itself writes past the end (timedelta64 to S4) or dies (b"x" to datetime64).
+# No times: NumPy 1.26 itself writes past the end when it makes S4 of timedelta64, and dies making datetime64 of b"x".
 FIELD_DTYPES = ["f4", "f8", "i8", "u1", "?", "f2", ">i4", "c8", "S4", "U3", "V3", "i4,f8", "g", "i2"]
 ARRAY_DTYPES = [*FIELD_DTYPES, "O", "<u8", ">f8", "S1", "c16", "u4,S2", "S0", "i1", "u2"]
 SHAPES = [(), (1,), (2,), (4,), (2, 3), (1, 1), (3, 1, 2)]
@@ -36,21 +36,24 @@ def scalar(rng: random.Random) -> Any:
     )()
 
 
+def contents(rng: random.Random, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """A plain array of arbitrary values; of text only what is text, for NumPy doesn't check that."""
+    size = int(np.prod(shape))
+    if dtype.hasobject:
+        return np.array([*(scalar(rng) for _ in range(size)), None], dtype=object)[:-1].reshape(shape)
+    if dtype.kind in "SU":
+        text = ["".join(chr(rng.randrange(1, 128)) for _ in range(rng.randrange(5))) for _ in range(size)]
+        return np.array([*text, ""]).astype(dtype)[:-1].reshape(shape)
+    if rng.randrange(2):
+        return np.zeros(shape, dtype)
+    return np.frombuffer(bytearray(rng.randbytes(size * dtype.itemsize)), dtype).reshape(shape)
+
+
 def odd_array(rng: random.Random, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """An array of any dtype, layout and class."""
     if shape is None:
         shape = tuple(rng.choice([0, 1, 1, 2, 3, 4, 6]) for _ in range(rng.randrange(4)))
-    dtype = np.dtype(rng.choice(ARRAY_DTYPES))
-    size = int(np.prod(shape))
-    if dtype.hasobject:
-        made = np.array([scalar(rng) for _ in range(size)] + [None], dtype=object)[:-1].reshape(shape)
-    elif dtype.kind in "SU":
-        text = ["".join(chr(rng.randrange(1, 128)) for _ in range(rng.randrange(5))) for _ in range(size)]
-        made = np.array([*text, ""]).astype(dtype)[:-1].reshape(shape)
-    else:
-        raw = rng.randbytes(size * dtype.itemsize) if rng.randrange(2) else bytes(size * dtype.itemsize)
-        made = np.frombuffer(raw + bytes(dtype.itemsize or 1), dtype=dtype, count=-1)[:size] if dtype.itemsize else None
-        made = np.zeros(shape, dtype) if made is None else made.reshape(shape).copy()
+    made = contents(rng, np.dtype(rng.choice(ARRAY_DTYPES)), shape)
     layouts: list[Callable[[], np.ndarray]] = [
         lambda: made,
         lambda: np.asfortranarray(made),
@@ -136,8 +139,8 @@ def value(rng: random.Random, act: Callable[[], None], row_shape: tuple[int, ...
         shape = rng.choice([(rows, *row_shape), row_shape] if rows == 1 else [(rows, *row_shape)])
         if rng.randrange(2):
             return odd_array(rng, shape)
-        fitting = np.frombuffer(rng.randbytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
-        return fitting.copy() if rng.randrange(4) else fitting.tolist()
+        fitting = contents(rng, dtype, shape)
+        return fitting if rng.randrange(4) else fitting.tolist()
     return rng.choice(
         [
             lambda: scalar(rng),

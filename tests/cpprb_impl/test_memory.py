@@ -1,0 +1,105 @@
+"""A million calls keep no reference and no memory, those that fail included."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+from .rows import ENV_DICT, make_rows
+
+CALLS = 100_000  # of each of the kinds below
+LEAK = 8  # bytes a call: the smallest object that one could lose has 16
+
+
+def make_calls():
+    """For each kind of call: a function, and the objects whose references it could lose."""
+    uniform, prioritized = ReplayBuffer(64, ENV_DICT), PrioritizedReplayBuffer(64, ENV_DICT)
+    arrays = make_rows(0, 1)
+    lists = {name: column.tolist() for name, column in arrays.items()}
+    odd = {**arrays, "obs": arrays["obs"].astype(np.float64)[:, ::-1], "act": np.array(7, dtype=object)}
+    wrong = {**arrays, "done": np.zeros((2, 6))}
+    missing = {name: column for name, column in arrays.items() if name != "done"}
+    priority, places, bad = np.ones(1), np.array([0]), np.array([np.nan])
+    refused = object()
+    for buffer in (uniform, prioritized):
+        buffer.add(**make_rows(0, 64))
+    out = uniform.sample(4)
+
+    def failing(call):
+        def fails():
+            try:
+                call()
+            except (ValueError, TypeError, KeyError, IndexError):
+                return
+            raise AssertionError("this call should have failed")
+
+        return fails
+
+    return {
+        "add arrays": (lambda: uniform.add(**arrays), [arrays, *arrays.values()]),
+        "add lists": (lambda: uniform.add(**lists), [lists, *lists.values()]),
+        "add converted": (lambda: uniform.add(**odd), [odd, *odd.values()]),
+        "add with priorities": (lambda: prioritized.add(**arrays, priorities=priority), [priority]),
+        "sample": (lambda: uniform.sample(4), []),
+        "sample into out": (lambda: uniform.sample(4, out=out), [out, *out.values()]),
+        "sample prioritized": (lambda: prioritized.sample(4, beta=0.5), []),
+        "update": (lambda: prioritized.update_priorities(places, priority), [places, priority]),
+        "all transitions": (lambda: uniform.get_all_transitions(shuffle=True), []),
+        "add of a bad shape": (failing(lambda: uniform.add(**wrong)), [wrong, *wrong.values()]),
+        "add of no number": (failing(lambda: uniform.add(**{**arrays, "rew": refused})), [refused]),
+        "add without a field": (failing(lambda: uniform.add(**missing)), [missing]),
+        "update of a bad priority": (failing(lambda: prioritized.update_priorities(places, bad)), [places, bad]),
+        "update of no index": (failing(lambda: prioritized.update_priorities([64], priority)), [priority]),
+        "sample of no size": (failing(lambda: uniform.sample(refused)), [refused]),
+    }
+
+
+def grown_by(call, count: int) -> int:
+    """Bytes a call that stay in use: the smallest growth of some rounds, since a leak shows in every one."""
+    process = psutil.Process()
+    for _ in range(count // 10):
+        call()
+    growths = []
+    for _ in range(4):
+        gc.collect()
+        before = process.memory_info().rss
+        for _ in range(count // 4):
+            call()
+        gc.collect()
+        growths.append(process.memory_info().rss - before)
+    return min(growths) * 4 // count
+
+
+@pytest.mark.parametrize("kind", make_calls())
+def test_calls_leave_references_and_memory_as_they_were(kind):
+    call, objects = make_calls()[kind]
+    call()
+    counts = [sys.getrefcount(each) for each in objects]
+    assert grown_by(call, CALLS) < LEAK
+    assert [sys.getrefcount(each) for each in objects] == counts
+
+
+def test_dtypes_names_and_the_buffer_itself_are_given_back():
+    dtype, name = np.dtype([("a", "f4"), ("b", "i2")]), "a name that nobody else uses"
+    counts = sys.getrefcount(dtype), sys.getrefcount(name)
+    for _ in range(1000):
+        buffer = PrioritizedReplayBuffer(4, {name: {"dtype": dtype, "shape": 2}})
+        buffer.add(**{name: np.zeros((1, 2), dtype)})
+        buffer.sample(3)
+        del buffer
+    gc.collect()
+    assert (sys.getrefcount(dtype), sys.getrefcount(name)) == counts
+
+
+def test_a_leak_is_noticed():
+    kept: list = []
+    value = np.ones(1)
+    before = sys.getrefcount(value)
+    assert grown_by(lambda: kept.append([value]), CALLS) >= LEAK
+    assert sys.getrefcount(value) > before

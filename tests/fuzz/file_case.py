@@ -1,0 +1,199 @@
+"""One case of fuzzing `load_transitions`: a good file of ours or of cpprb's, changed, and loaded.
+
+The oracle: ValueError, and the buffer is what it was; or the file is taken, and the buffer works. A change inside an
+archive gets its checksums made right again, or nothing behind them would ever be reached.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import random
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+ABOUT = "about.json"
+# As in the files of cpprb's.
+FIELDS = {"obs": {"shape": (2, 3)}, "act": {"dtype": np.int64}, "rew": {}, "done": {"dtype": bool}}
+NEXT = {"next_obs": FIELDS["obs"]}
+KINDS: list[tuple[type, dict[str, Any], dict[str, Any]]] = [
+    (ReplayBuffer, FIELDS | NEXT, {}),
+    (PrioritizedReplayBuffer, FIELDS | NEXT, {}),
+    (ReplayBuffer, FIELDS, {"next_of": "obs", "stack_compress": "obs"}),
+    (PrioritizedReplayBuffer, FIELDS | NEXT, {"Nstep": {"size": 2, "rew": "rew", "next": "next_obs"}}),
+]
+THEIRS = sorted((Path(__file__).parents[1] / "cpprb_impl/data").glob("*.npz"))
+NUMBERS = [0, 1, -1, 2**31, 2**63, 2**64, -(2**63), 10**30, 0.5, float("nan"), float("inf")]
+ODD: list[Any] = [*NUMBERS, None, True, "", "obs", "f4", "|O", "V0", [], [0], [-1], [2**62, 4], {}, {"a": 1}]
+
+
+def make(kind: int, size: int) -> Any:
+    of, fields, options = KINDS[kind]
+    return of(size, fields, seed=1, **options)
+
+
+def fill(buffer: Any, rows: int) -> None:
+    for number in range(rows):
+        frames = np.tile(np.arange(number, number + 4), (2, 1))  # the last three, and the next
+        step = {"obs": frames[:, :3], "next_obs": frames[:, 1:], "act": number, "rew": 1.0, "done": False}
+        buffer.add(**step)
+
+
+def saved(buffer: Any) -> bytes:
+    file = io.BytesIO()
+    buffer.save_transitions(file)
+    return file.getvalue()
+
+
+@functools.cache
+def good_file(kind: int, rows: int) -> bytes:
+    buffer = make(kind, 8)
+    fill(buffer, rows)
+    return saved(buffer)
+
+
+def changed_bytes(rng: random.Random, data: bytes) -> bytes:
+    at, length = rng.randrange(len(data) + 1), rng.choice([1, 1, 2, 4, 8, 100])
+    return rng.choice(
+        [
+            lambda: data[:at],
+            lambda: data[:at] + rng.randbytes(length) + data[at + length :],
+            lambda: data[:at] + rng.randbytes(length) + data[at:],
+            lambda: data[:at] + data[at + length :],
+            lambda: data[:at] + data[max(0, at - length) : at] + data[at:],
+            lambda: data[:at] + b"\xff" * length + data[at + length :],
+        ]
+    )()
+
+
+def changed_values(rng: random.Random, data: bytes) -> bytes:
+    """An .npy member with other numbers."""
+    body = bytearray(data)
+    for _ in range(rng.randrange(1, 5)):
+        body[rng.randrange(min(128, len(body) - 1), len(body))] = rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])
+    return bytes(body)
+
+
+def changed_json(rng: random.Random, value: Any) -> Any:
+    """One place somewhere in `value` changed."""
+    if isinstance(value, dict | list) and value and rng.randrange(5):
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key = rng.choice(keys)
+        if rng.randrange(6) == 0:
+            del value[key]
+        elif isinstance(value, dict) and rng.randrange(8) == 0:
+            value[rng.choice(["", "obs", "next_obs", "x" * 300])] = value.pop(key)
+        else:
+            value[key] = changed_json(rng, value[key])
+        return value
+    return rng.choice(ODD)
+
+
+def changed_header(rng: random.Random, data: bytes) -> bytes:
+    """An .npy member that says something else about its data."""
+    for old in rng.sample([b"'<f4'", b"'|u1'", b"'<i8'", b"False", b"(", b"1", b"2", b",)"], 8):
+        if old in data[:128]:
+            new = rng.choice([b"'|O'", b"'<f8'", b"'>i8'", b"'|V0'", b"True", b"((", b"-1", b"99999999999", b""])
+            head = data[:128].replace(old, new, 1)[:128].ljust(128)
+            return head + data[128:]
+    return changed_bytes(rng, data)
+
+
+Members = list[tuple[str, bytes]]
+
+
+def unpacked(data: bytes) -> tuple[Members, int]:
+    """The members, and how they are compressed."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        infos = archive.infolist()
+        return [(info.filename, archive.read(info)) for info in infos], infos[0].compress_type
+
+
+def packed(members: Members, compression: int) -> bytes:
+    """An archive whose checksums are right."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, body in with_checksum(members):
+            archive.writestr(zipfile.ZipInfo(name), body, compression)
+    return file.getvalue()
+
+
+def changed_archive(rng: random.Random, data: bytes) -> bytes:
+    members, compression = unpacked(data)
+    for _ in range(rng.choice([1, 1, 2])):
+        at = rng.randrange(len(members))
+        name, body = members[at]
+        if name == ABOUT:
+            told = changed_json(rng, json.loads(body))
+            members[at] = name, json.dumps(told).encode() if isinstance(told, dict) else body
+        else:
+            change = rng.choice([changed_bytes, changed_values, changed_values, changed_header])
+            members[at] = name, change(rng, body) if body else body
+        if rng.randrange(12) == 0:
+            members.insert(rng.randrange(len(members)), members.pop(at))
+        if rng.randrange(12) == 0:
+            members.pop(at % len(members))
+    return packed(members, compression)
+
+
+def with_checksum(members: Members) -> Members:
+    digest, told = hashlib.sha256(), None
+    for name, body in members:
+        if name == ABOUT:
+            told = json.loads(body)
+        else:
+            digest.update(name.removesuffix(".npy").encode() + b"\0" + body)
+    if told is None:
+        return members
+    told.pop("checksum", None)
+    digest.update(json.dumps(told, sort_keys=True).encode())
+    body = json.dumps(told | {"checksum": digest.hexdigest()}).encode()
+    return [(name, body if name == ABOUT else old) for name, old in members]
+
+
+def run(rng: random.Random) -> bool:
+    """Whether the file was taken; AssertionError where the buffer is wrong."""
+    kind = rng.randrange(len(KINDS))
+    theirs = THEIRS and rng.randrange(3) == 0
+    data = rng.choice(THEIRS).read_bytes() if theirs else good_file(kind, rng.choice([0, 3, 11]))
+    change = rng.choice([changed_bytes, changed_archive, changed_archive, changed_archive])
+    data = change(rng, data)
+    buffer = make(kind, rng.choice([8, 8, 5, 20]))
+    fill(buffer, rng.choice([0, 0, 4]))
+    before = saved(buffer)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's, of odd headers
+            buffer.load_transitions(io.BytesIO(data))
+    except ValueError:
+        assert saved(buffer) == before, "a file was refused, and the buffer has changed"
+        return False
+    check_works(buffer, kind)
+    return True
+
+
+def check_works(buffer: Any, kind: int) -> None:
+    stored = buffer.get_stored_size()
+    assert 0 <= stored <= buffer.get_buffer_size()
+    columns = buffer.get_all_transitions()
+    assert {len(column) for column in columns.values()} == {stored}
+    again = make(kind, buffer.get_buffer_size())
+    again.load_transitions(io.BytesIO(saved(buffer)))
+    assert saved(again) == saved(buffer), "what was saved is not what is loaded"
+    if stored and isinstance(buffer, PrioritizedReplayBuffer):
+        try:
+            batch = buffer.sample(5)
+        except ValueError as error:
+            assert "every stored priority is 0" in str(error)
+        else:
+            assert np.isfinite(batch["weights"]).all()
+    fill(buffer, 3)
+    buffer.clear()

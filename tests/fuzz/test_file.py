@@ -1,0 +1,47 @@
+"""`load_transitions` against changed files: in short what `make fuzz` does for long."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+pytest.importorskip("cpprb_impl.files", reason="no buffer loads files yet")
+from . import file_case
+
+
+def test_a_changed_file_is_refused_and_changes_nothing_or_is_loaded():
+    taken = 0
+    for seed in range(1500):
+        try:
+            taken += file_case.run(random.Random(seed))
+        except Exception as error:
+            error.add_note(f"file_case.run(random.Random({seed}))")
+            raise
+    assert 100 < taken < 1400, "hardly any case tests what it is about"
+
+
+@pytest.mark.parametrize("kind", range(len(file_case.KINDS)))
+def test_an_archive_packed_again_is_as_good_as_new(kind):
+    """Or the cases would all stop at a checksum."""
+    data = file_case.good_file(kind, 11)
+    buffer = file_case.make(kind, 8)
+    buffer.load_transitions(io.BytesIO(file_case.packed(*file_case.unpacked(data))))
+    assert file_case.saved(buffer) == data
+
+
+def test_a_loader_that_leaves_something_behind_is_noticed(monkeypatch):
+    load = file_case.ReplayBuffer.load_transitions
+
+    def loads_half(self, file):
+        try:
+            load(self, file)
+        except ValueError:
+            file_case.fill(self, 1)
+            raise
+
+    monkeypatch.setattr(file_case.ReplayBuffer, "load_transitions", loads_half)
+    with pytest.raises(AssertionError, match="refused, and the buffer has changed"):
+        for seed in range(50):
+            file_case.run(random.Random(seed))

@@ -1,0 +1,49 @@
+"""Reads objdump's disassembly from stdin: instructions beyond baseline x86-64 only in versions made for them.
+
+Baseline is SSE2. GCC names the versions of a function after their processor: `name.arch_x86_64_v3`, `name.avx2`; only
+those may use more, for which one is taken is decided by the processor's own word.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
+PREFIX = r"(?:(?:rep|repz|repnz|lock|notrack|data16|cs|bnd)\s+)*"
+INSTRUCTION = re.compile(rf"^\s+[0-9a-f]+:\s+{PREFIX}(?P<mnemonic>[a-z0-9]+)")
+VERSION = re.compile(r"\.(arch_\w+|avx\w*|sse4\w*|fma|bmi2?)\b")
+# AVX and what came after it begin with v; then BMI, and what x86-64-v2 has beyond the baseline.
+NEWER = re.compile(
+    r"v(?!err$|erw$|mcall$)\w+|andn|bextr|bls\w+|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|lzcnt|popcnt|crc32[bwlq]?"
+    r"|movbe|pshufb|pmulld|pabs[bwd]|phadd\w+|palignr|pblend\w*|blendv?p[sd]|round[sp][sd]|ptest|pcmpgtq|pcmpeqq"
+    r"|pm(?:in|ax)(?:sb|sd|uw|ud)|pmov[sz]x\w+|pextr[bdq]|pinsr[bdq]|insertps|extractps|dpp[sd]|pcmp[ei]str[im]"
+)
+
+
+def newer_instructions(lines: Iterable[str]) -> tuple[Counter, Counter]:
+    """How many there are in versioned functions, and in all others, by function."""
+    versioned: Counter = Counter()
+    others: Counter = Counter()
+    name = ""
+    for line in lines:
+        if function := FUNCTION.match(line):
+            name = function["name"]
+        elif (instruction := INSTRUCTION.match(line)) and NEWER.fullmatch(instruction["mnemonic"]):
+            (versioned if VERSION.search(name) else others)[name] += 1
+    return versioned, others
+
+
+def main() -> int:
+    versioned, others = newer_instructions(sys.stdin)
+    if others:
+        print("beyond baseline x86-64, and not chosen at run time:", *others.most_common(), sep="\n  ")
+        return 1
+    print(f"   {sum(versioned.values())} newer instructions, all in {len(versioned)} versions of functions")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
