@@ -44,6 +44,8 @@ class Spec:
 
     priority -> probability is (priority + eps)^alpha where the peer has an eps, priority^alpha
     elsewhere; weights use beta (Schaul et al. 2015, equations 1 and 2).
+    `next_of`: next_obs is stored once, as the obs of the row after it. `stack_compress`: so is each frame of a
+    stack (obs' last axis). Rows are then added in the order of their episodes, which end where `done` says so.
     """
 
     capacity: int
@@ -52,6 +54,8 @@ class Spec:
     alpha: float = 0.6
     beta: float = 0.4
     seed: int = 0
+    next_of: bool = False
+    stack_compress: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Features:
     processes: str
     framework: str  # what must be installed beside it
     licence: str
+    compression: str = "no"  # next_obs, and the frames of a stack, stored once
 
 
 class Unavailable(Exception):  # noqa: N818 (a state of things rather than an error)
@@ -87,6 +92,8 @@ class Adapter(ABC):
 
     Class attributes name it; the constructor takes a `Spec` and imports the library.
     """
+
+    fields: Mapping[str, Field]  # of the spec; set by the constructor
 
     name: ClassVar[str]
     distribution: ClassVar[str | None]  # on PyPI; None when the peer's code stands in this project
@@ -125,13 +132,42 @@ class Adapter(ABC):
                 ) from None
             raise
 
+    @classmethod
+    def make(cls, spec: Spec) -> Adapter:
+        """The adapter. Raises `Unavailable` where the platform can't have the peer, and NotImplementedError
+        where the peer can't do what `spec` asks for."""
+        cls.version()
+        for asked, feature in (
+            (spec.prioritized, "prioritized"),
+            (spec.next_of or spec.stack_compress, "compression"),
+        ):
+            if asked and not getattr(cls.features, feature).startswith("yes"):
+                raise NotImplementedError(f"{cls.name} offers none of this ({feature})")
+        return cls(spec)
+
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...
 
+    # Adding, in the forms that a training loop has its transitions in. The loops stand here, in the peer's own
+    # idiom, so that no call of the harness is timed between two adds.
+
     @abstractmethod
     def add(self, steps: Sequence[Step]) -> None:
-        """Store `steps` one call of the library each. The loop stands here, in the peer's own idiom,
-        so that no harness call is timed between two adds."""
+        """Store `steps`, one call of the library each."""
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        """The same, where each step is kept as a dict with the keys of `Step` in their order.
+
+        Here for a library that has no keywords for them: the values are taken out of the dict.
+        """
+        self.add([step.values() for step in steps])
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        """Store `steps` in a prioritized buffer, one call each, with a raw priority each.
+
+        Here for a library that takes no priority with a step: its plain add, and `features.prioritized` says so.
+        """
+        self.add(steps)
 
     @abstractmethod
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
@@ -140,6 +176,21 @@ class Adapter(ABC):
         `priorities` are raw (before eps and alpha), float64 (rows,); where the library takes none
         on add, the adapter sets them as its user would have to.
         """
+
+    def add_batches(self, batches: Sequence[Step]) -> None:
+        """Each of `batches` is many rows, a column in each place of the step: stored one after the other."""
+        for batch in batches:
+            self.add_batch(batch._asdict())
+
+    def add_lists(self, batches: Sequence[Step]) -> None:
+        """The same, each column a nested list.
+
+        Here for a library that takes no lists for columns, or loses their dtype: they are made arrays first.
+        """
+        fields = self.fields
+        for batch in batches:
+            columns = zip(Step._fields, batch, strict=True)
+            self.add_batch({name: np.array(values, fields[name].dtype) for name, values in columns})
 
     @abstractmethod
     def sample(self, batch_size: int) -> Columns:

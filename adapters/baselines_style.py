@@ -167,6 +167,7 @@ class BaselinesStyle(Adapter):
 
     def __init__(self, spec: Spec) -> None:
         self.capacity, self.beta, self.prioritized, self.added = spec.capacity, spec.beta, spec.prioritized, 0
+        self.fields = spec.fields
         self.names = ("obs", "act", "rew", "next_obs", "done")
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)

@@ -276,8 +276,11 @@ class ChainerRLStyle(Adapter):
         if priorities is None:
             self.add(steps)
             return
+        self.add_with_priorities(steps, priorities.tolist())
+
+    def add_with_priorities(self, steps: Iterable[Step], priorities: Sequence[float]) -> None:
         append, priority_from_error = self.buffer.memory.append, self.buffer.priority_from_error
-        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities.tolist(), strict=True):
+        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
             append(as_row(obs, act, rew, next_obs, None, done), priority_from_error(priority))
 
     def sample(self, batch_size: int) -> Columns:

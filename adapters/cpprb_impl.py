@@ -9,25 +9,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from adapters.base import Features, Spec
-from adapters.cpprb import FEATURES, CpprbAPI, env_dict
+from adapters.cpprb import COMPRESSION, FEATURES, CpprbAPI, options
 
 
 class CpprbImpl(CpprbAPI):
     name = "cpprb_impl"
     distribution = "cpprb-impl"
     usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
-    features = Features(processes="no (see its MP classes)", n_step="no", **FEATURES)
+    features = Features(processes="no (see its MP classes)", n_step="no", compression=COMPRESSION, **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
         from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
-        self.beta = spec.beta
-        self.prioritized = spec.prioritized
-        fields = env_dict(spec.fields)
+        super().__init__(spec)
         if spec.prioritized:
-            self.buffer = PrioritizedReplayBuffer(spec.capacity, fields, alpha=spec.alpha, eps=self.eps, seed=spec.seed)
+            self.buffer = PrioritizedReplayBuffer(
+                spec.capacity, alpha=spec.alpha, eps=self.eps, seed=spec.seed, **options(spec)
+            )
         else:
-            self.buffer = ReplayBuffer(spec.capacity, fields, seed=spec.seed)
+            self.buffer = ReplayBuffer(spec.capacity, seed=spec.seed, **options(spec))
 
 
 class CpprbImplBufferLock(CpprbAPI):
@@ -40,10 +40,9 @@ class CpprbImplBufferLock(CpprbAPI):
     def __init__(self, spec: Spec) -> None:
         from cpprb_impl import MPPrioritizedReplayBuffer
 
-        self.beta = spec.beta
-        self.prioritized = True
+        super().__init__(spec)
         self.buffer = MPPrioritizedReplayBuffer(
-            spec.capacity, env_dict(spec.fields), alpha=spec.alpha, eps=self.eps, lock=self.lock, seed=spec.seed
+            spec.capacity, alpha=spec.alpha, eps=self.eps, lock=self.lock, seed=spec.seed, **options(spec)
         )
 
     def close(self) -> None:

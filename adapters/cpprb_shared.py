@@ -13,14 +13,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable
 from multiprocessing.managers import SyncManager
 from typing import Any
 
-import numpy as np
-
-from adapters.base import Columns, Features, Spec, Step
-from adapters.cpprb import FEATURES, CpprbAPI, env_dict
+from adapters.base import Features, Spec
+from adapters.cpprb import FEATURES, CpprbAPI, options
 from adapters.lifeline import exit_with_parent
 
 
@@ -39,12 +37,11 @@ class CpprbMP(CpprbAPI):
     def __init__(self, spec: Spec) -> None:
         from cpprb import MPPrioritizedReplayBuffer
 
-        self.beta = spec.beta
-        self.prioritized = True
+        super().__init__(spec)
         # Without a context of its own, cpprb fixes the start method of the whole process.
         context = multiprocessing.get_context("fork")
         self.buffer = MPPrioritizedReplayBuffer(
-            spec.capacity, env_dict(spec.fields), alpha=spec.alpha, eps=self.eps, ctx=context
+            spec.capacity, alpha=spec.alpha, eps=self.eps, ctx=context, **options(spec)
         )
 
     def close(self) -> None:
@@ -56,15 +53,31 @@ class _Manager(SyncManager):
     """A manager of its own class, so that registering here changes no other manager."""
 
 
-def _make_buffer(capacity: int, fields: dict[str, dict[str, Any]], alpha: float, eps: float) -> Any:
+def _make_buffer(capacity: int, **options: Any) -> Any:
     from cpprb import PrioritizedReplayBuffer
 
-    return PrioritizedReplayBuffer(capacity, fields, alpha=alpha, eps=eps)
+    return PrioritizedReplayBuffer(capacity, **options)
 
 
 _Manager.register(
     "PrioritizedReplayBuffer", _make_buffer, exposed=("add", "sample", "update_priorities", "get_stored_size")
 )
+
+
+class _Locked:
+    """A proxy, with each call under one lock."""
+
+    def __init__(self, proxy: Any, lock: Any) -> None:
+        self._proxy, self._lock = proxy, lock
+
+    def __getattr__(self, name: str) -> Callable:
+        method, lock = getattr(self._proxy, name), self._lock
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                return method(*args, **kwargs)
+
+        return call
 
 
 class CpprbBehindOneLock(CpprbAPI):
@@ -75,37 +88,14 @@ class CpprbBehindOneLock(CpprbAPI):
     features = Features(n_step="yes", processes="any, through a manager process; rows are pickled", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
         context = multiprocessing.get_context("fork")
-        self.beta = spec.beta
-        self.prioritized = True
-        self.lock = context.Lock()
         # An abstract socket: a killed manager leaves no file behind.
         address = f"\0replaybench-{os.getpid()}-{secrets.token_hex(8)}"
         self.manager = _Manager(address=address, ctx=context)
         self.manager.start(exit_with_parent, (os.getpid(),))
-        self.buffer = self.manager.PrioritizedReplayBuffer(spec.capacity, env_dict(spec.fields), spec.alpha, self.eps)
-
-    def add(self, steps: Sequence[Step]) -> None:
-        add, lock = self.buffer.add, self.lock
-        for obs, act, rew, next_obs, done in steps:
-            with lock:
-                add(obs=obs, act=act, rew=rew, next_obs=next_obs, done=done)
-
-    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        with self.lock:
-            super().add_batch(columns, priorities)
-
-    def sample(self, batch_size: int) -> Columns:
-        with self.lock:
-            return super().sample(batch_size)
-
-    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        with self.lock:
-            super().update_priorities(indexes, priorities)
-
-    def __len__(self) -> int:
-        with self.lock:
-            return super().__len__()
+        proxy = self.manager.PrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **options(spec))
+        self.buffer = _Locked(proxy, context.Lock())
 
     def close(self) -> None:
         del self.buffer

@@ -147,15 +147,19 @@ class Reverb(Adapter):
         writer.flush()  # returns when the server has confirmed every row
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        steps = list(map(Step, *(columns[name] for name in Step._fields)))
         if priorities is None:
-            self.add(list(map(Step, *(columns[name] for name in Step._fields))))
-            return
+            self.add(steps)
+        else:
+            self.add_with_priorities(steps, priorities.tolist())
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         if self.trajectory_writer is None:
             self.trajectory_writer = self.client.trajectory_writer(num_keep_alive_refs=1)
-        writer, names = self.trajectory_writer, tuple(columns)
-        rows = zip(priorities.tolist(), *columns.values(), strict=True)
-        for i, (priority, *row) in enumerate(rows, 1):
-            writer.append(dict(zip(names, row, strict=True)))
+        writer, names = self.trajectory_writer, tuple(self.fields)
+        as_act, as_rew = (_converter(self.fields[name]) for name in ("act", "rew"))
+        for i, ((obs, act, rew, next_obs, done), priority) in enumerate(zip(steps, priorities, strict=True), 1):
+            writer.append({"obs": obs, "act": as_act(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done})
             history = writer.history
             writer.create_item(TABLE, priority, {name: history[name][-1] for name in names})
             if i % FLUSH_EVERY == 0:

@@ -59,7 +59,7 @@ class RLlib(Adapter):
             from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer, ReplayBuffer
 
         self.SampleBatch = SampleBatch
-        self.prioritized, self.beta = spec.prioritized, spec.beta
+        self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(spec.capacity, storage_unit="timesteps", alpha=spec.alpha)
         else:
@@ -71,6 +71,12 @@ class RLlib(Adapter):
             # Lists become new arrays: this is the copy that keeps the caller's next step out of the buffer.
             row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
             add(batch(row))
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        add, batch = self.buffer.add, self.SampleBatch
+        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
+            row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
+            add(batch(row), weight=priority)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         add, batch = self.buffer.add, self.SampleBatch

@@ -75,6 +75,7 @@ class Rlox(Adapter):
         self.flat_obs, self.flat_act = (_is_flat(spec.fields[name]) for name in ("obs", "act"))
         self.scalar_act = not spec.fields["act"].shape
         self.action = np.empty(size[1], np.float32)  # reused: push copies it
+        self.never_truncated: dict[int, np.ndarray] = {}
         self.back = {name: back for name in _KEYS if (back := _back(spec.fields[name]))}
 
     def add(self, steps: Sequence[Step]) -> None:
@@ -90,27 +91,39 @@ class Rlox(Adapter):
                 act = _flat(act)
             push(obs, act, rew, done, False, next_obs)
 
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        push, action = self.buffer.push, self.action
+        flat_obs, flat_act, scalar_act = self.flat_obs, self.flat_act, self.scalar_act
+        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
+            if not flat_obs:
+                obs, next_obs = _flat(obs), _flat(next_obs)
+            if scalar_act:
+                action[0] = act
+                act = action
+            elif not flat_act:
+                act = _flat(act)
+            push(obs, act, rew, done, False, next_obs, priority)
+
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         if self.prioritized:
-            rows = len(columns["done"])
-            self._push_each(columns, [1.0] * rows if priorities is None else priorities.tolist())
-            return
-        done = columns["done"].view(np.uint8)
-        self.buffer.push_batch(
-            _flat(columns["obs"]),
-            _flat(columns["next_obs"]),
-            _flat(columns["act"]),
-            _flat(columns["rew"]),
-            done,
-            np.zeros(len(done), np.uint8),
-        )
+            rewards, dones = columns["rew"].tolist(), columns["done"].tolist()
+            steps = list(map(Step, columns["obs"], columns["act"], rewards, columns["next_obs"], dones))
+            self.add_with_priorities(steps, [1.0] * len(steps) if priorities is None else priorities.tolist())
+        else:
+            self._push_batch(*(columns[name] for name in Step._fields))
 
-    def _push_each(self, columns: Columns, priorities: Sequence[float]) -> None:
-        push, rows = self.buffer.push, len(priorities)
-        obs, next_obs, act = (_flat(columns[name]).reshape(rows, -1) for name in ("obs", "next_obs", "act"))
-        rew, done = columns["rew"].tolist(), columns["done"].tolist()
-        for o, a, r, d, n, priority in zip(obs, act, rew, done, next_obs, priorities, strict=True):
-            push(o, a, r, d, False, n, priority)
+    def add_batches(self, batches: Sequence[Step]) -> None:
+        if self.prioritized:
+            super().add_batches(batches)
+            return
+        for batch in batches:
+            self._push_batch(*batch)
+
+    def _push_batch(self, obs, act, rew, next_obs, done) -> None:
+        never = self.never_truncated.get(len(done))
+        if never is None:
+            never = self.never_truncated[len(done)] = np.zeros(len(done), np.uint8)
+        self.buffer.push_batch(_flat(obs), _flat(next_obs), _flat(act), rew, done.view(np.uint8), never)
 
     def sample(self, batch_size: int) -> Columns:
         drawn = self.buffer.sample(batch_size, next(self.seeds))
@@ -133,7 +146,7 @@ def _is_flat(field: Field) -> bool:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    return np.asarray(array, np.float32).ravel()
+    return array.ravel() if array.dtype == np.float32 else array.ravel().astype(np.float32)
 
 
 def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -6,6 +6,7 @@ function around them would cost more than they do. Only with `Nstep` does `add` 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -14,8 +15,8 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
+from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow
-from cpprb_impl.state import Portable
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -39,7 +40,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Portable, Ring):
+class ReplayBuffer(Saved, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -149,6 +150,23 @@ class ReplayBuffer(Portable, Ring):
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
         return self._window is not None
+
+    def _steps(self) -> dict[str, Any] | None:
+        return None if self._window is None else self._window.settings()
+
+    def _is_empty(self) -> bool:
+        return super()._is_empty() and not self._window
+
+    def _own_state(self) -> dict[str, np.ndarray]:
+        waiting = {} if self._window is None else self._window.get_state()
+        return {f"waiting {name}": column for name, column in waiting.items()}
+
+    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
+        if self._window is None:
+            return {}
+        window = copy.copy(self._window)
+        window.set_state({name.removeprefix("waiting "): column for name, column in state.items()})
+        return {"_window": window}
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """The transitions at `idx` (int, or sequence of ints) as a dict of fresh arrays.

@@ -142,13 +142,31 @@ class NstepWindow:
         with self._lock:
             steps = {}
             for name, waiting in self._steps.items():
-                steps[name] = np.array(state[name], dtype=waiting.dtype)
+                column = np.asarray(state[name])
+                if column.dtype != waiting.dtype and column.dtype.kind == "V":  # as a file keeps some dtypes
+                    column = column.view(waiting.dtype)
+                steps[name] = np.array(column, dtype=waiting.dtype)
                 if steps[name].shape[1:] != waiting.shape[1:] or steps[name].ndim != waiting.ndim:
                     raise ValueError(f"{name}: shape {steps[name].shape} does not hold steps of {waiting.shape[1:]}")
             counts = {len(column) for column in steps.values()}
             if len(counts) != 1 or max(counts) >= self.size:
                 raise ValueError(f"Nstep: with a size of {self.size} no {sorted(counts)} steps can wait")
+            given = steps["priorities"] if self.takes_priorities else np.empty(0)
+            if not (np.isnan(given) | (np.isfinite(given) & (given >= 0))).all():
+                raise ValueError("priorities: they must be finite and not negative")
             self._steps = steps
+
+    def settings(self) -> dict[str, Any]:
+        """The options, as JSON has them: windows of equal settings make equal transitions of equal steps."""
+        return {"size": self.size, "gamma": self.gamma, "rew": sorted(self._rewards), "next": sorted(self._next)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
 
     @staticmethod
     def _array(name: str, value: Any) -> np.ndarray:

@@ -56,6 +56,15 @@ class ReverseReplayBuffer(ReplayBuffer):
         self._last = first
         return batch
 
+    def _own_state(self) -> dict[str, np.ndarray]:
+        return super()._own_state() | {"last": np.array([-1 if self._last is None else self._last])}
+
+    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
+        last = state.get("last")
+        if last is None or last.shape != (1,) or last.dtype != np.int64 or not -1 <= last[0] < self.get_buffer_size():
+            raise ValueError("the file does not say where a ReverseReplayBuffer's reading stood")
+        return super()._read_own_state(state) | {"_last": int(last[0]) if last[0] >= 0 else None}
+
     def clear(self) -> None:
         """Forget every transition, and the position."""
         super().clear()

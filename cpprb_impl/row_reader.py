@@ -25,7 +25,18 @@ class RowReader:
     """
 
     def __init__(self, fields: Sequence[NativeField], kind: type[Ring] = Ring, **options: Any) -> None:
-        self._make = lambda rows: kind(rows, list(fields), **options)
+        self._recipe = (list(fields), kind, options)
+        self._ring = self._make(1)
+
+    def _make(self, rows: int) -> Ring:
+        fields, kind, options = self._recipe
+        return kind(rows, fields, **options)
+
+    def __getstate__(self) -> tuple:
+        return self._recipe
+
+    def __setstate__(self, recipe: tuple) -> None:
+        self._recipe = recipe
         self._ring = self._make(1)
 
     def empty(self) -> dict[str, np.ndarray]:

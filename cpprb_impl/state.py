@@ -2,13 +2,93 @@
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 
-Columns = dict[str, np.ndarray]
+PIECE = 1 << 26  # bytes of transitions gathered, or expanded, at a time
+
+
+class Frames:
+    """A column whose values share their frames, as `next_of` and `stack_compress` keep them.
+
+    The nth value is the frames first[n], first[n] + 1, ... along the last dimension, `stack` of them; or just the
+    frame first[n] where `stack` is None. A slice of it is an array.
+    """
+
+    def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None) -> None:
+        self.frames, self.first, self.stack = frames, first, stack
+        self.dtype = frames.dtype
+        self.shape = (*first.shape, *frames.shape[1:], *(() if stack is None else (stack,)))
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        first = self.first[rows]
+        if self.stack is None:
+            return self.frames[first]
+        stacks = self.frames[first[:, None] + np.arange(self.stack)]
+        return np.ascontiguousarray(np.moveaxis(stacks, 1, -1))
+
+    def view(self, dtype: np.dtype) -> Frames:
+        return Frames(self.frames.view(dtype), self.first, self.stack)
+
+
+Columns = Mapping[str, np.ndarray | Frames]
+Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
+
+
+def kinds_of(buffer: Ring) -> Kinds:
+    """dtype and shape of each column of a transition."""
+    return {name: (column.dtype, column.shape[1:]) for name, column in buffer._gather([]).items()}
+
+
+def rows_a_piece(kinds: Kinds) -> int:
+    return max(1, PIECE // max(1, row_bytes(kinds)))
+
+
+def row_bytes(kinds: Kinds) -> int:
+    return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
+
+
+def framed_columns(buffer: Ring) -> dict[str, Frames]:
+    """The columns whose values share their frames, oldest transition first."""
+    columns = {}
+    for name, (_, shape) in kinds_of(buffer).items():
+        found = buffer._get_frames(name)
+        if found is not None:
+            frames, first, next_first = found
+            stack = shape[-1] if frames.ndim == len(shape) else None
+            columns[name] = Frames(frames, first, stack)
+            if next_first is not None:
+                columns[f"next_{name}"] = Frames(frames, next_first, stack)
+    return columns
+
+
+def columns_of(buffer: Ring, slots: np.ndarray) -> dict[str, np.ndarray | Frames]:
+    """The columns of the transitions in `slots`, which are `held_slots(buffer)`."""
+    columns = framed_columns(buffer)
+    if not columns:
+        return buffer._gather(slots)
+    kinds = kinds_of(buffer)
+    rest = {name: np.empty((len(slots), *s), d) for name, (d, s) in kinds.items() if name not in columns}
+    step = rows_a_piece(kinds)
+    for at in range(0, len(slots) if rest else 0, step):
+        rows = buffer._gather(slots[at : at + step])
+        for name, column in rest.items():
+            column[at : at + step] = rows[name]
+    return {name: columns[name] if name in columns else rest[name] for name in kinds}
+
+
+def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
+    """Add the transitions first, first + 1, ..., rows - 1 of `columns`."""
+    shared = any(isinstance(column, Frames) for column in columns.values())
+    step = rows_a_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # at once, if nothing is to be expanded
+    for at in range(first, rows, step):
+        buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
 
 
 def held_slots(buffer: Ring) -> np.ndarray:
@@ -28,7 +108,7 @@ def position_of(buffer: Ring) -> dict[str, Any]:
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
         "random": buffer._get_random(),
-        "unseen": buffer._get_unseen(),
+        "unseen": min(buffer._get_unseen(), buffer.get_stored_size()),
     }
     if isinstance(buffer, PrioritizedRing):
         position["max_priority"] = buffer.get_max_priority()
@@ -41,8 +121,7 @@ def restore(buffer: Ring, position: dict[str, Any], columns: Columns, rows: int,
     Everything must have been checked to fit: a call that fails here leaves half of it.
     """
     buffer._begin_at((position["next_index"] - rows) % buffer.get_buffer_size())
-    if rows:
-        buffer._add_rows(**columns)
+    add_columns(buffer, columns, 0, rows)
     if leaves is not None:
         buffer._set_leaves(held_slots(buffer), leaves)
         buffer._set_max_priority(position["max_priority"])
@@ -68,15 +147,30 @@ class Portable:
         if self._recipe[2].get("mmap_prefix") is not None:
             raise TypeError("a buffer with mmap_prefix can't be copied: its data is in files; see save_transitions")
         head, slots = self._get_head(), held_slots(self)
-        held = (position_of(self), self._gather(slots), len(slots), leaves_of(self, slots))
+        held = (position_of(self), columns_of(self, slots), len(slots), leaves_of(self, slots))
         if self._get_head() != head:
             raise RuntimeError("another thread changed the buffer while it was copied")
-        return _revive, (type(self), self._recipe, held), self.__getstate__()
+        # A copy of its own, whatever the attributes are: its lock and its steps are not to be shared.
+        window = copy.deepcopy(getattr(self, "_window", None))
+        return _revive, (type(self), self._recipe, held, window), self.__getstate__()
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if isinstance(state, tuple):  # a subclass has __slots__
+            return (_attributes(state[0]), *state[1:])
+        return _attributes(state)
 
 
-def _revive(kind: type[Portable], recipe: tuple, held: tuple) -> Portable:
+def _attributes(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Those that are not made anew for a copy."""
+    return values and {name: value for name, value in values.items() if name not in ("_recipe", "_window")}
+
+
+def _revive(kind: type[Portable], recipe: tuple, held: tuple, window: Any) -> Portable:
     capacity, fields, options = recipe
     buffer = kind.__new__(kind)
     buffer._make(capacity, fields, **options)
     restore(buffer, *held)
+    if window is not None:
+        buffer._window = window
     return buffer

@@ -65,7 +65,7 @@ def keeps_references(peer: Peer, job: Job) -> bool:
 
     The feature says "yes...", "no..." or, where they differ, "one step: yes...; a batch: no...".
     """
-    if job.benchmark != "add":
+    if job.benchmark not in ("add", "add_dicts", "add_prioritized"):  # lists become arrays that nobody else has
         return False
     said = peer.features.get("copies_on_add", "")
     parts = dict(part.partition(": ")[::2] for part in said.split("; "))

@@ -28,10 +28,10 @@ def build(run: Run, out: Path) -> list[Path]:
     page = page_of(run)
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "plots", ignore_errors=True)  # an earlier run may have had other pictures
-    for suite in page["suites"]:
-        for picture in suite.pictures:
-            (out / picture.file).parent.mkdir(exist_ok=True)
-            (out / picture.file).write_bytes(picture.png)
+    pictures = [picture for suite in page["suites"] for picture in suite.pictures]
+    for picture in pictures + ([page["memory"].picture] if page["memory"] else []):
+        (out / picture.file).parent.mkdir(exist_ok=True)
+        (out / picture.file).write_bytes(picture.png)
     written = []
     for name in ("report.html", "report.md"):
         (out / name).write_text(_render(f"{name}.j2", page), encoding="utf-8")

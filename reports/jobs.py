@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from string import Formatter
 
 from results import Record, Run
 
 #: The peer to which ratios are given, where the run has it.
 REFERENCE = "cpprb"
 
+#: It is not about speed, so it has no answers and a section of its own.
+MEMORY_SUITE = "memory"
+
 #: How benchmarks are called in tables, in this order; others come after, under their own name.
 BENCHMARKS = {
-    "add": "add",
-    "sample": "sample",
-    "prioritized": "prioritized cycle",
-    "explorers": "explorers",
-    "learner": "learner",
+    "add": "add {batch}",
+    "add_dicts": "add {batch} from dicts",
+    "add_lists": "add {batch} from lists",
+    "add_prioritized": "add {batch} with priority",
+    "sample": "sample {batch}",
+    "prioritized": "prioritized cycle {batch}",
+    "compressed_add": "frames once: add {batch}",
+    "compressed_sample": "frames once: sample {batch}",
+    "plain": "memory, plain",
+    "priorities": "memory, prioritized",
+    "next_of": "memory, next_of",
+    "stack_compress": "memory, stack_compress",
+    "both": "memory, next_of and stack_compress",
+    "explorers": "explorers N={explorers}",
+    "learner": "learner N={explorers}",
 }
-#: The parameter that tells jobs of a benchmark apart, and how it is said.
-PARAMETERS = {"batch": "{}", "explorers": "N={}"}
+#: What most of them mean beyond their names, for under the tables.
+EXPLAINED = {
+    "add_dicts": "from dicts: each step is kept as a dict, and goes in by keyword where the library has keywords",
+    "add_lists": "from lists: columns are nested Python lists",
+    "add_prioritized": "with priority: one by one into a prioritized buffer, each with its priority",
+    "prioritized": "prioritized cycle: a prioritized sample, and the update of its priorities",
+    "compressed_add": "frames once: next observations, and each frame of a stack, are stored once",
+}
 
 
 @dataclass
@@ -73,20 +94,26 @@ def jobs_of(run: Run) -> list[Job]:
 
 
 def _label(job: Job, jobs: list[Job]) -> str:
-    """ "add 100", "explorers N=4"; other parameters only if they tell this job from another."""
-    words = [BENCHMARKS.get(job.benchmark, job.benchmark)]
-    words += [said.format(job.params[name]) for name, said in PARAMETERS.items() if name in job.params]
-    alike = [
-        other.params
-        for other in jobs
-        if (other.suite, other.benchmark, other.workload) == (job.suite, job.benchmark, job.workload)
-    ]
+    """ "add 100", "explorers N=4"; other parameters only if they tell this job from its usual kind."""
+    template = BENCHMARKS.get(job.benchmark, job.benchmark)
+    said = {name for _, name, _, _ in Formatter().parse(template) if name}
+    words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
+    near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
+    alike = [other.params for other in near if other.benchmark == job.benchmark]
     words += [
-        f"{name}={value}"
+        f"{name} {value:,}" if type(value) is int else f"{name}={value}"
         for name, value in job.params.items()
-        if name not in PARAMETERS and any(params.get(name) != value for params in alike)
+        if name not in said
+        and any(params.get(name) != value for params in alike)
+        and value != usual([other.params.get(name) for other in near])
     ]
-    return " ".join(words)
+    return ", ".join(words)
+
+
+def usual(values: list[object]) -> object:
+    """The value that more than half of these have, else None: it need not be said of each."""
+    value, count = Counter(values).most_common(1)[0]
+    return value if 2 * count > len(values) else None
 
 
 def _sortable(value: object) -> tuple[int, float, str]:

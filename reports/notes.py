@@ -10,7 +10,7 @@ from reports.formatting import NOTHING, listed
 from reports.jobs import Job
 from results import Peer, Record, Run
 
-KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD = "†", "‡", "§"
+KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, NO_PRIORITY_ON_ADD = "†", "‡", "§", "¶"
 
 #: mark -> (the feature it comes from, what it means)
 FOOTNOTES = {
@@ -23,17 +23,23 @@ FOOTNOTES = {
     ),
     GIVES_ROWS: ("gives", "gives rows: stacking them into columns is part of its figure, as it is for its user"),
     NO_BATCH_ADD: ("batch_add", "has no batch add: its figure is that of as many calls as its user would have to make"),
+    NO_PRIORITY_ON_ADD: (
+        "prioritized",
+        "takes no priority with a step: its figure is that of its plain add into a prioritized buffer",
+    ),
 }
 
 
 def marks(peer: Peer, job: Job) -> str:
     """The footnotes that belong beside this peer's figure at this job."""
     found = ""
-    if job.benchmark == "add":
+    if "add" in job.benchmark:
         if keeps_references(peer, job):
             found += KEEPS_REFERENCES
         if job.params.get("batch", 1) != 1 and not _says_yes(peer, "batch_add"):
             found += NO_BATCH_ADD
+        if job.benchmark == "add_prioritized" and "none on add" in peer.features.get("prioritized", ""):
+            found += NO_PRIORITY_ON_ADD
     elif peer.features.get("gives", "").startswith("rows"):
         found += GIVES_ROWS
     return found

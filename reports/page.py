@@ -9,7 +9,8 @@ from typing import Any
 
 from reports import notes
 from reports.formatting import NOTHING, listed
-from reports.jobs import REFERENCE, jobs_of
+from reports.jobs import MEMORY_SUITE, REFERENCE, jobs_of
+from reports.memory import memory_part
 from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
@@ -24,8 +25,10 @@ def page_of(run: Run) -> dict[str, Any]:
     suites = [
         suite_part(run, name, [job for job in jobs if job.suite == name], troubles)
         for name in dict.fromkeys(job.suite for job in jobs)
+        if name != MEMORY_SUITE
     ]
-    launches = sorted({len(record.samples) for record in run.records if record.ok})
+    memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
+    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite != MEMORY_SUITE})
     return {
         "run": run,
         "title": _title(run),
@@ -33,6 +36,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "took": _took(run),
         "warnings": _warnings(run),
         "suites": suites,
+        "memory": memory,
         "reference": REFERENCE,
         "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
         "troubles": troubles,

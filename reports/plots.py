@@ -169,6 +169,41 @@ def scaling(
     return picture
 
 
+def multiples(
+    panels: Mapping[str, Mapping[str, Mapping[str, float]]], peers: Sequence[str], look: Mapping[str, Look]
+) -> Picture:
+    """A panel a workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
+    kinds = list(dict.fromkeys(kind for panel in panels.values() for kind in panel))
+    each, legend = 0.55 + 0.27 * len(peers), 0.2 + 0.21 * ((len(kinds) + 1) // 2)  # inches
+    height = (each + 0.55) * len(panels) + legend
+    picture = Picture(figsize=(5.4, height), layout=None)
+    for place, (title, panel) in enumerate(panels.items()):
+        bottom = height - (each + 0.55) * (place + 1) + 0.45
+        axes = picture.add_axes((0.285, bottom / height, 0.66, (each - 0.3) / height))
+        axes.set_title(title, loc="left", x=-0.43, fontsize=11, fontweight="bold", color=INK)
+        axes.set_ylim(len(peers) - 0.4, -0.6)
+        axes.set_yticks(range(len(peers)), peers)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        values = [value for points in panel.values() for value in points.values()]
+        if values:
+            _log_axis(axes, [*values, 1.0])
+        axes.axvline(1.0, color=FAINT, linewidth=1.0)
+        for number_of, kind in enumerate(kinds):
+            for peer, value in panel.get(kind, {}).items():
+                # A little apart, so that kinds that cost the same don't hide each other.
+                row = peers.index(peer) + 0.13 * (number_of - (len(kinds) - 1) / 2)
+                axes.plot(value, row, MARKERS[number_of % len(MARKERS)], color=look[peer].color, markersize=5)
+        axes.grid(axis="x", color=GRID, linewidth=0.8)
+        axes.set_axisbelow(True)
+    for number_of, kind in enumerate(kinds):
+        axes.plot([], [], MARKERS[number_of % len(MARKERS)], color=FAINT, markersize=5, label=kind)
+    if kinds:
+        axes.set_xlabel("times the row's own bytes   (left is better)", fontsize=9)
+        picture.legend(loc="lower left", frameon=False, fontsize=9, ncols=2)
+    return picture
+
+
 def draw(name: str, make: Callable[[], Picture]) -> tuple[str, bytes]:
     """(inline SVG, PNG) of one picture. `name` says what it shows and is not used twice in a page."""
     with mpl.rc_context(RC):

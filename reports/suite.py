@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reports import notes, plots
 from reports.answers import Answer, Standing, Summary, answers_of, figure_of, podium, standings, summary
 from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
-from reports.jobs import REFERENCE, Job, fastest_first, reference_name, reference_record
+from reports.jobs import EXPLAINED, REFERENCE, Job, fastest_first, reference_name, reference_record, usual
 from reports.statistics import Figure, speed_up
 from results import Run
 
 #: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
 ALONG = "explorers"
+JOBS_A_TABLE = 7
+SPOKEN = {"batch", ALONG}  # parameters that the names of jobs always hold
 TITLES = {"apex": "Ape-X"}
 
 
@@ -76,6 +79,14 @@ class WorkloadPart:
     pictures: Sequence[Picture]
     footnotes: Sequence[tuple[str, str]]
     common: str  # parameters that all its jobs share
+    explained: str  # what the names of its jobs mean
+
+    @property
+    def job_groups(self) -> list[Sequence[JobTable]]:
+        """As columns, a few a table: even parts."""
+        parts = math.ceil(len(self.jobs) / JOBS_A_TABLE)
+        width = math.ceil(len(self.jobs) / parts) if parts else 1
+        return [self.jobs[start : start + width] for start in range(0, len(self.jobs), width)]
 
 
 @dataclass(frozen=True)
@@ -193,21 +204,26 @@ def _workload(
 ) -> WorkloadPart:
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
     pictures = _lines(name, jobs, look) if scaling else _dots(run, name, jobs, look)
-    shared = {
-        key: value
-        for key, value in (jobs[0].params.items() if jobs else ())
-        if all(job.params.get(key) == value for job in jobs)
-    }
     return WorkloadPart(
         name=name,
         peers=peers,
         jobs=[_job_table(run, job, reference, troubles) for job in jobs],
         pictures=[Picture(title, *plots.draw(title, make)) for title, make in pictures],
         footnotes=notes.footnotes(run, jobs),
-        common=", ".join(
-            f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in shared.items()
-        ),
+        common=", ".join(_common(jobs)),
+        explained="; ".join(EXPLAINED[name] for name in EXPLAINED if any(job.benchmark == name for job in jobs)),
     )
+
+
+def _common(jobs: Sequence[Job]) -> Iterator[str]:
+    """Parameters that go without saying in the jobs' names."""
+    for name in jobs[0].params if jobs else ():
+        values = [job.params.get(name) for job in jobs]
+        value = usual(values)
+        if value is None or name in SPOKEN:
+            continue
+        said = f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        yield said if len(set(values)) == 1 else f"{said} where no other is named"
 
 
 def _job_table(run: Run, job: Job, reference: str | None, troubles: Sequence[notes.Trouble]) -> JobTable:

@@ -5,7 +5,7 @@ a one-sided sign-flip test on within-block log ratios, Holm-corrected over the b
 unchanged tree is called a regression at most once in 1/alpha runs, however many benchmarks there are.
 It passes if a slow-down as large as the minimal effect can be excluded: the same test, at alpha, puts
 the upper end of its interval below it.
-What is neither can't be told on this machine with these launches.
+What is neither can't be told on this machine with these launches. What base can't do is not judged.
 
 Exit status: 0 pass, 1 a regression, 2 can't tell, 3 harness error.
 """
@@ -96,13 +96,15 @@ def _checked_jobs(run: Run, alpha: float) -> list[Job]:
     for peer in run.peers:
         if peer.reason:
             raise HarnessError(f"{peer.name} could not be measured: {peer.reason}")
-    problems = run.problems() + [f"{r.label} was skipped: {r.reason}" for r in run.records if r.status == "skipped"]
+    every = jobs_of(run)
+    jobs = [job for job in every if BASE not in job.cells or job.cells[BASE].status != "skipped"]
+    lost = [job.cells[HEAD] for job in jobs if HEAD in job.cells and job.cells[HEAD].status == "skipped"]
+    problems = run.problems() + [f"{record.label} was skipped: {record.reason}" for record in lost]
     if problems:
         raise HarnessError("the run is not whole:\n  " + "\n  ".join(problems))
     if run.finished is None:
         raise HarnessError("the run never finished")
 
-    jobs = jobs_of(run)
     needed = launches_needed(len(jobs), alpha)
     for job in jobs:
         for side in (BASE, HEAD):
@@ -175,6 +177,11 @@ def closing_line(verdicts: Sequence[Verdict], effect: float) -> str:
     return f"PASS: {formatting.counted(len(verdicts), 'benchmark')}, none slower by the limit ({limit})"
 
 
+def _left_out(run: Run) -> str:
+    new = sum(record.peer == BASE and record.status == "skipped" for record in run.records)
+    return f"; not judged, since base can't do it: {formatting.counted(new, 'benchmark')}" if new else ""
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """argparse would exit with 2, which here means "can't tell"."""
@@ -202,9 +209,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--alpha", type=_fraction, default=ALPHA, help="chance of a false alarm (default %(default)s)")
     options = parser.parse_args(arguments)
     try:
-        verdicts = judge(load(options.run), options.effect, options.alpha)
+        run = load(options.run)
+        verdicts = judge(run, options.effect, options.alpha)
         print(table(verdicts, options.alpha))
-        print(closing_line(verdicts, options.effect))
+        print(closing_line(verdicts, options.effect) + _left_out(run))
         return exit_status(verdicts)
     except (HarnessError, BadRecord) as error:
         print(f"HARNESS ERROR: {error}", file=sys.stderr)

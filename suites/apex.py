@@ -175,9 +175,7 @@ def _exploring(adapter: Adapter, number: int) -> Iterator[Learner]:
 
 def measure(peer: str, explorers: int, seconds: float, capacity: int) -> dict[str, float]:
     """The figures of one launch, by benchmark."""
-    adapter_class = registry.adapter_class(peer)
-    adapter_class.version()
-    adapter = adapter_class(Spec(capacity, FIELDS, prioritized=True))
+    adapter = registry.adapter_class(peer).make(Spec(capacity, FIELDS, prioritized=True))
     try:
         with _exploring(adapter, explorers) as learner:
             learner.wait_for_rows()

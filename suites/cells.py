@@ -8,7 +8,7 @@ is finished, so that a launch that is killed leaves what it had measured.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,11 +19,35 @@ from results.record import Record, Run
 Outcome = Literal["ok", "failed", "wrong", "skipped"]
 REASON_CHARACTERS = 500
 
-#: benchmarks of the throughput suite: rows a call, and the unit of the figure (lower is better)
+#: benchmarks of the throughput suite and the unit of each figure (lower is better)
 THROUGHPUT = {
-    "add": ((1, 100), "s/transition"),
-    "sample": ((32, 256), "s/call"),
-    "prioritized": ((32, 256), "s/call"),
+    "add": "s/transition",
+    "add_dicts": "s/transition",
+    "add_lists": "s/transition",
+    "add_prioritized": "s/transition",
+    "sample": "s/call",
+    "prioritized": "s/call",
+    "compressed_add": "s/transition",
+    "compressed_sample": "s/call",
+}
+#: rows a call, of a benchmark that is run by hand; a profile chooses among them
+BATCHES = {
+    "add": (1, 100),
+    "add_dicts": (1,),
+    "add_lists": (100,),
+    "add_prioritized": (1,),
+    "sample": (32, 256),
+    "prioritized": (32, 256),
+    "compressed_add": (1,),
+    "compressed_sample": (32,),
+}
+#: benchmarks of the memory suite: what the buffer is asked for (lower is better)
+MEMORY: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "priorities": {"prioritized": True},
+    "next_of": {"next_of": True},
+    "stack_compress": {"stack_compress": True},
+    "both": {"next_of": True, "stack_compress": True},
 }
 #: benchmarks of the apex suite and their units (higher is better)
 APEX = {"explorers": "transitions/s", "learner": "steps/s"}
@@ -48,22 +72,43 @@ class Result:
         return mine == (record.benchmark, record.workload, record.params)
 
 
-def declare_throughput(run: Run, peer: str, capacities: Mapping[str, int]) -> list[Record]:
-    """The cells of one peer, over the workloads that `capacities` has a capacity for."""
+@dataclass(frozen=True)
+class Job:
+    """A benchmark with so many rows a call, on a buffer of that capacity."""
+
+    benchmark: str
+    batch: int
+    workload: str
+    capacity: int
+
+
+def declare_throughput(run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
+    """The cells of one peer."""
     return [
         run.cell(
             suite="throughput",
-            benchmark=benchmark,
+            benchmark=job.benchmark,
             peer=peer,
-            workload=workload,
-            params={"batch": batch, "capacity": capacity},
-            unit=unit,
+            workload=job.workload,
+            params={"batch": job.batch, "capacity": job.capacity},
+            unit=THROUGHPUT[job.benchmark],
             better="lower",
         )
-        for workload, capacity in capacities.items()
-        for benchmark, (batches, unit) in THROUGHPUT.items()
-        for batch in batches
+        for job in jobs
     ]
+
+
+def declare_memory(run: Run, peer: str, workload: str, benchmark: str, capacity: int) -> Record:
+    """The one cell of a memory launch."""
+    return run.cell(
+        suite="memory",
+        benchmark=benchmark,
+        peer=peer,
+        workload=workload,
+        params={"capacity": capacity},
+        unit="B/transition",
+        better="lower",
+    )
 
 
 def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Record]:
@@ -85,8 +130,8 @@ def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Rec
 
 def node_id(record: Record, peer: str) -> str:
     """The pytest node that measures this cell with the registry's `peer`."""
-    batch = record.params["batch"]
-    return f"suites/throughput.py::test_{record.benchmark}[{batch}-{record.workload}-{peer}]"
+    batch, capacity = record.params["batch"], record.params["capacity"]
+    return f"suites/throughput.py::test_{record.benchmark}[{batch}-{record.workload}-{capacity}-{peer}]"
 
 
 def failure(error: BaseException) -> tuple[Outcome, str]:

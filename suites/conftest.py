@@ -11,7 +11,7 @@ import pytest
 from adapters import registry
 from adapters.lifeline import exit_with_parent
 from suites import workloads
-from suites.cells import THROUGHPUT, Result, append_result, failure
+from suites.cells import BATCHES, Result, append_result, failure
 
 KNOWN = {"peer": tuple(registry.PEERS), "workload": workloads.NAMES}
 
@@ -21,7 +21,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for kind, known in KNOWN.items():
         group.addoption(f"--{kind}", action="append", metavar="NAME", help=f"only this {kind}: {', '.join(known)}")
     group.addoption(
-        "--capacity", action="append", default=[], metavar="[WORKLOAD=]ROWS", help="default: as long as the recording"
+        "--capacity",
+        action="append",
+        default=[],
+        metavar="[WORKLOAD=]ROWS[:SECONDS]",
+        help="of the buffer, and how long filling it may take; may be given more than once (default: the recording's)",
     )
     group.addoption("--seconds", type=float, default=0.25, help="time spent on each figure (default: %(default)s)")
     group.addoption("--cells", type=Path, metavar="FILE", help="append one JSON line a cell as it is finished")
@@ -45,31 +49,35 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    benchmark = metafunc.function.__name__.removeprefix("test_")
-    if benchmark in THROUGHPUT:
-        metafunc.parametrize("batch", THROUGHPUT[benchmark][0])
-    for kind in ("workload", "peer"):
-        if kind in metafunc.fixturenames:
-            metafunc.parametrize(kind, metafunc.config.getoption(f"--{kind}") or KNOWN[kind], scope="module")
+    config, benchmark = metafunc.config, metafunc.function.__name__.removeprefix("test_")
+    if benchmark not in BATCHES:
+        return
+    metafunc.parametrize("batch", BATCHES[benchmark])
+    chosen = {kind: config.getoption(f"--{kind}") or known for kind, known in KNOWN.items()}
+    places = [(workload, rows) for workload in chosen["workload"] for rows in _capacities(config, workload)]
+    metafunc.parametrize(("workload", "capacity"), places, scope="module")
+    metafunc.parametrize("peer", chosen["peer"], scope="module")
+
+
+def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
+    """Rows, and the seconds that filling so many may take."""
+    found = {}
+    for option in config.getoption("--capacity"):
+        name, _, place = option.rpartition("=")
+        rows, _, seconds = place.partition(":")
+        if name in ("", workload):
+            found[int(rows)] = float(seconds or "inf")
+    return found or {workloads.RECIPES[workload].transitions: float("inf")}
+
+
+@pytest.fixture(scope="module")
+def fill_seconds(pytestconfig: pytest.Config, workload: str, capacity: int) -> float:
+    return _capacities(pytestconfig, workload)[capacity]
 
 
 @pytest.fixture(scope="module")
 def recording(workload: str) -> workloads.Workload:
     return workloads.load(workload)
-
-
-def _capacity(config: pytest.Config, workload: str) -> int:
-    rows = workloads.RECIPES[workload].transitions
-    for option in config.getoption("--capacity"):
-        name, _, value = option.rpartition("=")
-        if name in ("", workload):
-            rows = int(value)
-    return rows
-
-
-@pytest.fixture(scope="module")
-def capacity(request: pytest.FixtureRequest, workload: str) -> int:
-    return _capacity(request.config, workload)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -95,7 +103,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo, report: pytest.TestReport)
         benchmark=item.originalname.removeprefix("test_"),
         peer=params["peer"],
         workload=params["workload"],
-        params={"batch": params["batch"], "capacity": _capacity(item.config, params["workload"])},
+        params={"batch": params["batch"], "capacity": params["capacity"]},
         outcome=outcome,
         value=extra.get("value"),
         reason=reason,

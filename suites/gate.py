@@ -29,7 +29,7 @@ from results import files, machine
 from results.record import Record, Run
 from suites import launch as processes
 from suites import workloads
-from suites.cells import declare_throughput, node_id
+from suites.cells import declare_throughput
 from suites.driver import Interrupt, Launch, drive, in_blocks
 from suites.profiles import PROFILES, Profile
 from suites.run import describe_workload, names
@@ -145,16 +145,15 @@ def renew(side: Side) -> None:
         copy.replace(library)
 
 
-def launch_of(side: Side, run: Run, profile: Profile, capacities: dict[str, int]) -> Launch:
+def launch_of(side: Side, run: Run, profile: Profile, chosen: Sequence[str]) -> Launch:
     def command(records: Sequence[Record], cells: Path) -> list[str]:
         renew(side)
-        tests = [node_id(record, PACKAGE) for record in records]
         # -P and importlib keep the checkout, whose package has no compiled part, from the front of sys.path.
         options = ["--import-mode=importlib", f"--package-at={PACKAGE}={side.site_packages}"]
-        measured = processes.throughput_command(tests, cells, profile.seconds, capacities)
+        measured = processes.throughput_command(records, PACKAGE, cells, profile)
         return [str(side.python), "-P", *measured, *options]
 
-    return Launch(f"throughput of {side.name}", declare_throughput(run, side.name, capacities), command)
+    return Launch(f"throughput of {side.name}", declare_throughput(run, side.name, profile.jobs(chosen)), command)
 
 
 def measure(args: argparse.Namespace) -> int:
@@ -162,7 +161,6 @@ def measure(args: argparse.Namespace) -> int:
         raise HarnessError(f"{args.launches} launches a side are too few to judge by: at least {FEWEST_LAUNCHES}")
     sides = [Side("base", resolve(args.base)), Side("head", machine.revision(processes.CHECKOUT))]
     profile = PROFILES[args.profile]
-    capacities = {name: profile.capacities[name] for name in args.workloads}
 
     with only_one(), Interrupt() as interrupt:
         with worktree(sides[0].revision) as tree:
@@ -176,7 +174,7 @@ def measure(args: argparse.Namespace) -> int:
             run.add_peer(**asdict(replace(about, name=side.name, version=side.revision)))
         for name in args.workloads:
             run.add_workload(**describe_workload(workloads.load(name)))
-        launches = [launch_of(side, run, profile, capacities) for side in sides]
+        launches = [launch_of(side, run, profile, args.workloads) for side in sides]
         interrupt.check()
         status = drive(run, args.out or files.new_path(run), in_blocks(launches, args.launches), profile.limit_seconds)
     return HARNESS_ERROR if status == 1 else status

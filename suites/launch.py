@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -16,6 +16,9 @@ from typing import IO
 import psutil
 
 from adapters.registry import SEGMENT_PREFIXES
+from results.record import Record
+from suites.cells import node_id
+from suites.profiles import Profile
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
@@ -37,16 +40,24 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
-def throughput_command(tests: list[str], cells: Path, seconds: float, capacities: dict[str, int]) -> list[str]:
-    """What comes after `python` for a launch that measures these tests of the throughput suite."""
-    options = [f"--capacity={workload}={rows}" for workload, rows in capacities.items()]
+def throughput_command(records: Sequence[Record], peer: str, cells: Path, profile: Profile) -> list[str]:
+    """What comes after `python` for a launch that measures these cells with the registry's `peer`."""
+    wanted = {(record.workload, record.params["capacity"]) for record in records}
+    options = [
+        f"--capacity={workload}={place.capacity}:{place.fill_seconds}"
+        for workload, places in profile.throughput.items()
+        for place in places
+        if (workload, place.capacity) in wanted
+    ]
+    options += [f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
         *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
         # Uncaptured, so that the last words of a process that is killed are not lost with it.
         *("-q", "--capture=no", "--no-header", "--disable-warnings", "--tb=line"),
         # Collecting garbage at random moments is the harness's noise more than a peer's cost: off while timing.
         "--benchmark-disable-gc",
-        *(f"--cells={cells}", f"--seconds={seconds}", *options, *tests),
+        *options,
+        *(node_id(record, peer) for record in records),
     ]
 
 

@@ -1,29 +1,67 @@
 """How much a run measures, as data: `quick` for an answer over a coffee, `full` for a figure to
-publish, `tiny` to see that everything works."""
+publish, `tiny` to see that everything works, `sweep` for how a prioritized cycle depends on the capacity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from suites.cells import MEMORY, THROUGHPUT, Job
+
+ORDER = list(THROUGHPUT)
+
+#: benchmarks and their rows a call
+CORE = (("add", 1), ("add", 100), ("sample", 32), ("sample", 256), ("prioritized", 32), ("prioritized", 256))
+FORMS = (("add_dicts", 1), ("add_lists", 100), ("add_prioritized", 1))
+FRAMES = (("compressed_add", 1), ("compressed_sample", 32))
+CYCLE = (("prioritized", 32), ("prioritized", 256))
+FEW = (("add", 1), ("sample", 32))
+EVERYWHERE = ("plain", "priorities", "next_of")  # of the memory suite: a stack needs frames
+
+
+@dataclass(frozen=True)
+class Place:
+    """A capacity, and what is measured there."""
+
+    capacity: int
+    benchmarks: Sequence[tuple[str, int]]
+    fill_seconds: float = 60.0  # who needs longer to fill the buffer has no figure here
 
 
 @dataclass(frozen=True)
 class Profile:
+    throughput: Mapping[str, Sequence[Place]]  # by workload
     blocks: int  # of throughput: each launches every peer once
     seconds: float  # on each throughput cell
-    capacities: Mapping[str, int]  # of the throughput buffers, by workload
+    memory: Mapping[str, tuple[int, Sequence[str]]]  # for a workload, the capacity and the benchmarks
+    memory_blocks: int
     apex_blocks: int
     apex_seconds: float  # of each apex launch's timed window
     apex_capacity: int  # small enough that the ring wraps while its rows are checked
     explorers: tuple[int, ...]
     limit_seconds: float  # after which a launch is killed
 
+    def jobs(self, workloads: Sequence[str]) -> list[Job]:
+        """Of the throughput suite, in the order in which a launch comes to them."""
+        return [
+            Job(benchmark, batch, workload, place.capacity)
+            for workload in workloads
+            for place in self.throughput.get(workload, ())
+            for benchmark, batch in sorted(place.benchmarks, key=lambda each: (ORDER.index(each[0]), each[1]))
+        ]
+
 
 PROFILES = {
     "tiny": Profile(
+        throughput={
+            "CartPole-v1": [Place(2_000, CORE + FORMS), Place(4_000, CYCLE[:1])],
+            "Pendulum-v1": [Place(2_000, FEW)],
+            "ALE/Seaquest-v5": [Place(256, CORE + FRAMES)],
+        },
         blocks=2,
         seconds=0.02,
-        capacities={"CartPole-v1": 2_000, "Pendulum-v1": 2_000, "ALE/Seaquest-v5": 256},
+        memory={"CartPole-v1": (4_096, ("plain", "priorities")), "ALE/Seaquest-v5": (256, ("both",))},
+        memory_blocks=1,
         apex_blocks=2,
         apex_seconds=0.3,
         apex_capacity=2_000,
@@ -31,23 +69,47 @@ PROFILES = {
         limit_seconds=60,
     ),
     "quick": Profile(
+        throughput={
+            "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=4)],
+            "Pendulum-v1": [Place(5_000, FEW)],
+            "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES)],
+        },
         blocks=5,
-        seconds=0.2,
-        capacities={"CartPole-v1": 20_000, "Pendulum-v1": 20_000, "ALE/Seaquest-v5": 2_048},
+        seconds=0.08,
+        memory={"CartPole-v1": (16_384, EVERYWHERE), "ALE/Seaquest-v5": (1_024, tuple(MEMORY))},
+        memory_blocks=1,
         apex_blocks=3,
-        apex_seconds=1.5,
+        apex_seconds=1.0,
         apex_capacity=10_000,
         explorers=(1, 2, 4),
-        limit_seconds=90,
+        limit_seconds=180,
     ),
     "full": Profile(
+        throughput={
+            "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=240)],
+            "Pendulum-v1": [Place(100_000, CORE + FORMS)],
+            "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES)],
+        },
         blocks=12,
         seconds=1.0,
-        capacities={"CartPole-v1": 100_000, "Pendulum-v1": 100_000, "ALE/Seaquest-v5": 8_192},
+        memory={"CartPole-v1": (131_072, EVERYWHERE), "ALE/Seaquest-v5": (4_096, tuple(MEMORY))},
+        memory_blocks=3,
         apex_blocks=10,
         apex_seconds=5.0,
         apex_capacity=100_000,
         explorers=(1, 2, 4),
+        limit_seconds=1_200,
+    ),
+    "sweep": Profile(
+        throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1], fill_seconds=120) for digits in (4, 5, 6, 7)]},
+        blocks=5,
+        seconds=0.5,
+        memory={},
+        memory_blocks=0,
+        apex_blocks=0,
+        apex_seconds=0.0,
+        apex_capacity=1,
+        explorers=(),
         limit_seconds=600,
     ),
 }

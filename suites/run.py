@@ -1,6 +1,6 @@
 """The runner: declares every cell first, then measures peer after peer in fresh processes.
 
-    python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,apex] [--out FILE]
+    python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,memory,apex] [--out FILE]
 
 Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
 (the others are in the run file all the same), 2 bad arguments, 130 interrupted.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,26 +19,50 @@ from adapters import registry
 from results import files, machine
 from results.record import Record, Run
 from suites import workloads
-from suites.cells import APEX_WORKLOAD, declare_apex, declare_throughput, node_id
+from suites.cells import APEX_WORKLOAD, declare_apex, declare_memory, declare_throughput
 from suites.driver import Launch, drive, in_blocks
 from suites.launch import throughput_command
 from suites.profiles import PROFILES, Profile
 
-SUITES = ("throughput", "apex")
+SUITES = ("throughput", "memory", "apex")
 
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
     """One launch a peer, over all workloads."""
-    capacities = {name: profile.capacities[name] for name in chosen}
+    jobs = profile.jobs(chosen)
 
     def launch(peer: str) -> Launch:
         def command(records: Sequence[Record], cells: Path) -> list[str]:
-            tests = [node_id(record, peer) for record in records]
-            return [sys.executable, *throughput_command(tests, cells, profile.seconds, capacities)]
+            return [sys.executable, *throughput_command(records, peer, cells, profile)]
 
-        return Launch(f"throughput of {peer}", declare_throughput(run, peer, capacities), command)
+        return Launch(f"throughput of {peer}", declare_throughput(run, peer, jobs), command)
 
     return [launch(peer) for peer in peers]
+
+
+def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
+    """One launch a cell: what a process has allocated once stays with it."""
+
+    def launch(peer: str, workload: str, benchmark: str, capacity: int) -> Launch:
+        options = {"peer": peer, "workload": workload, "benchmark": benchmark, "capacity": capacity}
+
+        def command(_records: Sequence[Record], cells: Path) -> list[str]:
+            return [sys.executable, "-m", "suites.memory", *_as_options({**options, "cells": cells})]
+
+        name = f"memory of {peer}, {benchmark} on {workload}"
+        return Launch(name, [declare_memory(run, peer, workload, benchmark, capacity)], command)
+
+    return [
+        launch(peer, workload, benchmark, capacity)
+        for workload, (capacity, benchmarks) in profile.memory.items()
+        if workload in chosen
+        for benchmark in benchmarks
+        for peer in peers
+    ]
+
+
+def _as_options(values: Mapping[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items()]
 
 
 def apex_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Launch]:
@@ -53,8 +77,7 @@ def apex_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Laun
         }
 
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
-            arguments = [f"--{name}={value}" for name, value in {**options, "cells": cells}.items()]
-            return [sys.executable, "-m", "suites.apex", *arguments]
+            return [sys.executable, "-m", "suites.apex", *_as_options({**options, "cells": cells})]
 
         name = f"apex of {peer}, {explorers} explorer{'s' if explorers > 1 else ''}"
         return Launch(name, declare_apex(run, peer, explorers, profile.apex_capacity), command)
@@ -93,12 +116,15 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
 
+    profile = PROFILES[args.profile]
     chosen = args.peers or known
-    args.throughput = [name for name in registry.PEERS if name in chosen] if "throughput" in args.suites else []
+    alone = [name for name in registry.PEERS if name in chosen]
+    args.throughput = alone if "throughput" in args.suites and profile.jobs(args.workloads) else []
+    args.memory = alone if "memory" in args.suites and set(profile.memory) & set(args.workloads) else []
     args.apex = [name for name, of in variants.items() if name in chosen or of in chosen]
-    if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads:
+    if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
-    if not args.throughput and not args.apex:
+    if not args.throughput and not args.memory and not args.apex:
         parser.error(
             f"nothing to measure: these peers, workloads and suites have no cell in common (apex is on {APEX_WORKLOAD})"
         )
@@ -121,14 +147,16 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = PROFILES[args.profile]
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
-    for name in [*args.throughput, *(name for name in args.apex if name not in args.throughput)]:
+    for name in dict.fromkeys([*args.throughput, *args.memory, *args.apex]):
         run.add_peer(**asdict(registry.describe(name)))
-    for name in args.workloads if args.throughput else [APEX_WORKLOAD]:
-        run.add_workload(**describe_workload(workloads.load(name)))
 
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
+    memory = memory_launches(run, profile, args.memory, args.workloads)
     apex = apex_launches(run, profile, args.apex)
-    schedule = in_blocks(throughput, profile.blocks) + in_blocks(apex, profile.apex_blocks)
+    for name in dict.fromkeys(record.workload for record in run.records):
+        run.add_workload(**describe_workload(workloads.load(name)))
+    schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
+    schedule += in_blocks(apex, profile.apex_blocks)
     print(f"{run.declared} cells, {len(schedule)} launches")
     return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
 

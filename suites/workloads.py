@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,11 @@ class Workload:
         return sum(column[0].nbytes for column in self.columns.values())
 
     def steps(self) -> list[Step]:
-        """The recording as a training loop has it in hand, one `env.step` after the other.
+        """The recording as a training loop has it in hand, one `env.step` after the other."""
+        return list(self.stepwise())
+
+    def stepwise(self) -> Iterator[Step]:
+        """The same one at a time; nothing of a step is kept here.
 
         Each observation is an array of its own. Within an episode a step's `next_obs` is the very
         object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this
@@ -55,16 +59,14 @@ class Workload:
         """
         obs, act, rew, next_obs, done = (self.columns[key] for key in ("obs", "act", "rew", "next_obs", "done"))
         discrete = act.ndim == 1
-        steps: list[Step] = []
         now = obs[0].copy()
         for row in range(self.transitions):
             after = next_obs[row].copy()
             ended = bool(done[row])
             action = int(act[row]) if discrete else act[row].copy()
-            steps.append(Step(now, action, float(rew[row]), after, ended))
+            yield Step(now, action, float(rew[row]), after, ended)
             if row + 1 < self.transitions:
                 now = obs[row + 1].copy() if ended else after
-        return steps
 
 
 @dataclass(frozen=True)

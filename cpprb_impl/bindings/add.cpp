@@ -52,12 +52,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
   Use use(self);
   Store& store = use.store();
-  if (ring.prioritized && !given) {
-    if (const double max = store.max_priority(); max != ring.known_max) {
-      ring.known_max = max;
-      ring.leaf_of_max = ring.leaf(max);
-    }
-  }
+  const float leaf_of_max = ring.prioritized && !given ? ring.leaf_of_max_priority() : 0;
   // Of more rows than the ring holds only the last ones would survive.
   const std::size_t skip = count > store.capacity() ? count - store.capacity() : 0;
   ring.rows->prepare(in.data.data(), skip, count);
@@ -77,8 +72,8 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
         std::copy_n(from, before_end, leaf + slot);
         std::copy_n(from + before_end, count - skip - before_end, leaf);
       } else {
-        std::fill_n(leaf + slot, before_end, ring.leaf_of_max);
-        std::fill_n(leaf, count - skip - before_end, ring.leaf_of_max);
+        std::fill_n(leaf + slot, before_end, leaf_of_max);
+        std::fill_n(leaf, count - skip - before_end, leaf_of_max);
       }
     }
   }

@@ -44,7 +44,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
           ring.leaves[i] = store.tree().leaves()[ring.slots[i]];
         }
         // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
-        ratio_powers(ring.leaves.data(), ring.leaves.size(), store.tree().minimum(), -beta, weights);
+        ratio_powers(ring.leaves.data(), ring.leaves.size(), store.tree().bounds().smallest, -beta, weights);
         ring.sampled_at = store.head();
       }
     }
@@ -96,6 +96,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
         store.raise_max_priority(largest);
         ring.slots.resize(kept);
         store.set_leaves(ring.slots, ring.leaves.data());
+        ring.let_max_priority_fall();
       }
     }
     if (values != count)
@@ -126,7 +127,8 @@ PyMethodDef prioritized_methods[] = {
      "changed."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
-     "The largest raw priority since the last clear(), at least 1, float; what add() without priorities gives."},
+     "The largest raw priority of any stored transition, but at least 1, float: what add() without priorities\n"
+     "gives. It rises at once, and falls with update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -135,6 +137,22 @@ float Ring::leaf(double priority) const {
   float leaf;
   shifted_powers(&priority, 1, eps, alpha, &leaf);
   return leaf;
+}
+
+float Ring::leaf_of_max_priority() {
+  if (const double max = store->max_priority(); max != known_max) {
+    known_max = max;
+    leaf_of_max = leaf(max);
+  }
+  return leaf_of_max;
+}
+
+void Ring::let_max_priority_fall() {
+  constexpr double kFirst = 1.0;      // what a buffer begins with
+  constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
+  const float largest = store->tree().bounds().largest;
+  if (store->max_priority() <= kFirst || largest >= kSame * leaf_of_max_priority() || alpha == 0) return;
+  store->set_max_priority(std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
 }
 
 std::size_t Ring::leaves_of(const Ref& priorities, float* leaves, double& largest) const {

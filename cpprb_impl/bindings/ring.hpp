@@ -57,6 +57,10 @@ struct Ring {
   float leaf_of_max = 0;
 
   float leaf(double priority) const;
+  float leaf_of_max_priority();
+  // To the largest priority of any stored row: one large error must not favour new rows for ever. Needs a
+  // LearnerTurn.
+  void let_max_priority_fall();
   // The leaves of raw priorities (as_numbers); `largest` becomes at least the largest of them. Returns the
   // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
   std::size_t leaves_of(const Ref& priorities, float* leaves, double& largest) const;

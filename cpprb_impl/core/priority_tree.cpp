@@ -46,26 +46,34 @@ inline double sum_of(const Number* group) {
   return (columns[0] + columns[1]) + (columns[2] + columns[3]);
 }
 
-inline float smallest_of(Floats (&rows)[4]) {
-  const Floats low = rows[0] < rows[1] ? rows[0] : rows[1], high = rows[2] < rows[3] ? rows[2] : rows[3];
-  const Floats lanes = low < high ? low : high;
-  return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+// Smallest and largest are found together, as the smallest of the numbers and of the numbers negated.
+using TwoFloats = float __attribute__((vector_size(8 * sizeof(float))));
+
+inline PriorityTree::Bounds bounds_of(const TwoFloats (&rows)[4]) {
+  const TwoFloats low = rows[0] < rows[1] ? rows[0] : rows[1], high = rows[2] < rows[3] ? rows[2] : rows[3];
+  TwoFloats lanes = low < high ? low : high;
+  TwoFloats others = __builtin_shufflevector(lanes, lanes, 2, 3, 0, 1, 6, 7, 4, 5);
+  lanes = lanes < others ? lanes : others;
+  others = __builtin_shufflevector(lanes, lanes, 1, 0, 3, 2, 5, 4, 7, 6);
+  lanes = lanes < others ? lanes : others;
+  return {lanes[0], -lanes[4]};
 }
 
-inline float minimum_of_leaves(const float* group) {
+inline PriorityTree::Bounds bounds_of_leaves(const float* group) {
   constexpr Floats kNones = {kNone, kNone, kNone, kNone};
-  Floats rows[4];
+  TwoFloats rows[4];
   for (std::size_t k = 0; k < 4; ++k) {
     const Floats quarter = quarter_of(group, k);
-    rows[k] = quarter > 0 ? quarter : kNones;
+    rows[k] = __builtin_shufflevector(quarter > 0 ? quarter : kNones, -quarter, 0, 1, 2, 3, 4, 5, 6, 7);
   }
-  return smallest_of(rows);
+  return bounds_of(rows);
 }
 
-inline float minimum_of(const float* group) {
-  Floats rows[4];
-  for (std::size_t k = 0; k < 4; ++k) rows[k] = quarter_of(group, k);
-  return smallest_of(rows);
+// Of the 16 nodes whose bounds begin at `bounds`.
+inline PriorityTree::Bounds bounds_of_nodes(const float* bounds) {
+  TwoFloats rows[4];
+  std::memcpy(rows, bounds, sizeof rows);
+  return bounds_of(rows);
 }
 
 // Which of four, by mass; leaves in `mass` what is left inside it. Without a branch: it can't be predicted.
@@ -100,11 +108,11 @@ inline std::size_t pick(const Number* group, double& mass) {
 __attribute__((always_inline)) inline void PriorityTree::recompute(std::size_t k, std::size_t node) {
   if (k == 0) {
     levels_[0].sums[node] = sum_of(leaves_ + node * kFan);
-    levels_[0].minima[node] = minimum_of_leaves(leaves_ + node * kFan);
+    levels_[0].set_bounds(node, bounds_of_leaves(leaves_ + node * kFan));
   } else {
     const Level& below = levels_[k - 1];
     levels_[k].sums[node] = sum_of(below.sums + node * kFan);
-    levels_[k].minima[node] = minimum_of(below.minima + node * kFan);
+    levels_[k].set_bounds(node, bounds_of_nodes(below.bounds + 2 * node * kFan));
   }
 }
 
@@ -132,10 +140,8 @@ RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& s
 
 double PriorityTree::total() const { return levels_.empty() ? sum_of(leaves_) : sum_of(levels_.back().sums); }
 
-float PriorityTree::minimum() const {
-  if (levels_.empty()) return minimum_of_leaves(leaves_);
-  const auto& top = levels_.back();
-  return *std::min_element(top.minima, top.minima + top.nodes);
+PriorityTree::Bounds PriorityTree::bounds() const {
+  return levels_.empty() ? bounds_of_leaves(leaves_) : bounds_of_nodes(levels_.back().bounds);
 }
 
 RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::size_t* slots) {

@@ -2,7 +2,7 @@
 //
 // 16 children a node: a node's children are one or two cache lines, and 10^6 leaves are five levels.
 // Sums are double: float sums are measurably biased from 10^6 leaves on. The smallest leaf, which
-// normalises importance weights, is kept beside the sum and found in the same pass.
+// normalises importance weights, and the largest are kept beside the sum and found in the same pass.
 // A leaf of 0 is an empty slot: never drawn, and no candidate for the minimum.
 #pragma once
 
@@ -33,8 +33,8 @@ class PriorityTree {
       nodes = padded(nodes / kFan);
       Level level{reinterpret_cast<double*>(at), nullptr, nodes};
       at += nodes * sizeof(double);
-      level.minima = reinterpret_cast<float*>(at);
-      at += nodes * sizeof(float);
+      level.bounds = reinterpret_cast<float*>(at);
+      at += 2 * nodes * sizeof(float);
       levels_.push_back(level);
     }
   }
@@ -44,7 +44,7 @@ class PriorityTree {
     std::size_t total = nodes * sizeof(float);
     while (nodes > kFan) {
       nodes = padded(nodes / kFan);
-      total += nodes * (sizeof(double) + sizeof(float));
+      total += nodes * (sizeof(double) + 2 * sizeof(float));
     }
     return total;
   }
@@ -54,7 +54,7 @@ class PriorityTree {
     std::fill_n(leaves_, leaf_count_, 0.0f);
     for (auto& level : levels_) {
       std::fill_n(level.sums, level.nodes, 0.0);
-      std::fill_n(level.minima, level.nodes, kNone);
+      for (std::size_t node = 0; node < level.nodes; ++node) level.set_bounds(node, {kNone, 0});
     }
   }
 
@@ -73,8 +73,11 @@ class PriorityTree {
 
   double total() const;
 
-  // The smallest leaf above 0; +infinity when every slot is empty.
-  float minimum() const;
+  // The smallest leaf above 0, and the largest; +infinity and 0 when every slot is empty.
+  struct Bounds {
+    float smallest, largest;
+  };
+  Bounds bounds() const;
 
   // Stratified proportional draw: slots[i] falls into the i-th of `count` equal shares of the total.
   // Level by level for the whole batch, so that the cache misses of different draws overlap.
@@ -86,8 +89,14 @@ class PriorityTree {
 
   struct Level {
     double* sums;
-    float* minima;
+    float* bounds;  // for four nodes at a time: their smallest leaves, then their largest, negated
     std::size_t nodes;
+
+    void set_bounds(std::size_t node, Bounds of) {
+      float* at = bounds + node / 4 * 8 + node % 4;
+      at[0] = of.smallest;
+      at[4] = -of.largest;
+    }
   };
 
   void recompute(std::size_t k, std::size_t node);

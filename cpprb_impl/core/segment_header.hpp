@@ -69,7 +69,7 @@ struct Holes {
 };
 
 struct SegmentHeader {
-  static constexpr std::uint64_t kMagic = 0x3130'6c70'6d69'6272;  // changes with the layout below
+  static constexpr std::uint64_t kMagic = 0x3131'6c70'6d69'6272;  // changes with the layout below
 
   // Written once, before anybody else can see the segment.
   std::uint64_t magic;

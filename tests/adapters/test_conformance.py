@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adapters.base import Spec
+from adapters.base import Columns, Spec, Step, Unavailable
 from adapters.checks import AddedRows, as_steps, check_overwriting, check_priorities, draw, keyed_columns
-from adapters.registry import PEERS
+from adapters.registry import PEERS, adapter_class
 
 from .conftest import FIELDS, make
 
@@ -30,18 +30,98 @@ def peer(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("workload", list(FIELDS))
 def test_rows_come_back_whole(peer: str, workload: str, prioritized: bool) -> None:
-    """Added one by one, in a batch and, where prioritized, in a batch with priorities: bit for bit the same rows."""
+    """Added in every form there is: bit for bit the same rows."""
     spec = Spec(capacity=256, fields=FIELDS[workload], prioritized=prioritized)
-    columns = keyed_columns(spec.fields, 120)
-    part = [{name: column[i : i + 40] for name, column in columns.items()} for i in (0, 40, 80)]
+    columns = keyed_columns(spec.fields, 140)
+    part = [{name: column[i : i + 20] for name, column in columns.items()} for i in range(0, 140, 20)]
     adapter = make(peer, spec)
     try:
         adapter.add(as_steps(part[0]))
-        adapter.add_batch(part[1])
-        adapter.add_batch(part[2], np.linspace(0.5, 1.5, 40) if prioritized else None)
+        adapter.add_dicts([step._asdict() for step in as_steps(part[1])])
+        adapter.add_batch(part[2])
+        adapter.add_batches(as_batches(part[3], 10))
+        adapter.add_lists([Step(*(column.tolist() for column in batch)) for batch in as_batches(part[4], 10)])
+        if prioritized:
+            adapter.add_with_priorities(as_steps(part[5]), np.linspace(0.5, 1.5, 20).tolist())
+            adapter.add_batch(part[6], np.linspace(0.5, 1.5, 20))
+        else:
+            adapter.add(as_steps(part[5]) + as_steps(part[6]))
+        check_overwriting(adapter, spec, columns, batches=120)
+    finally:
+        adapter.close()
+
+
+def as_batches(columns: Columns, rows: int) -> list[Step]:
+    """Columns of so many rows in the places of a step."""
+    starts = range(0, len(columns["done"]), rows)
+    return [Step(*(columns[name][at : at + rows] for name in Step._fields)) for at in starts]
+
+
+def test_a_priority_goes_with_its_step(peer: str) -> None:
+    """Where the library takes one on add; elsewhere the row is there all the same."""
+    spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=1.0)
+    columns = keyed_columns(CARTPOLE, 64)
+    adapter = make(peer, spec)
+    try:
+        adapter.add_with_priorities(as_steps(columns), [1e-3] * 32 + [50.0] * 32)
+        number = AddedRows(columns, CARTPOLE).check(adapter.sample(16), 16)
+    finally:
+        adapter.close()
+    takes_one = "none on add" not in adapter.features.prioritized
+    assert (number >= 32).mean() > 0.8 or not takes_one
+
+
+@pytest.fixture(params=[name for name in PEERS if adapter_class(name).features.compression.startswith("yes")])
+def compressing_peer(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def of_episodes(columns: Columns, frames: int) -> Columns:
+    """The rows as a walk: each next_obs is the next row's obs but where `done` is, frames slide by one."""
+    rows, shape = len(columns["done"]), columns["obs"].shape[1:-1]
+    seen = (np.arange(2 * rows)[:, None] * 7 + np.arange(np.prod(shape))).astype(np.uint8).reshape(-1, *shape)
+    ends, position, start, at, first = set(range(10, rows, 23)) | {rows - 1}, 0, 0, [], []
+    for row in range(rows):
+        at.append(position)
+        first.append(start)
+        position += 1
+        if row in ends:
+            position = start = position + 1
+    at, first = np.array(at), np.array(first)
+    shown = [
+        np.stack([seen[np.maximum(now - back, first)] for back in range(frames - 1, -1, -1)], axis=-1)
+        for now in (at, at + 1)
+    ]
+    done = np.isin(np.arange(rows), list(ends))
+    return columns | {"obs": shown[0], "next_obs": shown[1], "done": done}
+
+
+@pytest.mark.parametrize("in_batches", [False, True], ids=["add", "add_batch"])
+@pytest.mark.parametrize(("next_of", "stack_compress"), [(True, False), (False, True), (True, True)])
+def test_compressed_rows_come_back_whole(
+    compressing_peer: str, next_of: bool, stack_compress: bool, in_batches: bool
+) -> None:
+    spec = Spec(100, FIELDS["ALE/Seaquest-v5"], next_of=next_of, stack_compress=stack_compress)
+    columns = of_episodes(keyed_columns(spec.fields, 240), 4)
+    try:
+        adapter = adapter_class(compressing_peer).make(spec)
+    except (NotImplementedError, Unavailable) as reason:
+        pytest.skip(str(reason))
+    try:
+        if in_batches:
+            for batch in as_batches(columns, 30):
+                adapter.add_batch(batch._asdict())
+        else:
+            adapter.add(as_steps(columns))
         check_overwriting(adapter, spec, columns)
     finally:
         adapter.close()
+
+
+def test_what_a_peer_cannot_do_is_refused_by_name() -> None:
+    spec = Spec(8, CARTPOLE, next_of=True)
+    with pytest.raises(NotImplementedError, match=r"baselines-style offers none of this \(compression\)"):
+        adapter_class("baselines-style").make(spec)
 
 
 @pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])

@@ -75,7 +75,8 @@ def test_priorities_and_weights(alpha):
     for step in range(30):
         count = 4 if step % 3 else 8  # divides the capacity: see the next test for what cpprb does else
         rows, priorities = make_rows(step, count), rng.uniform(0.01, 4, size=count)
-        indexes, changed = np.array([step % 30, 2]), rng.uniform(0.01, 9, size=2)
+        # The largest is always a new one's, as cpprb's maximum never falls.
+        indexes, changed = np.array([step % 30, 2]), np.array([rng.uniform(0.01, 4), 4 + step])
         for buffer in (theirs, ours):
             buffer.add(**rows, **({"priorities": priorities} if step % 2 else {}))
             buffer.update_priorities(indexes, changed)

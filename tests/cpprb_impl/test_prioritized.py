@@ -225,3 +225,39 @@ def test_equal_priorities_are_drawn_equally():
     buffer.add(x=np.arange(size))
     counts = sum(np.bincount(buffer.sample(1000)["indexes"], minlength=size) for _ in range(4000))
     assert stats.chisquare(counts).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.6, 1.0])
+def test_the_maximum_falls_once_no_transition_has_it(alpha):
+    """One large error must not favour every new transition for ever."""
+    buffer = PrioritizedReplayBuffer(2000, {"a": {}}, alpha=alpha)
+    buffer.add(a=np.arange(1000), priorities=np.full(1000, 3.0))
+    buffer.update_priorities([7], [1e6])
+    assert buffer.get_max_priority() == 1e6
+    buffer.update_priorities([7], [2.0])
+    assert buffer.get_max_priority() == pytest.approx(3.0, rel=1e-4)
+    new = buffer.add(a=0)
+    leaves = buffer._get_leaves([new, 8])
+    assert leaves[0] == pytest.approx(leaves[1], rel=1e-4)
+
+
+def test_the_maximum_falls_when_its_transition_is_overwritten():
+    buffer = PrioritizedReplayBuffer(16, {"a": {}})
+    buffer.add(a=np.zeros(16), priorities=np.r_[50.0, np.full(15, 0.5)])
+    buffer.sample(1)
+    buffer.update_priorities([1], [0.5])
+    assert buffer.get_max_priority() == 50.0
+    buffer.add(a=np.zeros(16), priorities=np.full(16, 0.5))
+    buffer.sample(1)
+    buffer.update_priorities([1], [0.5])
+    assert buffer.get_max_priority() == 1.0  # what it began with
+
+
+def test_the_maximum_stays_while_a_transition_has_it():
+    buffer = PrioritizedReplayBuffer(300, {"a": {}})
+    buffer.add(a=np.zeros(300))
+    for priority in np.geomspace(1.5, 1e7, 40):
+        buffer.update_priorities([299], [priority])
+        for _ in range(3):
+            buffer.update_priorities(buffer.sample(2)["indexes"] % 299, [0.1, 0.2])
+            assert buffer.get_max_priority() == priority

@@ -119,14 +119,14 @@ def throughput_run(
     return run
 
 
-def throughput_cell(run: Run, benchmark: str, batch: int, peer: str, workload: str):
+def throughput_cell(run: Run, benchmark: str, batch: int, peer: str, workload: str, capacity: int = 100_000):
     return run.cell(
         suite="throughput",
         benchmark=benchmark,
         peer=peer,
         workload=workload,
-        params={"batch": batch, "capacity": 100_000},
-        unit="s/transition" if benchmark == "add" else "s/call",
+        params={"batch": batch, "capacity": capacity},
+        unit="s/transition" if benchmark.startswith("add") else "s/call",
         better="lower",
     )
 
@@ -154,6 +154,26 @@ def add_apex(run: Run, blocks: int = 5, noise: float = 0.05) -> None:
                 )  # fmt: skip
                 for block in range(blocks):
                     record.add_sample(block, value * random.lognormal(0, noise))
+
+
+#: Invented bytes a transition on CartPole, in the order of MEMORY_JOBS.
+MEMORY_JOBS = ("plain", "priorities", "next_of")
+BYTES = {"cpprb_impl": (48, 57, 40), "cpprb": (46, 62, 41), "baselines-style": (200, 300, None)}
+
+
+def add_memory(run: Run, blocks: int = 1) -> None:
+    """Invented bytes a transition; None is a peer that does not offer it."""
+    for place, benchmark in enumerate(MEMORY_JOBS):
+        for peer, values in BYTES.items():
+            record = run.cell(
+                suite="memory", benchmark=benchmark, peer=peer, workload="CartPole-v1",
+                params={"capacity": 16_384}, unit="B/transition", better="lower",
+            )  # fmt: skip
+            if values[place] is None:
+                record.fail("skipped", f"{peer} offers none of this (synthetic)")
+            else:
+                for block in range(blocks):
+                    record.add_sample(block, values[place] + block)
 
 
 def gate_run(

@@ -107,7 +107,9 @@ def fail_a_record(run):
 
 
 def skip_a_record(run):
-    run.records[2].fail("skipped", "no such thing")
+    run.records[3].samples.clear()
+    run.records[3].status = "interrupted"
+    run.records[3].fail("skipped", "no such thing")
 
 
 def drop_a_record(run):
@@ -147,6 +149,28 @@ def test_a_run_that_is_not_whole_is_a_harness_error(damage, message):
     run = gate_run()
     damage(run)
     with pytest.raises(HarnessError, match=message):
+        judge(run)
+
+
+def test_what_base_cannot_do_is_not_judged(tmp_path, capsys):
+    run = gate_run(noise=0.01, benchmarks=3)
+    for record in run.records[2:4]:
+        record.samples.clear()
+        record.status = "interrupted"
+        record.fail("skipped", "not built yet")
+    assert len(judge(run)) == 2
+    save(tmp_path / "gate.json", run)
+    assert verdict.main([str(tmp_path / "gate.json")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged, since base can't do it: 1 benchmark")
+
+
+def test_nothing_to_judge_is_a_harness_error():
+    run = gate_run(noise=0.01, benchmarks=1)
+    for record in run.records:
+        record.samples.clear()
+        record.status = "interrupted"
+        record.fail("skipped", "not built yet")
+    with pytest.raises(HarnessError, match="nothing was measured"):
         judge(run)
 
 

@@ -7,6 +7,10 @@ import pytest
 from results.record import Run
 from suites import driver, launch
 from suites.cells import Result, append_result, declare_apex, declare_throughput, node_id, read_results
+from suites.profiles import PROFILES
+from suites.workloads import NAMES
+
+JOBS = PROFILES["full"].jobs(NAMES)
 
 
 def a_run() -> Run:
@@ -43,18 +47,19 @@ def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
 
 def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
     run = a_run()
-    cells = declare_throughput(run, "a", {"CartPole-v1": 10, "Pendulum-v1": 10}) + declare_apex(run, "a", 2, 10)
-    assert run.declared == len(cells) == 14
+    cells = declare_throughput(run, "a", JOBS) + declare_apex(run, "a", 2, 10)
+    assert run.declared == len(cells) == len(JOBS) + 2
     for cell in cells:
         result = Result(cell.benchmark, "another name", cell.workload, dict(cell.params), "ok", 1.0)
         assert [other for other in cells if result.is_of(other)] == [cell]
 
 
 def test_the_tests_of_all_cells_exist():
-    cells = declare_throughput(a_run(), "cpprb", {"CartPole-v1": 10, "ALE/Seaquest-v5": 10})
+    cells = declare_throughput(a_run(), "cpprb", JOBS)
     wanted = [node_id(cell, "cpprb") for cell in cells]
+    capacities = [f"--capacity={place}={rows}" for place, rows in dict.fromkeys((j.workload, j.capacity) for j in JOBS)]
     listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *wanted],
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *capacities, *wanted],
         cwd=launch.CHECKOUT,
         capture_output=True,
         text=True,
@@ -85,6 +90,6 @@ def test_a_launch_runs_one_math_thread():
 
 def test_alike_troubles_are_told_once():
     run = a_run()
-    for record in declare_throughput(run, "a", {"CartPole-v1": 10}):
+    for record in declare_throughput(run, "a", JOBS[:6]):
         record.fail("failed", "it broke\nat length")
     assert driver.troubles(run.records) == ["failed: 6 cells of a: it broke"]

@@ -73,9 +73,11 @@ def test_each_side_measures_its_own_build(surroundings, tree):
     run = load(tree / "run.json")
     assert run.kind == "gate" and [peer.name for peer in run.peers] == ["base", "head"]
     assert run.peer("head").version == run.peer("base").version + "+dirty" == run.revision
-    assert all(record.ok and len(record.samples) == 2 for record in run.records) and len(run.records) == 12
+    assert all(record.ok and len(record.samples) == 2 for record in run.records) and len(run.records) == 20
     built = surroundings.flag.read_text().split()
-    assert built.count("base") == built.count("head") == 4  # a uniform and a prioritized buffer a launch
+    assert (
+        built.count("base") == built.count("head") == 6
+    )  # in each of two launches a uniform buffer and two prioritized ones
     assert len(worktrees(tree)) == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 from results.record import load
 from suites import profiles
 
+TINY_CELLS = 10  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
 
 
@@ -29,7 +30,7 @@ def records(run, peer, **matching):
 
 def test_a_sound_peer_is_measured_once_a_block_in_every_cell(odd_run):
     _, run = odd_run
-    assert len(records(run, "plain")) == 6
+    assert len(records(run, "plain")) == TINY_CELLS
     for record in records(run, "plain"):
         assert record.ok and [sample.block for sample in record.samples] == [0, 1]
 
@@ -43,14 +44,16 @@ def test_a_wrong_answer_has_no_time(odd_run):
 
 def test_wrong_priorities_have_no_time(odd_run):
     _, run = odd_run
-    assert {record.benchmark for record in records(run, "unfair", status="wrong")} == {"prioritized"}
-    assert {record.benchmark for record in records(run, "unfair", status="ok")} == {"add", "sample"}
+    by_priority = {"prioritized", "add_prioritized"}
+    assert {record.benchmark for record in records(run, "unfair", status="wrong")} == by_priority
+    others = {record.benchmark for record in records(run, "plain")} - by_priority
+    assert {record.benchmark for record in records(run, "unfair", status="ok")} == others
 
 
 def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(odd_run):
     _, run = odd_run
-    assert all(record.ok for record in records(run, "killed") if record.benchmark != "prioritized")
-    spoiled = records(run, "killed", benchmark="prioritized")
+    spoiled = [record for record in records(run, "killed") if "prioritized" in record.benchmark]
+    assert all(record.ok for record in records(run, "killed", benchmark="add_lists"))
     assert {record.status for record in spoiled} == {"failed"}
     assert all("killed by signal 9 (SIGKILL)" in record.reason for record in spoiled)
 
@@ -65,14 +68,13 @@ def test_what_the_platform_cannot_have_is_skipped(odd_run):
 def test_the_exit_status_and_a_short_list_say_what_failed(odd_run):
     done, run = odd_run
     assert done.returncode == 1
-    assert run.finished and not run.interrupted and run.declared == 30
+    assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
     lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
     assert len(lines) == 4  # killed, broken, unfair, absent: one each
     for line in (
-        "wrong: 6 cells of broken",
-        "wrong: 2 cells of unfair",
-        "failed: 2 cells of killed",
-        "skipped: 6 cells of",
+        "wrong: 10 cells of broken",
+        "wrong: 4 cells of unfair",
+        "skipped: 10 cells of absent",
     ):
         assert any(each.startswith(line) for each in lines), done.stderr
 
@@ -130,7 +132,11 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
 
 @pytest.mark.parametrize(
     ("option", "known"),
-    [("--peers=nobody", "plain"), ("--workloads=Pong", "ALE/Seaquest-v5"), ("--suites=tables", "throughput, apex")],
+    [
+        ("--peers=nobody", "plain"),
+        ("--workloads=Pong", "ALE/Seaquest-v5"),
+        ("--suites=tables", "throughput, memory, apex"),
+    ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
     done = surroundings.run("-m", "suites.run", option)
@@ -139,12 +145,49 @@ def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surround
     assert f"unknown {option[2:].partition('=')[0][:-1]} '{name}'" in done.stderr and known in done.stderr
 
 
+def test_the_memory_suite_is_declared_measured_and_failing_like_the_others(surroundings):
+    out = surroundings.folder / "run.json"
+    arguments = ("-m", "suites.run", "--profile=tiny", "--suites=memory", "--workloads=CartPole-v1")
+    done = surroundings.run(*arguments, "--peers=plain,broken,absent", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 1 and run.declared == 6 and [each.name for each in run.workloads] == ["CartPole-v1"]
+    assert {record.unit for record in run.records} == {"B/transition"}
+    for peer, status in (("plain", "ok"), ("broken", "wrong"), ("absent", "skipped")):
+        assert {(each.benchmark, each.status) for each in records(run, peer)} == {
+            ("plain", status),
+            ("priorities", status),
+        }
+
+
 def test_names_without_a_cell_in_common_are_refused(surroundings):
     done = surroundings.run("-m", "suites.run", "--suites=apex", "--workloads=Pendulum-v1")
     assert done.returncode == 2 and "nothing to measure" in done.stderr
 
 
-def test_every_profile_has_a_capacity_for_every_workload():
+def test_every_profile_plans_known_benchmarks_on_known_workloads():
     from suites import workloads
+    from suites.cells import BATCHES, MEMORY, THROUGHPUT
 
-    assert all(set(profile.capacities) == set(workloads.NAMES) for profile in profiles.PROFILES.values())
+    assert set(BATCHES) == set(THROUGHPUT)
+    for profile in profiles.PROFILES.values():
+        jobs = profile.jobs(workloads.NAMES)
+        assert set(profile.throughput) | set(profile.memory) <= set(workloads.NAMES)
+        places = [place for places in profile.throughput.values() for place in places]
+        assert len(jobs) == len(set(jobs)) == sum(len(place.benchmarks) for place in places)
+        assert all(job.batch in BATCHES[job.benchmark] for job in jobs)
+        assert all(benchmark in MEMORY for _, benchmarks in profile.memory.values() for benchmark in benchmarks)
+
+
+def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):
+    out = surroundings.folder / "run.json"
+    impatient = (
+        "import sys; from dataclasses import replace; from suites import profiles, run;"
+        "tiny = profiles.PROFILES['tiny'];"
+        "places = [replace(place, fill_seconds=0) for place in tiny.throughput['CartPole-v1']];"
+        "profiles.PROFILES['tiny'] = replace(tiny, throughput={'CartPole-v1': places});"
+        "sys.exit(run.main(sys.argv[1:]))"
+    )
+    done = surroundings.run("-c", impatient, *TINY[2:], "--peers", "plain", f"--out={out}")
+    assert done.returncode == 1 and "nothing was measured" not in done.stdout
+    reasons = {record.reason for record in load(out).records}
+    assert reasons == {f"too slow for {rows} rows: not full after 0 s" for rows in ("2,000", "4,000")}

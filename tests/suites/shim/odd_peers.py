@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import multiprocessing
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Unavailable
+from adapters.base import Adapter, Columns, Features, Spec, Step, Unavailable
 
 
 class Plain(Adapter):
@@ -22,11 +23,11 @@ class Plain(Adapter):
     name = "plain"
     distribution = None
     usage = "made for the tests"
-    features = Features(*["no"] * 11)
+    features = Features(*["no", "no", "yes"], *["no"] * 8)
 
     def __init__(self, spec: Spec) -> None:
         context = multiprocessing.get_context("fork")
-        self.spec, self.random = spec, np.random.default_rng(spec.seed)
+        self.spec, self.fields, self.random = spec, spec.fields, np.random.default_rng(spec.seed)
         self.lock, self.added = context.Lock(), context.RawValue("q", 0)
         self.raw = np.frombuffer(context.RawArray("d", spec.capacity), float)
         self.columns = {}
@@ -37,7 +38,8 @@ class Plain(Adapter):
 
     def add(self, steps) -> None:
         for step in steps:
-            self.add_batch({key: np.asarray(value)[None] for key, value in step._asdict().items()})
+            named = zip(Step._fields, step, strict=True)
+            self.add_batch({key: np.asarray(value)[None] for key, value in named})
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         with self.lock:
@@ -122,6 +124,39 @@ class Messy(Plain):
         Path(os.environ["ODD_FLAG"]).touch()
         while True:
             time.sleep(1)
+
+
+class Hoarder(Plain):
+    """Keeps a copy of every observation that it still has."""
+
+    name = "hoarder"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.hoard = collections.deque(maxlen=spec.capacity)
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.hoard.extend(step.obs.copy() for step in steps)
+
+
+class Remote(Plain):
+    """Has some of its memory in a process of its own: a thousand bytes a row."""
+
+    name = "remote"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        here, there = multiprocessing.Pipe()
+        self.server = multiprocessing.get_context("fork").Process(
+            target=lambda: (there.send(len(rows := bytearray(b"x") * (1000 * spec.capacity))), time.sleep(600), rows)
+        )
+        self.server.start()
+        here.recv()
+
+    def close(self) -> None:
+        self.server.kill()
+        self.server.join()
 
 
 class Torn(Plain):

@@ -1,0 +1,100 @@
+"""The columns of transitions in a file: one value a transition, or frames that values share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl._native import Ring
+from cpprb_impl.npz import ArrayReader, ArrayWriter
+from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns, rows_a_piece
+from cpprb_impl.told import Told
+
+
+def plain(dtype: np.dtype) -> np.dtype:
+    """`dtype` if its name in an .npy says all of it, else raw bytes of its size."""
+    try:
+        same = dtype.fields is None and np.dtype(dtype.str) == dtype
+    except TypeError:
+        same = False
+    return dtype if same else np.dtype(("V", dtype.itemsize))
+
+
+def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
+    """Write the transitions in `slots`, all that are held; returns what is to be told of each member."""
+    columns = columns_of(buffer, slots) if framed_columns(buffer) else None
+    told: list[dict[str, Any]] = []
+    for name, (dtype, shape) in kinds.items():
+        if any(name in column["names"] for column in told):
+            continue
+        about = {"names": [name], "kind": "rows", "dtype": str(dtype)}
+        member = f"column_{len(told)}"
+        column = columns and columns[name]
+        if isinstance(column, Frames):
+            streams = {other: of for other, of in columns.items() if getattr(of, "frames", None) is column.frames}
+            about |= {"names": list(streams), "kind": "frames", "stack": column.stack}
+            writer.write(member, plain(dtype), column.frames.shape, [column.frames])
+            for number, stream in enumerate(streams.values()):
+                writer.write(f"{member}_first_{number}", stream.first.dtype, stream.first.shape, [stream.first])
+        else:
+            pieces = _pieces(buffer, slots, name, rows_a_piece(kinds)) if column is None else [column]
+            writer.write(member, plain(dtype), (len(slots), *shape), pieces)
+        told.append(about)
+    return told
+
+
+def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:
+    """A column in pieces: never is all of a large buffer in memory twice."""
+    for at in range(0, len(slots), step):
+        yield buffer._gather(slots[at : at + step])[name]
+
+
+def read_columns(reader: ArrayReader, told: list[Told], rows: int) -> tuple[Columns, dict[str, str]]:
+    """The columns of a file and the dtypes that it says they have; raises ValueError for frames that can't be."""
+    columns: dict[str, np.ndarray | Frames] = {}
+    dtypes = {}
+    for number, about in enumerate(told):
+        names, kind, member = about.texts("names"), about.text("kind"), f"column_{number}"
+        array = reader.read(member)
+        dtypes |= dict.fromkeys(names, about.text("dtype"))
+        if kind == "rows" and len(names) == 1:
+            columns[names[0]] = array
+        elif kind == "frames":
+            stack = None if about.is_null("stack") else about.whole("stack", least=1)
+            for place, name in enumerate(names):
+                first = reader.read(f"{member}_first_{place}")
+                columns[name] = _frames(name, array, first, stack, rows)
+        else:
+            raise ValueError(f"{member}: columns of the kind {kind[:20]!r} are not known here")
+    return columns, dtypes
+
+
+def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None, rows: int) -> Frames:
+    if first.dtype != np.int64 or first.shape != (rows,) or frames.ndim == 0:
+        raise ValueError(f"{name}: {rows} numbers of frames are due")
+    if rows and not 0 <= first.min() <= first.max() <= len(frames) - (stack or 1):
+        raise ValueError(f"{name}: a frame beyond the {len(frames)} that there are")
+    return Frames(frames, first, stack)
+
+
+def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -> Columns:
+    """The columns in a buffer's own dtypes; `dtypes` are those that a file names, where it does.
+
+    Raises ValueError that names the field which does not fit.
+    """
+    if columns.keys() != kinds.keys():
+        raise ValueError(f"the file's fields are {sorted(columns)}, but the buffer's are {sorted(kinds)}")
+    for name, (dtype, shape) in kinds.items():
+        told = dtypes.get(name, str(dtype))
+        if columns[name].dtype != plain(dtype) or told != str(dtype):
+            other = told if name in dtypes else columns[name].dtype
+            raise ValueError(f"{name}: dtype {other} in the file, but {dtype} in the buffer")
+        if columns[name].shape != (rows, *shape):
+            raise ValueError(f"{name}: shape {columns[name].shape} in the file, but {rows} rows of {shape} are due")
+    return {name: _of_dtype(columns[name], dtype) for name, (dtype, _) in kinds.items()}
+
+
+def _of_dtype(column: np.ndarray | Frames, dtype: np.dtype) -> np.ndarray | Frames:
+    return column.view(dtype) if isinstance(column, Frames) else np.ascontiguousarray(column).view(dtype)

@@ -1,0 +1,172 @@
+"""The file of a buffer, written and read: version 1 of our own format, and cpprb's into the same contents.
+
+A file is an archive of arrays (npz.py). Its members, in this order:
+
+column_0, column_1, ...
+    For each field, the transitions' values, oldest first, (rows, *shape). A dtype that .npy can't name is kept as
+    raw bytes. Or, for fields of `next_of` and `stack_compress`, the frames that the values share, (frames,
+    *frame_shape), and column_0_first_0, column_0_first_1, ...: for each field that shows them the number of each
+    value's first frame, int64 (rows,).
+leaves
+    Of prioritized buffers: (priority + eps)^alpha, float32 (rows,).
+own_0, own_1, ...
+    What a kind of buffer keeps besides, such as the steps that wait for n-step transitions.
+about.json
+    "format", "version", "rows"; "columns": for each its "names", "kind" ("rows" or "frames"), "dtype"
+    and, of frames, "stack" (how many make a value, along its last dimension; null: the frame is the value);
+    "Nstep" (null without); "options": "size", and "alpha" and "eps" where there are priorities; "position":
+    "next_index", "episode_len", "unseen" (rows written since the last sample), "random" (the generator's state) and
+    "max_priority"; "own": those members' names; and the "checksum" over all the members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpprb_impl import cpprb_files
+from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
+from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
+from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes
+from cpprb_impl.told import Told
+
+if TYPE_CHECKING:
+    from cpprb_impl.files import Saved
+
+FORMAT, VERSION = "cpprb_impl transitions", 1
+
+
+@dataclass
+class Contents:
+    """What a file holds, checked, for the buffer that it is read for."""
+
+    columns: Columns  # oldest first
+    rows: int
+    leaves: np.ndarray | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
+    max_priority: float | None = None
+    # Where the saved buffer stood, and attributes of its kind; None when this buffer can't go on from there.
+    position: dict[str, Any] | None = None
+    attributes: dict[str, Any] | None = None
+
+
+def write(buffer: Saved, stream: IO[bytes]) -> None:
+    """Write the buffer's file. Raises ValueError for objects, RuntimeError when the buffer changes meanwhile."""
+    head, slots, kinds = buffer._get_head(), held_slots(buffer), kinds_of(buffer)
+    position, leaves, own = position_of(buffer), leaves_of(buffer, slots), buffer._own_state()
+    for name, (dtype, _) in kinds.items():
+        if dtype.hasobject:
+            raise ValueError(f"{name}: Python objects can't be saved: to load them, one would have to trust a pickle")
+    with ArrayWriter(stream) as writer:
+        columns = write_columns(writer, buffer, slots, kinds)
+        if leaves is not None:
+            writer.write("leaves", leaves.dtype, leaves.shape, [leaves])
+        for number, array in enumerate(own.values()):
+            writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
+        if buffer._get_head() != head:
+            raise RuntimeError("another thread changed the buffer while it was saved")
+        writer.finish(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "rows": len(slots),
+                "columns": columns,
+                "Nstep": buffer._steps(),
+                "options": _options(buffer),
+                "position": {**position, "random": list(position["random"])},
+                "own": list(own),
+            }
+        )
+
+
+def read(buffer: Saved, stream: IO[bytes]) -> Contents:
+    """What the file in `stream` holds for `buffer`, which is left alone. Raises ValueError for all that is wrong."""
+    reader = ArrayReader(stream)
+    return _read_own(buffer, reader) if ABOUT in reader.members else _read_cpprb(buffer, reader)
+
+
+def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
+    about = reader.read_about()
+    if about.get("format") != FORMAT:
+        raise ValueError(f"the file is not of the format {FORMAT!r}")
+    if about.get("version") != VERSION:
+        raise ValueError(f"the file is of version {str(about.get('version'))[:20]}; known here is {VERSION}")
+    told = Told(about, ABOUT)
+    rows, options, position = told.whole("rows"), told.part("options"), told.part("position")
+    columns, dtypes = read_columns(reader, told.parts("columns"), rows)
+    leaves = reader.read("leaves") if "max_priority" in position else None
+    own = {name: reader.read(f"own_{number}") for number, name in enumerate(told.texts("own"))}
+    reader.check(about)
+
+    contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
+    if about.get("Nstep") != buffer._steps():
+        raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
+    stood = {
+        "next_index": position.whole("next_index", most=options.whole("size", least=max(rows, 1)) - 1),
+        "episode_len": position.whole("episode_len"),
+        "unseen": position.whole("unseen"),
+        "random": position.wholes("random", 4, 2**64 - 1),
+    }
+    if not any(stood["random"]):
+        raise ValueError(f"{ABOUT}: 'random' can't be all zeros")
+    if leaves is not None:
+        stood["max_priority"] = position.number("max_priority")
+        exponents = options.number("alpha"), options.number("eps")
+        _check_leaves(leaves, rows)
+        if isinstance(buffer, PrioritizedRing):
+            contents.leaves = _converted(leaves, exponents, buffer._exponents())
+            contents.max_priority = stood["max_priority"]
+            _powers(np.array([contents.max_priority]), *buffer._exponents())
+    if about["options"] == _options(buffer):
+        contents.position, contents.attributes = stood, buffer._read_own_state(own)
+    return contents
+
+
+def _read_cpprb(buffer: Saved, reader: ArrayReader) -> Contents:
+    kinds = kinds_of(buffer)
+    # Once more for what is cached, and with room for how each cached value is told.
+    a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
+    most = (1 << 20) + buffer.get_buffer_size() * a_row
+    columns, rows, nstep = cpprb_files.read(reader, kinds.keys(), most)
+    if nstep != buffer.is_Nstep():
+        raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step ones, unlike these")
+    return Contents(fitting(columns, rows, {}, kinds), rows)
+
+
+def _options(buffer: Saved) -> dict[str, Any]:
+    """The options under which a buffer can go on exactly where another one stood."""
+    options = {"size": buffer.get_buffer_size()}
+    if isinstance(buffer, PrioritizedRing):
+        options["alpha"], options["eps"] = buffer._exponents()
+    return options
+
+
+def _check_leaves(leaves: np.ndarray, rows: int) -> None:
+    if leaves.dtype != np.float32 or leaves.shape != (rows,):
+        raise ValueError(f"leaves: {leaves.dtype} of shape {leaves.shape}, but float32 of {(rows,)} is due")
+    bad = np.flatnonzero(~(np.isfinite(leaves) & (leaves >= 0)))
+    if bad.size:
+        raise ValueError(f"leaves[{bad[0]}] is {leaves[bad[0]]}: must be finite and not negative")
+
+
+def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
+    """(priority + eps)^alpha as the native ring has it, float32."""
+    with np.errstate(over="ignore"):
+        powers = (priorities + eps).astype(np.float32) ** np.float32(alpha)
+    if not np.isfinite(powers).all():
+        raise ValueError("the file's priorities are too large for the buffer's alpha and eps")
+    return powers
+
+
+def _converted(leaves: np.ndarray, given: tuple[float, float], wanted: tuple[float, float]) -> np.ndarray | None:
+    """Leaves under other exponents; None when the priorities are lost, because alpha was 0."""
+    alpha, eps = given
+    if given == wanted:
+        return leaves
+    if alpha == 0:
+        return None
+    with np.errstate(over="ignore"):
+        priorities = leaves.astype(np.float64) ** (1 / alpha) - eps
+    return _powers(np.maximum(priorities, 0), *wanted)

@@ -1,0 +1,140 @@
+"""Saving and loading transitions, so that training goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+
+from cpprb_impl import file_format
+from cpprb_impl.state import Portable, add_columns, held_slots, restore
+
+File = str | os.PathLike[str] | IO[bytes]
+
+
+class Saved(Portable):
+    """A buffer that can be saved to a file, and loaded from one."""
+
+    def save_transitions(self, file: File, *, safe: bool = True) -> None:
+        """Write every transition, with its priority and all else that training needs to go on exactly.
+
+        Parameters
+        ----------
+        file : str, path or binary file object
+            A path gets ".npz" appended unless it ends so; what was there is replaced once all is written.
+        safe : bool
+            Taken for cpprb's sake: every file is safe to load.
+
+        Raises
+        ------
+        ValueError
+            For a field that holds Python objects: it would have to be pickled.
+        RuntimeError
+            When another thread changes the buffer meanwhile.
+        OSError
+            When the file can't be written. Whatever is raised, the file at a path is what it was.
+        """
+        with _opened_to_write(file) as stream:
+            file_format.write(self, stream)
+
+    def load_transitions(self, file: File) -> None:
+        """Append the transitions of a file, oldest first, with their priorities.
+
+        An empty buffer of the same size, `alpha` and `eps` as the saved one becomes what that was: the same slots,
+        priorities, episode and random numbers. To any other buffer the transitions are added, the newest ones if
+        there are too many; priorities are converted to its own `alpha` and `eps`.
+
+        Parameters
+        ----------
+        file : str, path or binary file object
+            Of this library, or of cpprb 11. It need not be trusted: no code in it is run.
+
+        Raises
+        ------
+        ValueError
+            For a file that was cut short or changed, of another version, or of a buffer with other fields or
+            another `Nstep`. The buffer is then unchanged.
+        OSError
+            When there is no such file, or it can't be read.
+        """
+        with _opened_to_read(file) as stream:
+            contents = file_format.read(self, stream)
+        if contents.position is not None and self._is_empty():
+            try:
+                restore(self, contents.position, contents.columns, contents.rows, contents.leaves)
+            except BaseException:  # Ctrl-C, or no memory left
+                self.clear()
+                raise
+            self.__dict__.update(contents.attributes)
+        else:
+            self._append(contents)
+
+    def _append(self, contents: file_format.Contents) -> None:
+        episode_len = self.get_current_episode_len()
+        rows = min(contents.rows, self.get_buffer_size())  # older ones would be overwritten at once
+        add_columns(self, contents.columns, contents.rows - rows, contents.rows)
+        if rows and contents.leaves is not None:
+            self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
+        if contents.max_priority is not None:
+            self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
+        self._set_episode_len(episode_len)  # the episode under way is not the file's
+
+    def _exponents(self) -> tuple[float, float]:
+        """alpha and eps, of a prioritized buffer."""
+        return self._recipe[2]["alpha"], self._recipe[2]["eps"]
+
+    def _is_empty(self) -> bool:
+        """Whether nothing is stored, and nothing waits to be."""
+        return self.get_stored_size() == 0 and self.get_current_episode_len() == 0
+
+    # For subclasses that keep more than the native ring does.
+
+    def _steps(self) -> dict[str, Any] | None:
+        """How n-step transitions are made, as JSON has it; None where they are not."""
+        return None
+
+    def _own_state(self) -> dict[str, np.ndarray]:
+        """What else a file has to hold, as arrays by name."""
+        return {}
+
+    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
+        """The attributes to be set for what `_own_state` gave; raises ValueError for what can't be."""
+        return {}
+
+
+@contextmanager
+def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
+    """`file` itself, or for a path a new file beside it, which takes its place in the end."""
+    if hasattr(file, "write"):
+        yield file
+        return
+    path = os.fspath(file)
+    path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
+    beside = f"{path}.{secrets.token_hex(8)}.tmp"
+    try:
+        with open(beside, "xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.remove(beside)
+        raise
+
+
+@contextmanager
+def _opened_to_read(file: File) -> Iterator[IO[bytes]]:
+    """`file` itself, or the opened file at a path, which may be without its ".npz"."""
+    if hasattr(file, "read"):
+        yield file
+        return
+    path = os.fspath(file)
+    if not os.path.exists(path) and os.path.exists(f"{path}.npz"):
+        path = f"{path}.npz"
+    with open(path, "rb") as stream:
+        yield stream

@@ -1,0 +1,164 @@
+"""Archives of arrays (.npz, a zip of .npy) that nobody has to trust.
+
+Nothing is pickled and nothing compressed, so an archive can't say that it holds more than its own size. One member
+is no array but JSON, and says what the others are; in it stands a checksum over everything.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import itertools
+import json
+import math
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+
+ABOUT = "about.json"
+MOST_ABOUT = 1 << 20  # bytes
+PIECE = 1 << 24  # bytes read at a time
+MOST_HEADER = 1 << 14  # bytes
+
+
+class ArrayWriter:
+    """Writes arrays one after the other, each in pieces, and at last what they are; to be used in a with."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+        self._digest = hashlib.sha256()
+
+    def write(self, name: str, dtype: np.dtype, shape: tuple[int, ...], pieces: Iterable[np.ndarray]) -> None:
+        """Member `name`: an array of `shape`, whose bytes in C order are those of `pieces`, one after the other."""
+        header = io.BytesIO()
+        descr = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(header, descr)
+        self._digest.update(name.encode() + b"\0")
+        with self._archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+            for data in itertools.chain([header.getvalue()], map(_bytes_of, pieces)):
+                self._digest.update(data)
+                member.write(data)
+
+    def finish(self, about: dict[str, Any]) -> None:
+        """The last member: `about`, and the checksum."""
+        self._digest.update(_canonical(about))
+        told = json.dumps({**about, "checksum": self._digest.hexdigest()}, indent=1)
+        self._archive.writestr(zipfile.ZipInfo(ABOUT), told)
+
+    def __enter__(self) -> ArrayWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Without its last member, after an error, the archive can't be taken for a whole one.
+        self._archive.close()
+
+
+class ArrayReader:
+    """Reads an archive's members; whatever is wrong with it becomes a ValueError.
+
+    Raises ValueError for what is no zip archive, or is cut short.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        with as_value_errors("the file is no .npz archive, or was cut short"):
+            self.archive = zipfile.ZipFile(file)
+            infos = self.archive.infolist()
+        self.members = {info.filename: info for info in infos}
+        if len(self.members) != len(infos):
+            raise ValueError("the archive holds two members of one name")
+        self._room = file.seek(0, io.SEEK_END)
+        if sum(info.compress_size for info in infos) > self._room:
+            raise ValueError("the archive's members lie over one another")
+        self._digest = hashlib.sha256()
+
+    def read_about(self) -> dict[str, Any]:
+        """What the archive says about itself, not checked yet."""
+        with as_value_errors(ABOUT):
+            about = json.loads(self._read(ABOUT, MOST_ABOUT).tobytes())
+        if not isinstance(about, dict):
+            raise ValueError(f"{ABOUT} must hold an object")
+        return about
+
+    def read(self, name: str) -> np.ndarray:
+        """Array `name`; arrays must be read in the order in which they were written."""
+        with as_value_errors(name):
+            data = self._read(f"{name}.npy", self._room)
+            self._digest.update(name.encode() + b"\0")
+            self._digest.update(data)
+            header = io.BytesIO(data[:MOST_HEADER].tobytes())
+            if np.lib.format.read_magic(header) != (1, 0):
+                raise ValueError("an .npy header of another version")
+            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
+            body = data[header.tell() :]
+            if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
+                raise ValueError(f"an array of {dtype} (fortran_order={fortran_order}) is never written")
+            if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(body):
+                raise ValueError(f"shape {shape} of {dtype} is not what the member's {len(body)} bytes hold")
+            return body.view(dtype).reshape(shape)
+
+    def read_compressed(self, member: str, most: int) -> bytes:
+        """The bytes of a member that may be compressed; raises ValueError if they are more than `most`."""
+        info = self._info(member)
+        if info.file_size > most:
+            raise ValueError(f"{info.file_size} bytes, where at most {most} can be right")
+        with self.archive.open(info) as file:
+            data = b"".join(iter(lambda: file.read(PIECE), b""))
+        if len(data) != info.file_size:
+            raise ValueError("the member was cut short")
+        return data
+
+    def check(self, about: dict[str, Any]) -> None:
+        """Raises ValueError unless everything that was read, and `about`, are as they were written."""
+        told = {name: value for name, value in about.items() if name != "checksum"}
+        self._digest.update(_canonical(told))
+        if about.get("checksum") != self._digest.hexdigest():
+            raise ValueError("the checksum is wrong: the file was changed after it was written")
+
+    def _info(self, member: str) -> zipfile.ZipInfo:
+        if member not in self.members:
+            raise ValueError(f"member {member!r} is missing")
+        return self.members[member]
+
+    def _read(self, member: str, most: int) -> np.ndarray:
+        """The bytes of a member, uint8."""
+        info = self._info(member)
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise ValueError("the member is compressed or encrypted, which is never written")
+        if info.file_size != info.compress_size or info.file_size > min(most, self._room):
+            raise ValueError(f"the member can't be {info.file_size} bytes long")
+        data, at = np.empty(info.file_size, np.uint8), 0
+        with self.archive.open(info) as file:
+            while at < len(data):
+                piece = file.read(min(PIECE, len(data) - at))
+                if not piece:
+                    raise ValueError("the member was cut short")
+                data[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+                at += len(piece)
+        return data
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _canonical(about: dict[str, Any]) -> bytes:
+    return json.dumps(about, sort_keys=True).encode()
+
+
+@contextmanager
+def as_value_errors(what: str) -> Iterator[None]:
+    """Whatever zipfile, json, pickle and NumPy raise for a broken file, as a ValueError that begins with `what`.
+
+    What is wrong with the machine, and not with the file, is let through.
+    """
+    try:
+        yield
+    except Exception as error:
+        broken_offset = isinstance(error, OSError) and error.errno == errno.EINVAL
+        if isinstance(error, (OSError, MemoryError)) and not broken_offset:
+            raise
+        raise ValueError(f"{what}: {error}") from error

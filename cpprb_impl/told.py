@@ -1,0 +1,60 @@
+"""What a file says about itself, taken out piece by piece and checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class Told:
+    """An object of JSON, with each value checked as it is read; raises ValueError that names the value."""
+
+    def __init__(self, values: Any, name: str) -> None:
+        if not isinstance(values, dict):
+            raise ValueError(f"{name} must be an object")
+        self._values, self._name = values, name
+
+    def _get(self, name: str, *kinds: type) -> Any:
+        value = self._values.get(name)
+        if type(value) not in kinds:
+            raise ValueError(f"{self._name}: {name!r} is missing, or of another type")
+        return value
+
+    def part(self, name: str) -> Told:
+        return Told(self._values.get(name), f"{self._name}: {name!r}")
+
+    def parts(self, name: str) -> list[Told]:
+        return [Told(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self._get(name, list))]
+
+    def text(self, name: str) -> str:
+        return self._get(name, str)
+
+    def texts(self, name: str) -> list[str]:
+        values = self._get(name, list)
+        if not all(type(value) is str for value in values):
+            raise ValueError(f"{self._name}: {name!r} must be a list of strings")
+        return values
+
+    def whole(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
+        value = self._get(name, int)
+        if not least <= value <= most:
+            raise ValueError(f"{self._name}: {name!r} must be from {least} to {most}")
+        return value
+
+    def wholes(self, name: str, count: int, most: int) -> list[int]:
+        values = self._get(name, list)
+        if len(values) != count or not all(type(value) is int and 0 <= value <= most for value in values):
+            raise ValueError(f"{self._name}: {name!r} must be {count} numbers from 0 to {most}")
+        return values
+
+    def number(self, name: str) -> float:
+        value = self._get(name, int, float)
+        if not (value >= 0 and math.isfinite(value)):
+            raise ValueError(f"{self._name}: {name!r} must be finite and not negative")
+        return float(value)
+
+    def is_null(self, name: str) -> bool:
+        return name in self._values and self._values[name] is None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values

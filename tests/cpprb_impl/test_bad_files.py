@@ -1,0 +1,270 @@
+"""A file that was cut, changed or made up is refused with a reason, and the buffer stays as it was."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
+from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
+
+from .rows import ENV_DICT, make_rows
+
+
+def make(kind=PrioritizedReplayBuffer, size=8, fields=ENV_DICT, **options):
+    return kind(size, fields, seed=1, **options)
+
+
+@pytest.fixture
+def good() -> bytes:
+    buffer = make()
+    buffer.add(**make_rows(0, 11), priorities=np.arange(11) + 1.0)
+    file = io.BytesIO()
+    buffer.save_transitions(file)
+    return file.getvalue()
+
+
+def state_of(buffer):
+    file = io.BytesIO()
+    buffer.save_transitions(file)
+    return file.getvalue()
+
+
+def refused(data: bytes, says: str, buffer=None) -> None:
+    """`data` is refused by an empty buffer and by one that is in use, and neither changes."""
+    used = make()
+    used.add(**make_rows(30, 5))
+    for each in [buffer] if buffer else [make(), used]:
+        before = state_of(each)
+        with pytest.raises(ValueError, match=says):
+            each.load_transitions(io.BytesIO(data))
+        assert state_of(each) == before
+
+
+def forged(data: bytes, change=lambda about: None, arrays=None) -> bytes:
+    """The file with another `about`, or other arrays, and a checksum that is right again."""
+    reader = ArrayReader(io.BytesIO(data))
+    about = reader.read_about()
+    names = [name.removesuffix(".npy") for name in reader.members if name != ABOUT]
+    columns = {name: reader.read(name) for name in names} | (arrays or {})
+    change(about)
+    del about["checksum"]
+    file = io.BytesIO()
+    with ArrayWriter(file) as writer:
+        for name, column in columns.items():
+            writer.write(name, column.dtype, column.shape, [column])
+        writer.finish(about)
+    return file.getvalue()
+
+
+def rezipped(data: bytes, compression=zipfile.ZIP_STORED, **members: bytes) -> bytes:
+    """The file with other bytes in some members, or compressed; "about" stands for about.json, "x" for x.npy."""
+    file = io.BytesIO()
+    named = {ABOUT if name == "about" else f"{name}.npy": content for name, content in members.items()}
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w", compression) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, named.get(info.filename, old.read(info)))
+    return file.getvalue()
+
+
+def test_the_untouched_file_is_taken(good):
+    for data in (good, forged(good), rezipped(good)):
+        buffer = make()
+        buffer.load_transitions(io.BytesIO(data))
+        assert state_of(buffer) == good
+
+
+def test_cut_files_are_refused(good):
+    for length in [*range(0, len(good) - 1, 97), len(good) - 1]:
+        refused(good[:length], "cut short|about.json|missing|neither")
+
+
+def test_no_changed_byte_gets_through(good):
+    """Or it means nothing: some bytes of each member's zip headers are read by nobody."""
+    unnoticed = 0
+    for at in range(len(good)):
+        data = bytearray(good)
+        data[at] ^= 0x55
+        buffer = make()
+        before = state_of(buffer)
+        try:
+            buffer.load_transitions(io.BytesIO(data))
+        except ValueError:
+            assert state_of(buffer) == before
+        else:
+            assert state_of(buffer) == good
+            unnoticed += 1
+    assert unnoticed < 64 * len(zipfile.ZipFile(io.BytesIO(good)).namelist())
+
+
+def test_a_changed_array_is_noticed_by_the_checksum(good):
+    values = zipfile.ZipFile(io.BytesIO(good)).read("column_1.npy")
+    refused(rezipped(good, column_1=values[:-1] + b"\1"), "checksum")
+    about = json.loads(zipfile.ZipFile(io.BytesIO(good)).read(ABOUT))
+    about["position"]["next_index"] = 1
+    refused(rezipped(good, about=json.dumps(about).encode()), "checksum")
+
+
+def setting(*path_and_value):
+    *path, last, value = path_and_value
+
+    def change(about):
+        for name in path:
+            about = about[name]
+        about[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (setting("format", "other"), "format"),
+        (setting("version", 2), "version 2"),
+        (setting("version", "1"), "version"),
+        (setting("rows", 7), "obs: shape .* 7 rows"),
+        (setting("rows", -1), "'rows'"),
+        (setting("rows", True), "'rows'"),
+        (setting("rows", 10**400), "'rows'"),
+        (setting("columns", {}), "'columns'"),
+        (setting("columns", [1]), "'columns'"),
+        (setting("columns", []), "checksum|missing|fields"),
+        (setting("columns", 0, "names", ["obz"]), "fields are .*obz"),
+        (setting("columns", 0, "names", ["obs", "act"]), "kind 'rows'"),
+        (setting("columns", 0, "names", [3]), "'names'"),
+        (setting("columns", 0, "kind", "diffs"), "kind 'diffs'"),
+        (setting("columns", 0, "kind", "frames"), "'stack'"),
+        (lambda about: about["columns"][0].update(kind="frames", stack=3), "column_0_first_0"),
+        (lambda about: about["columns"][0].update(kind="frames", stack=0), "'stack'"),
+        (setting("columns", 0, "dtype", "float16"), "obs: dtype float16"),
+        (setting("columns", 0, "dtype", 3), "'dtype'"),
+        (setting("options", None), "'options'"),
+        (setting("options", "size", 3), "'size'"),
+        (setting("options", "alpha", -1.0), "'alpha'"),
+        (setting("options", "alpha", float("nan")), "'alpha'"),
+        (setting("options", "eps", "much"), "'eps'"),
+        (setting("position", "next_index", 8), "'next_index'"),
+        (setting("position", "next_index", 2.0), "'next_index'"),
+        (setting("position", "episode_len", -3), "'episode_len'"),
+        (setting("position", "unseen", None), "'unseen'"),
+        (setting("position", "random", [0, 0, 0, 0]), "zeros"),
+        (setting("position", "random", [1, 2, 3]), "'random'"),
+        (setting("position", "random", [1, 2, 3, 2**64]), "'random'"),
+        (setting("position", "max_priority", float("inf")), "'max_priority'"),
+        (setting("position", "max_priority", 1e300), "too large"),
+        (setting("own", "last"), "'own'"),
+        (setting("Nstep", {"size": 3}), "Nstep is {'size': 3} in the file, but None"),
+    ],
+)
+def test_what_a_file_says_about_itself_is_checked(good, change, says):
+    refused(forged(good, change), says)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"leaves": np.full(8, np.nan, np.float32)}, r"leaves\[0\]"),
+        ({"leaves": np.full(8, -1, np.float32)}, r"leaves\[0\]"),
+        ({"leaves": np.ones(8)}, "leaves: float64"),
+        ({"leaves": np.ones(7, np.float32)}, "leaves: float32 of shape"),
+        ({"column_0": np.ones((8, 4), np.float64)}, "obs: dtype"),
+        ({"column_0": np.ones((8, 5), np.float32)}, "obs: shape"),
+        ({"column_0": np.ones((7, 4), np.float32)}, "obs: shape"),
+    ],
+)
+def test_arrays_are_checked(good, arrays, says):
+    refused(forged(good, arrays=arrays), says)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({**ENV_DICT, "more": {}}, "fields"),
+        ({name: ENV_DICT[name] for name in ("obs", "act")}, "fields"),
+        ({**ENV_DICT, "obs": {"shape": 5}}, "obs: shape"),
+        ({**ENV_DICT, "act": {"dtype": np.int32}}, "act: dtype int64 in the file, but int32"),
+        ({**ENV_DICT, "act": {"dtype": ">i8"}}, "act: dtype int64 in the file, but >i8"),
+        ({**ENV_DICT, "act": {"dtype": "V8"}}, "act: dtype"),
+    ],
+)
+def test_another_buffers_file(good, fields, says):
+    refused(good, says, make(fields=fields))
+    refused(good, says, make(ReplayBuffer, fields=fields))
+
+
+def test_where_reading_backwards_stood_is_checked(good):
+    buffer = make(ReverseReplayBuffer)
+    buffer.add(**make_rows(0, 5))
+    buffer.sample(2)
+    file = state_of(buffer)
+    for own in (np.array([8]), np.array([-2]), np.array([1.0]), np.array([1, 2])):
+        refused(forged(file, arrays={"own_0": own}), "reading stood", make(ReverseReplayBuffer))
+
+
+def header_of(shape, dtype="<f4", fortran=False) -> bytes:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": fortran, "shape": shape})
+    return header.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (header_of((2**40, 4)) + bytes(64), "not what the member's 64 bytes hold"),
+        (header_of((-8, 4)) + bytes(128), "not what"),
+        (header_of((8, 4), fortran=True) + bytes(128), "never written"),
+        (header_of((8, 4), "|O") + bytes(128), "never written"),
+        (header_of((2**62, 0)) + b"", "obs: shape|column_0"),
+        (b"\x93NUMPY\x01\x00\xff\xff{" + b"[" * 5000, "column_0"),
+        (b"\x93NUMPY\x01\x00\x10\x00__import__('os')\n", "column_0"),
+        (b"\x93NUMPY\x07\x00" + bytes(200), "version"),
+        (b"", "column_0"),
+    ],
+)
+def test_headers_that_lie_cost_no_memory(good, content, says):
+    data = rezipped(good, column_0=content)
+    tracemalloc.start()
+    refused(data, says)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_zip_bombs_cost_no_memory(good):
+    bomb = rezipped(good, zipfile.ZIP_DEFLATED, column_0=header_of((10**8,)) + bytes(4 * 10**8))
+    lying = bytearray(good)
+    at = lying.index(b"column_0.npy", lying.index(b"PK\1\2")) - 46
+    for field in (20, 24):
+        lying[at + field : at + field + 4] = (2**31).to_bytes(4, "little")
+    about = rezipped(good, about=b" " * 10**7)
+    tracemalloc.start()
+    refused(bomb, "compressed")
+    refused(bytes(lying), "over one another|can't be")
+    refused(about, "can't be 10000000 bytes")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30_000_000
+
+
+@pytest.mark.parametrize("about", [b"", b"[]", b"7", b"{", b"[" * 100_000, b'{"format": 1}', b"\xff\xfe"])
+def test_what_is_no_json_object(good, about):
+    refused(rezipped(good, about=about), "about.json|format")
+
+
+def test_members_of_one_name(good):
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(file := io.BytesIO(good), "a") as archive:
+        archive.writestr("leaves.npy", b"")
+    refused(file.getvalue(), "two members")
+
+
+def test_other_archives_are_refused():
+    file = io.BytesIO()
+    np.savez(file, obs=np.zeros(3))
+    refused(file.getvalue(), "neither")
+    refused(b"", "no .npz archive")
+    refused(b"PK" + bytes(1000), "no .npz archive")

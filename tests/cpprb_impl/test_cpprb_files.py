@@ -1,0 +1,401 @@
+"""Files that cpprb 11 wrote are read as cpprb would read them, and a pickle in one can't run code."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+try:
+    import cpprb
+except ImportError:
+    cpprb = None
+
+needs_cpprb = pytest.mark.skipif(cpprb is None, reason="cpprb is not installed for this Python")
+DATA = Path(__file__).parent / "data"
+
+PLAIN = {"obs": {"shape": (2, 3)}, "act": {"dtype": np.int64}, "rew": {}, "done": {"dtype": bool}}
+FIELDS = {**PLAIN, "next_obs": PLAIN["obs"]}
+
+
+def step(number: int, age: int, done: bool) -> dict[str, np.ndarray]:
+    """Frames are numbered: obs holds the last three up to `number`, or copies of an episode's first."""
+    frames = np.maximum([number - 2, number - 1, number], number - age)
+    obs = np.broadcast_to(frames, (2, 3)).astype(np.float32)
+    following = np.broadcast_to(np.append(frames[1:], number + 1), (2, 3)).astype(np.float32)
+    return {"obs": obs, "act": number, "rew": number / 2, "done": done, "next_obs": following}
+
+
+def play(buffer, episodes, ended=True) -> None:
+    number = 0
+    for n, length in enumerate(episodes):
+        for age in range(length):
+            done = age == length - 1 and (ended or n < len(episodes) - 1)
+            buffer.add(**step(number, age, done))
+            number += 1
+        if done:
+            buffer.on_episode_end()
+            number += 1
+
+
+def their_file(buffer, **options) -> io.BytesIO:
+    file = io.BytesIO()
+    buffer.save_transitions(file, **options)
+    file.seek(0)
+    return file
+
+
+def rows_in(file, size=100):
+    buffer = ReplayBuffer(size, FIELDS)
+    buffer.load_transitions(file)
+    return buffer.get_all_transitions()
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].dtype == other[name].dtype and np.array_equal(one[name], other[name]), name
+
+
+COMPRESSIONS = [{}, {"next_of": "obs"}, {"stack_compress": "obs"}, {"next_of": "obs", "stack_compress": "obs"}]
+
+
+@needs_cpprb
+@settings(max_examples=100, deadline=None)
+@given(
+    size=st.integers(5, 15),
+    episodes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    ended=st.booleans(),
+    options=st.sampled_from(COMPRESSIONS),
+)
+def test_what_cpprb_left_out_comes_back(size, episodes, ended, options):
+    theirs = cpprb.ReplayBuffer(size, PLAIN if "next_of" in options else FIELDS, **options)
+    ours = ReplayBuffer(size, FIELDS)
+    for buffer in (theirs, ours):
+        play(buffer, episodes, ended)
+    read, right = rows_in(their_file(theirs, safe=False)), ours.get_all_transitions()
+    if len(options) == 2:  # their cache itself may be wrong then: see the next test
+        their_own = theirs.get_all_transitions()
+        off = (read["next_obs"] != right["next_obs"]).any(axis=(1, 2))
+        assert np.array_equal(read["next_obs"][off], their_own["next_obs"][off])
+        right["next_obs"][off] = their_own["next_obs"][off]
+    same(read, right)
+    same(rows_in(their_file(theirs, safe=True)), theirs.get_all_transitions())
+
+
+@needs_cpprb
+def test_where_cpprb_itself_fails_to_expand():
+    """A next_obs taken from a following stack that was partly overwritten, and is right in the cache only."""
+    theirs = cpprb.ReplayBuffer(6, PLAIN, next_of="obs", stack_compress="obs")
+    ours = ReplayBuffer(6, FIELDS)
+    for buffer in (theirs, ours):
+        play(buffer, [4, 9, 1], ended=False)
+    wrong, right = (buffer._encode_sample([5])["next_obs"][0, 0] for buffer in (theirs, ours))
+    assert not np.array_equal(wrong, right)
+    assert np.array_equal(rows_in(their_file(theirs, safe=False))["next_obs"][5, 0], right)
+
+
+@needs_cpprb
+@pytest.mark.parametrize("options", [{}, {"next_of": "obs"}, {"stack_compress": "obs"}])
+@pytest.mark.parametrize("safe", [True, False])
+def test_cpprb_appends_the_same_rows(safe, options):
+    theirs = cpprb.ReplayBuffer(9, PLAIN if "next_of" in options else FIELDS, **options)
+    play(theirs, [4, 6, 3])
+    file = their_file(theirs, safe=safe)
+    buffers = [cpprb.ReplayBuffer(20, FIELDS), ReplayBuffer(20, FIELDS)]
+    for buffer in buffers:
+        play(buffer, [3])
+        file.seek(0)
+        buffer.load_transitions(file)
+    same(*[buffer.get_all_transitions() for buffer in buffers])
+
+
+@needs_cpprb
+def test_into_a_prioritized_buffer():
+    theirs = cpprb.PrioritizedReplayBuffer(9, FIELDS)
+    play(theirs, [5])
+    ours = PrioritizedReplayBuffer(9, FIELDS, alpha=1.0, eps=0.0)
+    ours.add(**step(50, 0, False), priorities=3.0)
+    ours.load_transitions(their_file(theirs))
+    assert ours._get_leaves(range(6)).tolist() == [3.0] * 6
+
+
+@needs_cpprb
+def test_n_step_files_are_for_n_step_buffers():
+    nstep = {"size": 2, "rew": "rew", "next": "next_obs"}
+    theirs = cpprb.ReplayBuffer(9, FIELDS, Nstep=nstep)
+    play(theirs, [5])
+    with pytest.raises(ValueError, match="n-step"):
+        ReplayBuffer(9, FIELDS).load_transitions(their_file(theirs))
+    ours = ReplayBuffer(9, FIELDS, Nstep=nstep)
+    ours.load_transitions(their_file(theirs))
+    same(ours.get_all_transitions(), theirs.get_all_transitions())
+    play(theirs := cpprb.ReplayBuffer(9, FIELDS), [5])
+    with pytest.raises(ValueError, match="n-step"):
+        ours.load_transitions(their_file(theirs))
+
+
+@needs_cpprb
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("options", COMPRESSIONS)
+def test_into_buffers_that_share_frames(safe, options):
+    theirs = cpprb.ReplayBuffer(9, PLAIN, next_of="obs", stack_compress="obs")
+    play(theirs, [4, 3])
+    expected, ours = ReplayBuffer(9, FIELDS), ReplayBuffer(9, PLAIN if "next_of" in options else FIELDS, **options)
+    play(expected, [4, 3])
+    ours.load_transitions(their_file(theirs, safe=safe))
+    same(ours.get_all_transitions(), expected.get_all_transitions())
+
+
+DTYPES = ["f2", "f4", ">f8", "i1", "u2", "?", "c8", "U3", "S4", "M8[s]", "m8[3ms]", "g"]
+
+
+@needs_cpprb
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes(dtype):
+    buffers = [kind(4, {"x": {"dtype": dtype, "shape": 2}}) for kind in (cpprb.ReplayBuffer, ReplayBuffer)]
+    buffers[0].add(x=np.array([0, 1]).astype(dtype))
+    buffers[1].load_transitions(their_file(buffers[0]))
+    same(*[buffer.get_all_transitions() for buffer in buffers])
+
+
+@pytest.mark.parametrize("name", ["next_of_stack_compress_unsafe.npz", "plain_safe.npz"])
+@pytest.mark.parametrize("module", ["numpy.core", "numpy._core"])
+def test_files_that_cpprb_once_wrote(name, module):
+    """`play(..., [4, 6, 3])` in a buffer of 9 rows, by cpprb 11.0.0 with NumPy 1.26; NumPy 2 names its module so."""
+    data = with_members(DATA / name, lambda _, content: content.replace(b"cnumpy.core.m", f"c{module}.m".encode()))
+    rows = rows_in(io.BytesIO(data))
+    expected = ReplayBuffer(9, FIELDS)
+    play(expected, [4, 6, 3])
+    same(rows, expected.get_all_transitions())
+
+
+def test_pickles_of_later_protocols():
+    """As NumPy 2 writes them."""
+    expected = ReplayBuffer(9, FIELDS)
+    play(expected, [4, 6, 3])
+    members = {"safe": True, "version": 1, "data": expected.get_all_transitions(), "Nstep": False, "cache": None}
+    for protocol in (3, 4):
+        same(rows_in(pickled({**members, "next_of": None}, protocol)), expected.get_all_transitions())
+
+
+def with_members(file, change) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(out, "w") as new:
+        for info in old.infolist():
+            new.writestr(info.filename, change(info.filename, old.read(info)))
+    return out.getvalue()
+
+
+def pickled(members, protocol=3) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in members.items():
+            member = io.BytesIO()
+            if isinstance(value, bytes):  # a pickle as it stands
+                np.lib.format.write_array_header_1_0(member, {"descr": "|O", "fortran_order": False, "shape": ()})
+                member.write(value)
+            else:
+                array = np.empty((), object) if value is None or isinstance(value, dict) else np.array(value)
+                if array.dtype == object:
+                    array[()] = value
+                    np.lib.format.write_array_header_1_0(member, {"descr": "|O", "fortran_order": False, "shape": ()})
+                    pickle.dump(array, member, protocol)
+                else:
+                    np.lib.format.write_array(member, array)
+            archive.writestr(f"{name}.npy", member.getvalue())
+    file.seek(0)
+    return file
+
+
+BASE = {"safe": True, "version": 1, "data": {"x": np.ones((2, 1), np.float32)}, "Nstep": False, "cache": None}
+BASE["next_of"] = None
+X = {"x": {}}
+
+
+def refused(members, says, fields=X):
+    buffer = ReplayBuffer(4, fields)
+    buffer.add(**dict.fromkeys(fields, 7))
+    with pytest.raises(ValueError, match=says):
+        buffer.load_transitions(pickled({**BASE, **members}))
+    assert buffer.get_all_transitions()["x"].ravel().tolist() == [7]
+
+
+def test_the_base_is_taken():
+    buffer = ReplayBuffer(4, X)
+    buffer.load_transitions(pickled(BASE))
+    assert buffer.get_all_transitions()["x"].ravel().tolist() == [1, 1]
+
+
+class RunsCode:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_code_is_not_run(tmp_path):
+    """The negative control: NumPy's own reader with pickles allowed, which cpprb uses, runs it."""
+    for member in ("data", "cache", "next_of"):
+        evil = pickle.dumps(RunsCode(tmp_path / member), 3)
+        refused({member: evil, "safe": False}, "asks for posix.mkdir")
+        refused({member: {"x": RunsCode(tmp_path / member)}, "safe": False}, "asks for posix.mkdir")
+        assert os.listdir(tmp_path) == []
+        np.load(pickled({**BASE, member: evil}), allow_pickle=True)[member]
+        assert os.listdir(tmp_path) == [member]
+        os.rmdir(tmp_path / member)
+
+
+def of_numpy(tail: bytes) -> bytes:
+    """A pickle that begins with an array of NumPy's, `tail` in the place of its state."""
+    return b"\x80\x03cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R" + tail
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "data"),
+        (b"\x80\x03N.", "not of an array with one object"),
+        (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x00110R.", "data"),
+        (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x001\x85R.", "asks for builtins.eval"),
+        (b"\x80\x03cnumpy\nload\nX\x01\x00\x00\x001\x85R.", "asks for numpy.load"),
+        (b"\x80\x03cnumpy.core.multiarray\n_reconstruct\n}X\x01\x00\x00\x00aK\x01sb.", "sets attributes"),
+        (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "data"),
+        (b"\x80\x04\x8e\x00\x00\x00\x00\x00\x10\x00\x00ab.", "data"),  # 2^44 bytes are to follow
+        (b"\x80\x03Nr\xff\xff\xff\x7f.", "counts wrongly"),  # the memo's place 2^31
+        (b"\x80\x03I1\n.", "uses INT"),
+        (b"\x80\x05\x97.", "uses NEXT_BUFFER"),
+        (b"\x80\x02\x82\x01.", "uses EXT1"),
+        (of_numpy(b"(K\x01)cnumpy\ndtype\nX\x02\x00\x00\x00O8\x85R\x89](NNetb."), "data"),
+        (
+            of_numpy(
+                b"(K\x01\x8a\x07\x00\x00\x00\x00\x00\x00\x01\x85cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R\x89C\x01atb."
+            ),
+            "hold",
+        ),
+        (of_numpy(b"K\x01b."), "data"),
+        (of_numpy(b"."), "not of an array"),
+    ],
+)
+def test_pickles_that_numpy_never_writes(data, says):
+    tracemalloc.start()
+    refused({"data": data}, says)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
+
+
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {0: value, 1: value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"Nstep": True}, "n-step"),
+        ({"data": {"y": np.ones((2, 1), np.float32)}}, "field 'y'"),
+        ({"data": {}}, "fields"),
+        ({"data": nested(60)}, "field"),
+        ({"data": {"x": nested(60)}}, "not an array"),
+        ({"data": {"x": np.ones((2, 2), np.float32)}}, "x: shape"),
+        ({"data": {"x": np.ones((2, 1))}}, "x: dtype"),
+        ({"data": {"x": np.ones((2, 1), object)}}, "objects"),
+        ({"data": {"x": np.ones((2, 1), [("a", "f4")])}}, "dtype 'V4'|compound"),
+        ({"data": {"x": None}}, "not an array"),
+        ({"data": np.ones(3)}, "not a dict"),
+        ({"safe": False, "cache": {2: {}}}, "cache"),
+        ({"safe": False, "cache": {-1: {}}}, "cache"),
+        ({"safe": False, "cache": {"0": {}}}, "cache"),
+        ({"safe": False, "cache": {0: {"y": np.ones(1, np.float32)}}}, "cache"),
+        ({"safe": False, "cache": {0: {"x": np.ones(2, np.float32)}}}, "row 0 has x"),
+        ({"safe": False, "cache": {0: {"x": np.ones(1)}}}, "row 0 has x"),
+        ({"safe": False, "cache": {0: nested(60)}}, "cache"),
+        ({"safe": False, "next_of": np.array(["y"])}, "next_of: 'y'"),
+        ({"safe": False, "next_of": np.array([1])}, "names"),
+        ({"safe": False, "next_of": np.array(["x"])}, "fields"),
+    ],
+)
+def test_what_cpprb_never_writes(members, says):
+    refused(members, says)
+
+
+def test_what_follows_is_stored_and_told_twice():
+    both = {"x": np.ones((2, 1), np.float32), "next_x": np.ones((2, 1), np.float32)}
+    refused({"safe": False, "data": both, "next_of": np.array(["x"])}, "stored too", {"x": {}, "next_x": {}})
+
+
+@pytest.mark.parametrize("missing", BASE)
+def test_missing_members(missing):
+    with pytest.raises(ValueError, match=r"missing|neither"):
+        ReplayBuffer(4, X).load_transitions(pickled({name: BASE[name] for name in BASE if name != missing}))
+
+
+def test_a_bomb_costs_no_memory():
+    file = pickled({**BASE, "data": {"x": np.zeros((10**8, 1), np.float32)}})
+    assert len(file.getvalue()) < 10**6
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="at most"):
+        ReplayBuffer(1000, X).load_transitions(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
+    buffer = ReplayBuffer(10, X)
+    buffer.load_transitions(pickled({**BASE, "data": {"x": np.arange(5000, dtype=np.float32)[:, None]}}))
+    assert buffer.get_all_transitions()["x"].ravel().tolist() == list(range(4990, 5000))
+
+
+def test_cut_and_changed_files():
+    whole = (DATA / "next_of_stack_compress_unsafe.npz").read_bytes()
+    expected = rows_in(io.BytesIO(whole))
+    for length in range(0, len(whole) - 1, 31):
+        with pytest.raises(ValueError):
+            rows_in(io.BytesIO(whole[:length]))
+    taken = 0
+    for at in range(0, len(whole), 3):
+        data = bytearray(whole)
+        data[at] ^= 0x21
+        try:
+            same(rows_in(io.BytesIO(data)), expected)
+            taken += 1
+        except ValueError:
+            pass
+    assert taken < len(whole) / 6
+
+
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in a changed header, which Python parses
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_changed_pickle_is_refused_or_harmless(data):
+    """Past zip's own checksums: whatever is read has the fields and the types of the buffer."""
+    pattern = data.draw(st.sampled_from(["data", "cache", "next_of", "safe", "version"])) + ".npy"
+    place, value = data.draw(st.integers(0, 5000)), data.draw(st.binary(min_size=1, max_size=4))
+
+    def change(name, content):
+        if name != pattern:
+            return content
+        at = place % len(content)
+        return content[:at] + value + content[at + len(value) :]
+
+    file = DATA / "next_of_stack_compress_unsafe.npz"
+    buffer = ReplayBuffer(100, FIELDS)
+    try:
+        buffer.load_transitions(io.BytesIO(with_members(file, change)))
+    except ValueError:
+        assert buffer.get_stored_size() == 0
+    else:
+        assert buffer.get_stored_size() == 9
