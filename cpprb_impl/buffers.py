@@ -1,7 +1,8 @@
 """Buffers of one process: the thin Python face of the native rings.
 
 `add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
-function around them would cost more than they do. Only with `Nstep` does `add` go through Python.
+function around them would cost more than they do. Only with `Nstep`, or with fields of Python objects,
+do `add` and what is sampled go through Python.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
 from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
+from cpprb_impl.row_reader import RowReader
+from cpprb_impl.state import Columns, columns_of
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -48,7 +52,8 @@ class ReplayBuffer(Saved, Ring):
     size : int
         Capacity in transitions; a float is cut. The oldest transition is overwritten when full.
     env_dict : dict of dict
-        For each field of a transition its "shape" (int or sequence, default 1) and "dtype".
+        For each field of a transition its "shape" (int or sequence, default 1) and "dtype". With dtype object any
+        Python objects are kept, by reference, until they are overwritten: slower, and not in shared buffers.
     next_of : str or sequence of str, optional
         For each field x named here `add` takes a next_x too, and samples have it: but where one transition's next_x
         is the x of the one after it, it is stored once.
@@ -78,7 +83,10 @@ class ReplayBuffer(Saved, Ring):
         When the system refuses the address space, or the files.
     """
 
+    _read: RowReader | None = None
     _window: NstepWindow | None = None
+    _objects: ObjectColumns | None = None
+    _parts = ("_read", "_window", "_objects")
 
     def __init__(
         self,
@@ -107,45 +115,64 @@ class ReplayBuffer(Saved, Ring):
         seed: int | None,
         **prioritized: Any,
     ) -> None:
-        """Make the window, if there is one, and the native ring."""
-        following, stacked = field_names(next_of), field_names(stack_compress)
+        """Make what stands before the native ring, and the ring."""
+        capacity, following, stacked = whole_size(size), field_names(next_of), field_names(stack_compress)
+        objects = object_shapes(fields)
+        # The next_* of n-step transitions lies N rows on, or at an episode's end, and that of objects is no number that
+        # the ring could compare: it is stored like any field.
+        own = [name for name in following if nstep or name in objects]
+        fields += next_fields(fields, own)
+        stacked += [f"next_{name}" for name in own if name in stacked]
+        following = [name for name in following if name not in own]
+        known = {f"next_{name}" for name in following}
+        fields = [field for field in fields if field[0] not in known]
+        given = fields + next_fields(fields, following)
         if nstep:
-            # The next_* of n-step transitions lies N rows on, or at an episode's end: it is stored like any field.
-            fields += next_fields(fields, following)
-            stacked += [f"next_{name}" for name in following if name in stacked]
-            following = []
-            self._window = NstepWindow(nstep, fields, prioritized or None)
-        else:
-            known = {f"next_{name}" for name in following}
-            fields = [field for field in fields if field[0] not in known]
+            self._window = NstepWindow(nstep, given, prioritized or None)
+        if objects:
+            refuse_objects(objects, stacked, mmap_prefix)
+            self._read = RowReader(given, prioritized or None)
+            self._objects = ObjectColumns(fields, capacity)
         self._make(
-            whole_size(size),
-            fields,
+            capacity,
+            without_objects(fields),
             next_of=following,
             stack_compress=stacked,
             mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
             seed=seed,
-            add_through_python=self._window is not None,
+            add_through_python=bool(nstep or objects),
+            batch_through_python=bool(objects),
             **prioritized,
         )
 
     def _add_through(self, **rows: Any) -> int | None:
-        return self._window.push(rows, self._add_completed)
+        if self._window is not None:
+            return self._window.push(rows, self._add_read)
+        return self._add_read(**self._read(rows))
 
-    def _add_completed(self, **rows: np.ndarray) -> int:
-        return self._add_rows(**rows)
+    def _add_read(self, **rows: np.ndarray) -> int:
+        """Store rows that a `RowReader` has read."""
+        return self._add_rows(**rows) if self._objects is None else self._objects.add(rows, self._add_rows)
+
+    def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self._objects.fill(batch)
+
+    def _ring_columns(self, slots: np.ndarray) -> Columns:
+        columns = columns_of(self, slots)
+        return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
     def on_episode_end(self) -> None:
         """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
         if self._window is not None:
-            self._window.flush(self._add_completed)
+            self._window.flush(self._add_read)
         super().on_episode_end()
 
     def clear(self) -> None:
         """Forget every transition, those that wait for further steps included."""
         super().clear()
-        if self._window is not None:
-            self._window.clear()
+        for part in (self._window, self._objects):
+            if part is not None:
+                part.clear()
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored."""
@@ -169,13 +196,11 @@ class ReplayBuffer(Saved, Ring):
         return {"_window": window}
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` (int, or sequence of ints) as a dict of fresh arrays.
+        """The transitions at `idx` (sequence of ints, or int for one) as a dict of fresh arrays (len(idx), *shape).
 
         Raises IndexError where nothing is stored.
         """
-        indexes = np.asarray(idx)
-        rows = self._gather(indexes)
-        return {name: column[0] for name, column in rows.items()} if indexes.ndim == 0 else rows
+        return self._gather(np.atleast_1d(idx))
 
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
@@ -183,7 +208,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
     indexes, which `update_priorities` takes back. `add(priorities=...)` gives new transitions their
-    priorities, (rows,); without it they get the largest seen.
+    priorities, (rows,); without it they get the largest of any stored transition.
 
     Parameters
     ----------
@@ -225,11 +250,10 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             check_for_update=check_for_update,
         )
 
-    def _add_completed(self, **rows: np.ndarray) -> int:
-        if self._window.takes_priorities:
-            given = rows["priorities"]
-            rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
-        return self._add_rows(**rows)
+    def _add_read(self, **rows: np.ndarray) -> int:
+        given = rows["priorities"]
+        rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
+        return super()._add_read(**rows)
 
 
 def create_buffer(

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField, positive_whole
-from cpprb_impl.row_reader import RowReader
+from cpprb_impl.row_reader import Columns, RowReader
 
-Columns = dict[str, np.ndarray]
 KNOWN = ("size", "rew", "gamma", "next")
 
 
@@ -44,8 +42,7 @@ class NstepWindow:
     fields : sequence of (name, dtype, shape)
         Of the transitions; one must be "done", of one element.
     prioritized : dict, optional
-        Options of a `PrioritizedRing`. Steps may then come with "priorities", (rows,), which stay with them: NaN in
-        what is completed stands for a step that came without one.
+        As for `RowReader`: a transition has its first step's priority.
 
     Raises
     ------
@@ -84,9 +81,8 @@ class NstepWindow:
         self._discounts = self.gamma ** np.arange(self.size)
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
-        kind = Ring if prioritized is None else PrioritizedRing
-        self._read = RowReader(exact, kind, **(prioritized or {}))
-        self.takes_priorities = prioritized is not None
+        self._read = RowReader(exact, prioritized)
+        self._takes_priorities = prioritized is not None
         self._lock = threading.RLock()
         self.clear()
 
@@ -99,16 +95,8 @@ class NstepWindow:
         Returns what `store` returns, or None when nothing is complete yet. Raises what a buffer's `add` raises; the
         window is then as it was, as it is when `store` raises.
         """
+        new = self._read(rows)  # before the window is looked at: it may run code that adds to this very window
         with self._lock:
-            given = rows.get("priorities") if self.takes_priorities else None
-            if given is not None:
-                given = self._array("priorities", given)
-                rows = {**rows, "priorities": given}
-            new = self._read(rows)
-            if self.takes_priorities:
-                count = len(new["done"])
-                new["priorities"] = np.full(count, np.nan) if given is None else given.astype(np.float64).ravel()
-            # Only now: reading may have run code that added to this window.
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
             count = max(0, len(steps["done"]) - self.size + 1)
             first = store(**self._complete(steps, count)) if count else None
@@ -126,11 +114,9 @@ class NstepWindow:
         """Forget the waiting steps."""
         with self._lock:
             self._steps = self._read.empty()
-            if self.takes_priorities:
-                self._steps["priorities"] = np.empty(0)
 
     def get_state(self) -> Columns:
-        """The waiting steps: for each field, and "priorities" if taken, a fresh array (steps, *shape)."""
+        """The waiting steps: for each field, and "priorities" if prioritized, a fresh array (steps, *shape)."""
         with self._lock:
             return {name: column.copy() for name, column in self._steps.items()}
 
@@ -151,7 +137,7 @@ class NstepWindow:
             counts = {len(column) for column in steps.values()}
             if len(counts) != 1 or max(counts) >= self.size:
                 raise ValueError(f"Nstep: with a size of {self.size} no {sorted(counts)} steps can wait")
-            given = steps["priorities"] if self.takes_priorities else np.empty(0)
+            given = steps["priorities"] if self._takes_priorities else np.empty(0)
             if not (np.isnan(given) | (np.isfinite(given) & (given >= 0))).all():
                 raise ValueError("priorities: they must be finite and not negative")
             self._steps = steps
@@ -167,13 +153,6 @@ class NstepWindow:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = threading.RLock()
-
-    @staticmethod
-    def _array(name: str, value: Any) -> np.ndarray:
-        try:
-            return np.array(value)
-        except ValueError as error:  # sequences of different lengths
-            raise ValueError(f"{name}: {error}") from None
 
     def _complete(self, steps: Columns, count: int) -> Columns:
         """The n-step transitions that begin with the first `count` of `steps`."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cpprb_impl._native import Ring
+from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField
+from cpprb_impl.objects import object_shapes, read_objects, without_objects
+
+Columns = dict[str, np.ndarray]
+
+
+MOST_KEPT = 2**20  # bytes of the ring that is used again; a larger one lives as long as a call
 
 
 class RowReader:
@@ -17,44 +24,67 @@ class RowReader:
     Parameters
     ----------
     fields : sequence of (name, dtype, shape)
-        What `native_fields` gives.
-    kind : type
-        `Ring`, or `PrioritizedRing` to have `priorities` checked too.
-    **options
-        Of that ring.
+        What `native_fields` gives; dtype object is taken.
+    prioritized : dict, optional
+        Options of a `PrioritizedRing`. Rows may then have "priorities", and what is read always has: float64
+        (count,), NaN for a row that came without.
     """
 
-    def __init__(self, fields: Sequence[NativeField], kind: type[Ring] = Ring, **options: Any) -> None:
-        self._recipe = (list(fields), kind, options)
+    def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
+        self._made_with = (list(fields), prioritized)
+        self._objects = object_shapes(fields)
+        self._kind = Ring if prioritized is None else PrioritizedRing
+        self._fields, self._options = without_objects(fields), dict(prioritized or {})
         self._ring = self._make(1)
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple:
+        return type(self), self._made_with
 
     def _make(self, rows: int) -> Ring:
-        fields, kind, options = self._recipe
-        return kind(rows, fields, **options)
+        return self._kind(rows, self._fields, **self._options)
 
-    def __getstate__(self) -> tuple:
-        return self._recipe
+    def empty(self) -> Columns:
+        """Each column, of no rows."""
+        columns = self._ring.get_all_transitions()
+        columns.update({name: np.empty((0, *shape), object) for name, shape in self._objects.items()})
+        return columns if self._kind is Ring else {**columns, "priorities": np.empty(0)}
 
-    def __setstate__(self, recipe: tuple) -> None:
-        self._recipe = recipe
-        self._ring = self._make(1)
-
-    def empty(self) -> dict[str, np.ndarray]:
-        """Each field's column (0, *shape)."""
-        return self._ring.get_all_transitions()
-
-    def __call__(self, rows: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def __call__(self, rows: Mapping[str, Any]) -> Columns:
         """Each field's column (count, *shape) as a fresh array; raises what `add` raises."""
-        while True:
-            # A value's __array__ may come back to this very reader: the ring is empty before and after each reading,
-            # and what is read first is the innermost.
+        rows = dict(rows)
+        objects = {name: read_objects(name, rows[name], self._objects[name]) for name in self._objects if name in rows}
+        # The ring counts their rows, and says which field is missing.
+        rows.update({name: np.zeros(len(column), np.int64) for name, column in objects.items()})
+        given = rows.get("priorities") if self._kind is PrioritizedRing else None
+        if given is not None:
+            rows["priorities"] = given = _array("priorities", given)
+        columns = {**self._read(rows), **objects}
+        if self._kind is PrioritizedRing:
+            count = len(next(iter(columns.values())))
+            columns["priorities"] = np.full(count, np.nan) if given is None else given.astype(np.float64).ravel()
+        return columns
+
+    def _read(self, rows: Mapping[str, Any]) -> Columns:
+        with self._lock:
             ring = self._ring
-            try:
-                ring.add(**rows)
-                count = ring.get_current_episode_len()
-                if count <= ring.get_buffer_size():
-                    return ring.get_all_transitions()
-            finally:
-                ring.clear()
-                ring.on_episode_end()
-            self._ring = self._make(count)
+            while True:
+                # A value's __array__ may come back to this very reader: the ring is empty before and after each
+                # reading, and what is read first is the innermost.
+                try:
+                    ring.add(**rows)
+                    count = ring.get_current_episode_len()
+                    if count <= ring.get_buffer_size():
+                        return ring.get_all_transitions()
+                finally:
+                    ring.clear()
+                ring = self._make(count)
+                if ring.nbytes <= MOST_KEPT:
+                    self._ring = ring
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.array(value)
+    except ValueError as error:  # sequences of different lengths
+        raise ValueError(f"{name}: {error}") from None

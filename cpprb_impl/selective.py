@@ -179,5 +179,9 @@ class SelectiveReplayBuffer:
         return self._shapes["rew"][0]
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` as a dict of fresh arrays; IndexError where nothing is stored."""
-        return self._ring._encode_sample(idx)
+        """The transitions at `idx` as a dict of fresh arrays, without their first axis when `idx` is one int.
+
+        Raises IndexError where nothing is stored.
+        """
+        rows = self._ring._encode_sample(idx)
+        return {name: column[0] for name, column in rows.items()} if np.ndim(idx) == 0 else rows

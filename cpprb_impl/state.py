@@ -135,8 +135,11 @@ class Portable:
 
     A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
     original would draw next. From then on each goes its own way. `__init__` is not called for a copy: attributes
-    are copied as any object's are, through `__getstate__` and `__setstate__` where a subclass has them.
+    are copied as any object's are, through `__getstate__` and `__setstate__` where a subclass has them. Those named
+    in `_parts` belong to the buffer: every copy has its own.
     """
+
+    _parts: tuple[str, ...] = ()
 
     def _make(self, capacity: int, fields: list, *, seed: int | None = None, **options: Any) -> None:
         """Make the native ring, and keep how."""
@@ -147,30 +150,32 @@ class Portable:
         if self._recipe[2].get("mmap_prefix") is not None:
             raise TypeError("a buffer with mmap_prefix can't be copied: its data is in files; see save_transitions")
         head, slots = self._get_head(), held_slots(self)
-        held = (position_of(self), columns_of(self, slots), len(slots), leaves_of(self, slots))
+        held = (position_of(self), self._ring_columns(slots), len(slots), leaves_of(self, slots))
+        # Copies of their own, whatever the attributes are: what they hold is not to be shared.
+        parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
         if self._get_head() != head:
             raise RuntimeError("another thread changed the buffer while it was copied")
-        # A copy of its own, whatever the attributes are: its lock and its steps are not to be shared.
-        window = copy.deepcopy(getattr(self, "_window", None))
-        return _revive, (type(self), self._recipe, held, window), self.__getstate__()
+        return _revive, (type(self), self._recipe, held, parts), self.__getstate__()
+
+    def _ring_columns(self, slots: np.ndarray) -> Columns:
+        """What the native ring holds in `held_slots`."""
+        return columns_of(self, slots)
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
         if isinstance(state, tuple):  # a subclass has __slots__
-            return (_attributes(state[0]), *state[1:])
-        return _attributes(state)
+            return (self._attributes(state[0]), *state[1:])
+        return self._attributes(state)
+
+    def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Those that are not made anew for a copy."""
+        return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
 
 
-def _attributes(values: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Those that are not made anew for a copy."""
-    return values and {name: value for name, value in values.items() if name not in ("_recipe", "_window")}
-
-
-def _revive(kind: type[Portable], recipe: tuple, held: tuple, window: Any) -> Portable:
+def _revive(kind: type[Portable], recipe: tuple, held: tuple, parts: dict[str, Any]) -> Portable:
     capacity, fields, options = recipe
     buffer = kind.__new__(kind)
     buffer._make(capacity, fields, **options)
+    vars(buffer).update(parts)
     restore(buffer, *held)
-    if window is not None:
-        buffer._window = window
     return buffer

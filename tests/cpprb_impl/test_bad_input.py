@@ -69,7 +69,7 @@ def test_bad_sizes(make, size, error):
         ({"obs": {"shape": -1}}, ValueError),
         ({"obs": {"shape": "wide"}}, TypeError),
         ({"obs": {"dtype": "nonsense"}}, TypeError),
-        ({"obs": {"dtype": object}}, TypeError),
+        ({"obs": {"dtype": [("a", object)]}}, TypeError),
         ({"obs": 4}, TypeError),
         ({3: {}}, TypeError),
     ],

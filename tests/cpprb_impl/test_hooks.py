@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from cpprb_impl._native import PrioritizedRing, Ring
 
 FIELDS = [("x", np.dtype(np.float32), (1,))]

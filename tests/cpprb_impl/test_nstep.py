@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -119,12 +121,14 @@ def test_several_episodes_end_inside_one_batch():
     ]
 
 
-def test_rewards_beyond_the_end_do_not_count_even_when_they_are_nan():
+@pytest.mark.parametrize(("place", "transitions"), [(0, [0]), (1, [0, 1]), (2, [2]), (3, [2, 3]), (4, [2, 3, 4])])
+def test_rewards_beyond_the_end_do_not_count_even_when_they_are_nan(place, transitions):
     buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(3))
-    batch = steps([0, 1, 0, 0, 0])
-    batch["rew"][2] = np.nan
+    batch = steps([0, 1, 0, 0, 1])
+    batch["rew"][place] = np.nan
     buffer.add(**batch)
-    assert np.isnan(buffer.get_all_transitions()["rew"]).any(axis=1).tolist() == [False, False, True]
+    buffer.on_episode_end()
+    assert np.flatnonzero(np.isnan(buffer.get_all_transitions()["rew"]).any(axis=1)).tolist() == transitions
 
 
 def test_sums_are_taken_in_double_and_kept_in_the_fields_dtype():
@@ -133,6 +137,20 @@ def test_sums_are_taken_in_double_and_kept_in_the_fields_dtype():
     buffer.add(rew=np.array([2.0**24, 1.0, 1.0]), done=[0, 0, 0])
     rew = buffer.get_all_transitions()["rew"]
     assert rew.dtype == np.float32 and rew[0, 0] == 2**24 + 2
+    # Nor are they rounded before they are summed.
+    buffer.clear()
+    buffer.add(rew=np.array([1 + 2.0**-30, -1.0, 0.0]), done=[0, 0, 0])
+    assert buffer.get_all_transitions()["rew"][0, 0] == 2.0**-30
+
+
+def test_the_window_does_not_keep_a_batch_alive():
+    buffer = ReplayBuffer(1, {"x": {"dtype": np.float64}, "done": {"dtype": bool}}, Nstep={"size": 3})
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    buffer.add(x=np.zeros(10**6), done=np.zeros(10**6, bool))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 10**6  # bytes, of 9 * 10^6
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.complex128])

@@ -11,6 +11,7 @@ import pytest
 import cpprb_impl
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
+from .test_copies import WAYS
 from .test_nstep import FIELDS, Model, nstep, same, steps
 
 KINDS = [ReplayBuffer, PrioritizedReplayBuffer]
@@ -179,6 +180,21 @@ def test_shared_buffers_refuse(kind):
     with pytest.raises(NotImplementedError, match="Nstep"):
         kind(9, FIELDS, Nstep=nstep(2))
     kind(9, FIELDS, Nstep=None).close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_has_a_window_of_its_own(kind, way):
+    buffer, model = kind(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
+    for target in (buffer, model):
+        target.add(**steps([0, 0, 0, 0]))
+    other, twin = WAYS[way](buffer), copy.deepcopy(model)
+    assert other.is_Nstep()
+    for target, first, dones in ((buffer, 4, [0, 1]), (model, 4, [0, 1]), (other, 50, [0]), (twin, 50, [0])):
+        target.add(**steps(dones, first))
+        target.on_episode_end()
+    same(model, buffer.get_all_transitions())
+    same(twin, other.get_all_transitions())
 
 
 def test_create_buffer_and_reverse():

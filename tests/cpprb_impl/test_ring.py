@@ -164,7 +164,8 @@ def test_encode_sample():
     for indexes in ([3, 0, 3], np.array([3, 0, 3], dtype=np.uint64)):
         assert numbers_of(buffer._encode_sample(indexes)).tolist() == [3, 0, 3]
     assert numbers_of(buffer._encode_sample(range(1, 3))).tolist() == [1, 2]
-    assert buffer._encode_sample(2)["obs"].tolist() == [2, 2, 2, 2]
+    for one in (2, np.int64(2), np.array(2)):
+        assert buffer._encode_sample(one)["obs"].tolist() == [[2, 2, 2, 2]]  # a batch of one, as in cpprb
     for bad in (5, -1, 8, [0, 99]):
         with pytest.raises(IndexError, match="indexes"):
             buffer._encode_sample(bad)

@@ -182,6 +182,7 @@ def test_shapes_and_discrete_actions():
     )
     assert SelectiveReplayBuffer(4, 7).get_obs_shape() is None
     assert buffer._encode_sample([0, 0])["rew"].tolist() == [[1, 2], [1, 2]]
+    assert buffer._encode_sample(0)["rew"].tolist() == [1, 2]  # as in cpprb, whose other buffers keep the axis
 
 
 @pytest.mark.parametrize("count", [1, 4, 5])  # fits, fills, is too many

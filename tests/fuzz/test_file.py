@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-pytest.importorskip("cpprb_impl.files", reason="no buffer loads files yet")
 from . import file_case
 
 

@@ -1,0 +1,119 @@
+"""Fields of Python objects: the native row holds the object's number, a NumPy array the object."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl.fields import NativeField
+
+
+def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
+    """The shape of each field of objects, by name; raises ValueError for one that can't be."""
+    shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
+    for name, shape in shapes.items():
+        if min(shape, default=1) < 1:
+            raise ValueError(f"{name}: shape {shape} must be positive in every dimension")
+    return shapes
+
+
+def without_objects(fields: Sequence[NativeField]) -> list[NativeField]:
+    """The fields as the native ring has them: an int64 in place of objects."""
+    return [(n, np.dtype(np.int64), (1,)) if dtype.kind == "O" else (n, dtype, shape) for n, dtype, shape in fields]
+
+
+def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """`value` as a fresh array of objects (rows, *shape).
+
+    Lists, tuples and arrays are read as NumPy reads them, so that a list of two is two rows of one object; anything
+    else is one object. Raises ValueError that names the field.
+    """
+    if isinstance(value, (list, tuple, np.ndarray)):
+        array = np.array(value, dtype=object)
+    else:
+        array = np.empty((), dtype=object)
+        array[()] = value
+    wanted = int(np.prod(shape))
+    fits = array.ndim <= 1 or wanted in (1, array.size) or len(array) * wanted == array.size
+    if (not fits and array.shape[-len(shape) :] != shape) or array.size % wanted:
+        raise ValueError(f"{name}: shape {array.shape} does not hold rows of shape {shape}")
+    if array.size == 0:
+        raise ValueError(f"{name}: no rows")
+    return array.reshape(-1, *shape)
+
+
+def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mmap_prefix: Any) -> None:
+    """Raise ValueError for options that are only for fields of bytes."""
+    for name in stack_compress:
+        if name in objects:
+            raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")
+    if mmap_prefix is not None:
+        raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) can't be kept in files")
+
+
+class ObjectColumns:
+    """The objects of a ring's rows.
+
+    Rows are numbered for ever, in the order in which they are added; of every field the newest `capacity` objects
+    are here, and the ring has stored their numbers. An object is let go when its row is overwritten or cleared.
+    """
+
+    def __init__(self, fields: Sequence[NativeField], capacity: int) -> None:
+        self._capacity = capacity
+        self._columns = {name: np.empty((capacity, *shape), object) for name, shape in object_shapes(fields).items()}
+        self._numbers = np.full(capacity, -1, np.int64)
+        self._next = 0
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            columns = {name: column.copy() for name, column in self._columns.items()}
+            return {**self.__dict__, "_columns": columns, "_numbers": self._numbers.copy(), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    def add(self, rows: dict[str, np.ndarray], store: Callable[..., int]) -> int:
+        """Give `rows` with numbers for objects to `store(**rows)`, then keep the objects; returns what it returns.
+
+        When `store` raises, nothing has changed. The rows are arrays: no code of theirs runs inside.
+        """
+        with self._lock:
+            count = len(rows[next(iter(self._columns))])
+            numbers = self._next + np.arange(count)
+            first = store(**{**rows, **dict.fromkeys(self._columns, numbers)})
+            kept = numbers[-self._capacity :] % self._capacity
+            for name, column in self._columns.items():
+                column[kept] = rows[name][-self._capacity :]
+            self._numbers[kept] = numbers[-self._capacity :]
+            self._next += count
+            return first
+
+    def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Put the objects in the place of their numbers.
+
+        Raises RuntimeError when another thread has overwritten one of the rows since they were taken from the ring.
+        """
+        with self._lock:
+            for name, column in self._columns.items():
+                numbers = batch[name].ravel()
+                slots = numbers % self._capacity
+                if (self._numbers[slots] != numbers).any():
+                    raise RuntimeError(f"{name}: another thread has overwritten a transition while it was read")
+                batch[name] = column[slots]
+        return batch
+
+    def numbers(self, rows: int) -> dict[str, np.ndarray]:
+        """For each field the numbers of the newest `rows` rows, oldest first: what the ring holds."""
+        with self._lock:
+            return dict.fromkeys(self._columns, self._next - rows + np.arange(rows))
+
+    def clear(self) -> None:
+        """Let every object go."""
+        with self._lock:
+            for column in self._columns.values():
+                column.fill(None)
+            self._numbers.fill(-1)
