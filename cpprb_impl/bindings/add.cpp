@@ -36,13 +36,12 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   Incoming& in = lent.incoming;
   // Priorities first: converting them may run Python code, and after read_sources none may run.
   const bool given = priorities != nullptr;
-  const Ref numbers = given ? as_numbers(priorities, "priorities") : Ref();
+  const Numbers numbers = given ? Numbers(priorities, "priorities") : Numbers();
   const npy_intp rows = read_sources(ring.fields, values, in.sources);
   const auto count = static_cast<std::size_t>(rows);
   double largest = 0;
   if (given) {
-    const npy_intp size = PyArray_SIZE(numbers.array());
-    if (size != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", size, rows);
+    if (numbers.size() != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", numbers.size(), rows);
     in.leaves.resize(count);
     if (const auto bad = ring.leaves_of(numbers, in.leaves.data(), largest); bad != kAllGood)
       raise_bad_priority(numbers, bad);

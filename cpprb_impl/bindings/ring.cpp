@@ -11,7 +11,18 @@ namespace {
 
 std::uint64_t forks = 0;  // only ever changed by a forked child, while it has one thread
 
+int ring_traverse(PyObject* self, visitproc visit, void* arg) {
+  Ring* ring = reinterpret_cast<RingObject*>(self)->ring;
+  return ring ? ring->recent.traverse(visit, arg) : 0;
+}
+
+int ring_clear_references(PyObject* self) {
+  if (Ring* ring = reinterpret_cast<RingObject*>(self)->ring) ring->recent.clear();
+  return 0;
+}
+
 void ring_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   delete reinterpret_cast<RingObject*>(self)->ring;
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -39,7 +50,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const npy_intp rows = batch_size(given[0]);
     Use use(self);
     Ring& ring = use.ring();
-    Batch batch(ring, rows, given[1], ring.batch_memory.get());
+    Batch batch(ring.fields, rows, {}, for_batch(ring, given[1]), recent_batches(ring));
     bool empty;
     {
       PythonWaiting waiting(ring.signalled);
@@ -66,7 +77,7 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     const auto rows = static_cast<npy_intp>(index.size());
     Use use(self);
     Ring& ring = use.ring();
-    Batch batch(ring, rows);
+    Batch batch(ring.fields, rows);
     npy_intp missing = -1;
     {
       PythonWaiting waiting(ring.signalled);
@@ -102,7 +113,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       auto slots = use.store().stored_slots();
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
-      batch.emplace(use.ring(), static_cast<npy_intp>(slots.size()));
+      batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
       batch->fill(*use.ring().rows, slots.data(), slots.size());
     } catch (...) {
       if (collecting) PyGC_Enable();
@@ -152,6 +163,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Ring& ring = ring_of(self);
     ring.close_wanted = true;
+    ring.recent.clear();
     if (ring.users == 0) ring.give_back();  // else the last user does it
     Py_RETURN_NONE;
   });
@@ -218,7 +230,9 @@ PyTypeObject RingType = [] {
       "seed=None, alpha=0.6, eps=0.0001, check_for_update=False, add_through_python=False,\n"
       "batch_through_python=False)\n--\n\nThe native ring of transitions; see cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  type.tp_traverse = ring_traverse;
+  type.tp_clear = ring_clear_references;
   type.tp_new = PyType_GenericNew;
   type.tp_init = construct;
   type.tp_dealloc = ring_dealloc;
@@ -257,6 +271,14 @@ Use::~Use() {
 std::size_t Use::seat() {
   if (!ring_.seat) ring_.seat = ring_.store->take_new_seat();
   return *ring_.seat;
+}
+
+RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? nullptr : &ring.recent; }
+
+PyObject* for_batch(const Ring& ring, PyObject* out) {
+  if (out != nullptr && out != Py_None && ring.batch_through_python)
+    raise(PyExc_TypeError, "out can't be given to a buffer with fields of Python objects");
+  return out;
 }
 
 PyObject* finished(PyObject* self, Batch& batch) {
