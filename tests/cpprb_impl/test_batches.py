@@ -133,11 +133,14 @@ def test_a_part_of_it_is_enough_to_hold_it(kind: type, hold, rows: int) -> None:
     buffer.close()
 
 
+KEPT: list[np.ndarray] = []
+
 #: what a caller may do to a batch before letting go of it
 SPOILING = {
     "a new key": lambda batch: batch.update(more=1),
     "a key less": lambda batch: batch.pop("rew") is None,
     "another value": lambda batch: batch.update(rew=np.zeros(3)),
+    "another array, held": lambda batch: KEPT.append(np.zeros_like(batch["rew"])) or batch.update(rew=KEPT[-1]),
     "another order": lambda batch: batch.update(obs=batch.pop("obs")),
     "another shape": lambda batch: setattr(batch["obs"], "shape", (-1,)),
     "another dtype": lambda batch: setattr(batch["obs"], "dtype", np.int32),
