@@ -116,6 +116,13 @@ def test_earlier_samples_stay_as_they_are(make):
     assert all(np.array_equal(first[name], kept[name]) for name in first)
 
 
+def test_a_priority_too_large_to_be_stored_is_said_to_be_that() -> None:
+    buffer = PrioritizedReplayBuffer(8, {"a": {}}, alpha=1)
+    with pytest.raises(ValueError, match=r"priorities\[1\] is 1e\+39: .* not larger"):
+        buffer.add(a=[1, 2], priorities=[1.0, 1e39])
+    assert buffer.get_stored_size() == 0
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e300])
 def test_bad_priorities_are_refused_by_index(make, bad):
     buffer = make(8, alpha=1.0, seed=1)
