@@ -60,7 +60,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   ring.rows->prepare(in.data.data(), skip, count);
   std::uint64_t first;
   {
-    PythonWaiting waiting(ring.signalled);
+    TurnWaiting waiting(ring);
     ExplorerTurn turn(store, use.seat(), count, waiting);
     first = turn.first();
     const std::uint64_t slot = (first + skip) % store.capacity();

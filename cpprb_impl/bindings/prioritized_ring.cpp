@@ -29,7 +29,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     auto* indexes = static_cast<npy_int64*>(batch.further(1));
     bool empty, drawable = false;
     {
-      PythonWaiting waiting(ring.signalled);
+      TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
       ring.slots.resize(static_cast<std::size_t>(rows));  // only now: see ring_sample
       store.bring_tree_up_to_date();
@@ -37,7 +37,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
       drawable = store.tree().total() > 0;
       if (!empty && drawable) {
         store.tree().draw(ring.random, ring.slots.size(), ring.slots.data());
-        batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
+        ring.read_into(batch, ring.slots);
         ring.leaves.resize(ring.slots.size());
         for (std::size_t i = 0; i < ring.slots.size(); ++i) {
           indexes[i] = static_cast<npy_int64>(ring.slots[i]);
@@ -70,7 +70,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     std::size_t bad = kAllGood;
     const npy_int64* index;
     {
-      PythonWaiting waiting(ring.signalled);
+      TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
       // The caller's arrays are looked at only now, after the last moment at which Python code could run.
       changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);

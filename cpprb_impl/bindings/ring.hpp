@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,6 +71,18 @@ struct Ring {
     store.reset();
     rows.reset();
   }
+
+  // A long copy out of an unshared ring lets other Python threads run; those that come to this ring wait.
+  bool copying = false;  // guarded by the interpreter's lock
+  std::mutex end_of_copy;
+  void let_copy_end();
+  void read_into(Batch& batch, const std::vector<std::size_t>& from);
+};
+
+// For a turn of this ring.
+class TurnWaiting final : public PythonWaiting {
+ public:
+  explicit TurnWaiting(Ring& ring) : PythonWaiting(ring.signalled) { ring.let_copy_end(); }
 };
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0};
