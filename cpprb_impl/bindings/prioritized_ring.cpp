@@ -154,8 +154,12 @@ float Ring::leaf_of_max_priority() {
 void Ring::let_max_priority_fall() {
   constexpr double kFirst = 1.0;      // what a buffer begins with
   constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
+  if (store->max_priority() <= kFirst || alpha == 0) return;
+  const float enough = kSame * leaf_of_max_priority();
+  if (store->tree().bounds().largest >= enough) return;
+  store->bring_tree_up_to_date();  // it may be a new row's
   const float largest = store->tree().bounds().largest;
-  if (store->max_priority() <= kFirst || largest >= kSame * leaf_of_max_priority() || alpha == 0) return;
+  if (largest >= enough) return;
   store->set_max_priority(std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
 }
 
