@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -112,11 +113,13 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
     if hasattr(file, "write"):
         yield file
         return
-    path = os.fspath(file)
+    path = os.fsdecode(file)
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     beside = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
         with open(beside, "xb") as stream:
+            if os.path.exists(path):  # whoever could not read it shall not read this one
+                shutil.copymode(path, beside)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -133,7 +136,7 @@ def _opened_to_read(file: File) -> Iterator[IO[bytes]]:
     if hasattr(file, "read"):
         yield file
         return
-    path = os.fspath(file)
+    path = os.fsdecode(file)
     if not os.path.exists(path) and os.path.exists(f"{path}.npz"):
         path = f"{path}.npz"
     with open(path, "rb") as stream:

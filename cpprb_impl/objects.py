@@ -32,7 +32,10 @@ def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     else is one object. Raises ValueError that names the field.
     """
     if isinstance(value, (list, tuple, np.ndarray)):
-        array = np.array(value, dtype=object)
+        try:
+            array = np.array(value, dtype=object)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
     else:
         array = np.empty((), dtype=object)
         array[()] = value

@@ -200,6 +200,13 @@ def test_a_link_stays_a_link_and_permissions_are_the_usual_ones(tmp_path):
     assert (tmp_path / "there.npz").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
+def test_who_could_not_read_the_old_file_can_not_read_the_new_one(tmp_path):
+    (tmp_path / "a.npz").touch(mode=0o600)
+    ReplayBuffer(4, ENV_DICT).save_transitions(os.fsencode(tmp_path / "a"))  # a path may be bytes
+    assert (tmp_path / "a.npz").stat().st_mode & 0o777 == 0o600
+    assert loaded(os.fsencode(tmp_path / "a"), ReplayBuffer(4, ENV_DICT)).get_stored_size() == 0
+
+
 def test_a_change_while_saving_is_heard(tmp_path):
     class Busy(ReplayBuffer):
         def _gather(self, slots):
