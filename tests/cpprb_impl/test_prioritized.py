@@ -253,6 +253,17 @@ def test_the_maximum_falls_when_its_transition_is_overwritten():
     assert buffer.get_max_priority() == 1.0  # what it began with
 
 
+def test_the_maximum_counts_transitions_that_were_added_since_the_last_sample():
+    buffer = PrioritizedReplayBuffer(100, {"a": {}})
+    buffer.add(a=np.zeros(100), priorities=np.r_[np.zeros(99), 5.0])
+    buffer.update_priorities([0], [0.1])
+    assert buffer.get_max_priority() == 5.0
+    buffer.sample(1)
+    buffer.add(a=np.zeros(100), priorities=np.full(100, 3.0))  # over the 5
+    buffer.update_priorities([0], [0.1])
+    assert buffer.get_max_priority() == pytest.approx(3.0)
+
+
 def test_the_maximum_stays_while_a_transition_has_it():
     buffer = PrioritizedReplayBuffer(300, {"a": {}})
     buffer.add(a=np.zeros(300))
