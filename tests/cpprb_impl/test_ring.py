@@ -169,6 +169,9 @@ def test_encode_sample():
     for bad in (5, -1, 8, [0, 99]):
         with pytest.raises(IndexError, match="indexes"):
             buffer._encode_sample(bad)
+    for bad in (1.0, [1.5], "1", None, [True, False], True, slice(2)):
+        with pytest.raises(IndexError, match="idx must be ints, or 8 bools"):
+            buffer._encode_sample(bad)
 
 
 def test_sizes_may_be_floats(make):
