@@ -49,6 +49,15 @@ def test_an_integer_that_does_not_fit_is_refused():
     assert buffer.get_stored_size() == 0
 
 
+@pytest.mark.parametrize("env_dict", [None, {}])
+def test_a_buffer_without_fields_stores_nothing_and_says_so(make, env_dict):
+    buffer = make(4, env_dict)
+    for given in ({}, {"x": 1}):
+        with pytest.raises(KeyError, match="no fields"):
+            buffer.add(**given)
+    assert buffer.get_stored_size() == buffer.get_current_episode_len() == 0 and buffer.get_all_transitions() == {}
+
+
 def test_positional_arguments_are_refused(make):
     with pytest.raises(TypeError, match="keyword"):
         make(4).add(np.zeros(4))
