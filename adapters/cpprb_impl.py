@@ -9,14 +9,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 from adapters.base import Features, Spec
-from adapters.cpprb import COMPRESSION, FEATURES, CpprbAPI, options
+from adapters.cpprb import FEATURES, CpprbAPI, options
 
 
 class CpprbImpl(CpprbAPI):
     name = "cpprb_impl"
     distribution = "cpprb-impl"
     usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
-    features = Features(processes="no (see its MP classes)", n_step="no", compression=COMPRESSION, **FEATURES)
+    features = Features(
+        processes="no (see its MP classes)",
+        n_step="yes",
+        compression="yes, options next_of and stack_compress; found in the data",
+        **FEATURES,
+    )
 
     def __init__(self, spec: Spec) -> None:
         from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer

@@ -20,6 +20,7 @@ import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 
+FLOAT = np.dtype(np.float32)  # all that rlox stores
 # rlox's names for the five fields; `truncated` has no place in a Step.
 _KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "next_obs", "done": "terminated"}
 
@@ -146,7 +147,9 @@ def _is_flat(field: Field) -> bool:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    return array.ravel() if array.dtype == np.float32 else array.ravel().astype(np.float32)
+    if array.dtype != FLOAT:
+        array = array.astype(FLOAT)
+    return array if array.ndim == 1 else array.ravel()
 
 
 def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -154,6 +157,8 @@ def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
     dtype, shape = np.dtype(field.dtype), (-1, *field.shape)
     if dtype.kind == "b":
         return lambda column: column.view(dtype)
-    if dtype != np.float32:
+    if dtype != FLOAT and shape == (-1,):
+        return lambda column: column.astype(dtype)
+    if dtype != FLOAT:
         return lambda column: column.reshape(shape).astype(dtype)
     return (lambda column: column.reshape(shape)) if shape == (-1, 1) or len(shape) > 2 else None

@@ -221,7 +221,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
     indexes, which `update_priorities` takes back. `add(priorities=...)` gives new transitions their
-    priorities, (rows,); without it they get the largest seen.
+    priorities, (rows,); without it they get the largest of any stored transition.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from tqdm import tqdm
 
@@ -111,7 +112,7 @@ class Progress:
         if not self.took:
             return "measuring"
         known = {name: sum(took) / len(took) for name, took in self.took.items()}
-        typical = sum(known.values()) / len(known)
+        typical = median(known.values())  # of one not seen yet: a mean is ruled by the slowest peer
         seconds = sum(known.get(launch.name, typical) for launch in self.left if launch.open_records)
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 

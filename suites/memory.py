@@ -85,9 +85,11 @@ def rows_for(capacity: int) -> int:
 
 def measure(peer: str, workload: str, benchmark: str, capacity: int) -> float:
     """Bytes a transition."""
+    small = max(BATCH, capacity // SMALLER)
+    if capacity < 2 * small:
+        raise ValueError(f"a capacity of {capacity} rows is too few: at least {2 * small}")
     recording = workloads.load(workload, rows_for(capacity))
     known = AddedRows(recording.columns, recording.fields)
-    small = max(BATCH, capacity // SMALLER)
     specs = [Spec(rows, recording.fields, **MEMORY[benchmark]) for rows in (small, capacity)]
     before, after = held(peer, specs[0], recording), held(peer, specs[1], recording, known)
     if after <= before:

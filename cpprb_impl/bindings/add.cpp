@@ -37,13 +37,12 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   Incoming& in = lent.incoming;
   // Priorities first: converting them may run Python code, and after read_sources none may run.
   const bool given = priorities != nullptr;
-  const Ref numbers = given ? as_numbers(priorities, "priorities") : Ref();
+  const Numbers numbers = given ? Numbers(priorities, "priorities") : Numbers();
   const npy_intp rows = read_sources(ring.fields, values, in.sources);
   const auto count = static_cast<std::size_t>(rows);
   double largest = 0;
   if (given) {
-    const npy_intp size = PyArray_SIZE(numbers.array());
-    if (size != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", size, rows);
+    if (numbers.size() != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", numbers.size(), rows);
     in.leaves.resize(count);
     if (const auto bad = ring.leaves_of(numbers, in.leaves.data(), largest); bad != kAllGood)
       raise_bad_priority(numbers, bad);
@@ -59,7 +58,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   ring.rows->prepare(in.data.data(), skip, count);
   std::uint64_t first;
   {
-    PythonWaiting waiting(ring.signalled);
+    TurnWaiting waiting(ring);
     ExplorerTurn turn(store, use.seat(), count, waiting);
     first = turn.first();
     const std::uint64_t slot = (first + skip) % store.capacity();

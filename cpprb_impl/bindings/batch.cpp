@@ -1,23 +1,40 @@
-// Batches: the arrays that sampled transitions are given back in.
-#include <algorithm>
+#include "batch.hpp"
 
-#include "ring.hpp"
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 namespace rb {
 namespace {
 
-PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const std::vector<npy_intp>& shape,
-                    BatchMemory* memory = nullptr, std::size_t bytes = 0) {
-  npy_intp dims[33] = {rows};
+constexpr std::size_t kAlignment = 64;  // JAX copies what is aligned less
+constexpr npy_intp kLarge = npy_intp{1} << 16;
+
+using Shape = std::vector<npy_intp>;
+
+PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy_intp row_bytes) {
+  npy_intp dims[33] = {rows}, bytes;
   std::copy(shape.begin(), shape.end(), dims + 1);
-  if (memory != nullptr) return memory->new_array(dtype, static_cast<int>(shape.size()) + 1, dims, bytes);
+  const int dimensions = static_cast<int>(shape.size()) + 1;
+  void* data = nullptr;
+  Ref owner;
+  if (!__builtin_mul_overflow(rows, row_bytes, &bytes) && bytes >= kLarge) {
+    data = std::aligned_alloc(kAlignment, (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment);
+    if (data == nullptr) throw std::bad_alloc();
+    owner = Ref(PyCapsule_New(data, nullptr, [](PyObject* it) { std::free(PyCapsule_GetPointer(it, nullptr)); }));
+    if (!owner) {
+      std::free(data);
+      throw PythonError();
+    }
+  }
   Py_INCREF(dtype);  // PyArray_NewFromDescr takes it
-  return checked(PyArray_NewFromDescr(&PyArray_Type, dtype, static_cast<int>(shape.size()) + 1, dims, nullptr, nullptr,
-                                      0, nullptr));
+  Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, dtype, dimensions, dims, nullptr, data,
+                                         data ? NPY_ARRAY_CARRAY : 0, nullptr)));
+  if (owner && PyArray_SetBaseObject(array.array(), owner.give()) < 0) throw PythonError();
+  return array.give();
 }
 
-void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_intp rows,
-                 const std::vector<npy_intp>& shape) {
+void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_intp rows, const Shape& shape) {
   if (!PyArray_Check(object)) raise(PyExc_TypeError, "out[%R] must be an array, not %R", name, object);
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   if (!PyArray_EquivTypes(PyArray_DESCR(array), dtype))
@@ -25,7 +42,7 @@ void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_int
   const npy_intp* dims = PyArray_DIMS(array);
   if (PyArray_NDIM(array) != static_cast<int>(shape.size()) + 1 || dims[0] != rows ||
       !std::equal(shape.begin(), shape.end(), dims + 1)) {
-    const Ref got(checked(PyObject_GetAttrString(object, "shape"))), fresh(new_array(dtype, rows, shape));
+    const Ref got(checked(PyObject_GetAttrString(object, "shape"))), fresh(new_array(dtype, rows, shape, 0));
     const Ref wanted(checked(PyObject_GetAttrString(fresh.get(), "shape")));
     raise(PyExc_ValueError, "out[%R]: shape %R, but the batch has %R", name, got.get(), wanted.get());
   }
@@ -33,49 +50,104 @@ void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_int
     raise(PyExc_ValueError, "out[%R] must be writeable and in C order", name);
 }
 
-}  // namespace
-
-Batch::Batch(const Ring& ring, npy_intp rows, PyObject* out, BatchMemory* memory)
-    : rows_(rows), given_(out != nullptr && out != Py_None), memory_(memory) {
-  if (given_ && !PyDict_Check(out)) raise(PyExc_TypeError, "out must be a dict of arrays, not %R", out);
-  if (given_ && ring.batch_through_python)
-    raise(PyExc_TypeError, "out can't be given to a buffer with fields of Python objects");
-  dict_ = given_ ? Ref::borrow(out) : Ref(checked(PyDict_New()));
-  columns_.reserve(ring.fields.size());
-  std::size_t large = 0;
-  for (const auto& field : ring.fields) {
-    npy_intp bytes;
-    const bool recycle = memory_ != nullptr && !given_ && !__builtin_mul_overflow(rows, field.bytes, &bytes) &&
-                         static_cast<std::size_t>(bytes) >= BatchMemory::kSmallest;
-    if (recycle) large += static_cast<std::size_t>(bytes);
-    PyObject* array = column(field.name.get(), field.descr(), field.shape, recycle ? bytes : 0);
-    columns_.push_back(PyArray_BYTES(reinterpret_cast<PyArrayObject*>(array)));
-  }
-  if (large != 0) memory_->batch_takes(large);
-}
-
-void* Batch::add_column(PyObject* name, int type) {
-  const Ref dtype(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type)));
-  PyObject* array = column(name, reinterpret_cast<PyArray_Descr*>(dtype.get()), {}, 0);
-  return PyArray_DATA(reinterpret_cast<PyArrayObject*>(array));
-}
-
-// The batch's array for `name`, borrowed.
-PyObject* Batch::column(PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape, npy_intp recycled) {
-  if (!given_) {
-    const Ref array(
-        new_array(dtype, rows_, shape, recycled != 0 ? memory_ : nullptr, static_cast<std::size_t>(recycled)));
-    if (PyDict_SetItem(dict_.get(), name, array.get()) < 0) throw PythonError();
-    return array.get();
-  }
-  PyObject* array = PyDict_GetItemWithError(dict_.get(), name);
+Ref given_array(PyObject* out, PyObject* name) {
+  PyObject* array = PyDict_GetItemWithError(out, name);
   if (array == nullptr) {
     if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
     throw PythonError();
   }
-  arrays_.push_back(Ref::borrow(array));
-  check_given(name, array, dtype, rows_, shape);
-  return array;
+  return Ref::borrow(array);  // the dict may be changed while this thread waits
+}
+
+bool as_made(PyArrayObject* array, const char* data, npy_intp rows, const Shape& shape) {
+  const npy_intp* dims = PyArray_DIMS(array);
+  return PyArray_BYTES(array) == data && PyArray_NDIM(array) == static_cast<int>(shape.size()) + 1 && dims[0] == rows &&
+         std::equal(shape.begin(), shape.end(), dims + 1) && PyArray_ISCARRAY(array);
+}
+
+}  // namespace
+
+bool BatchArrays::free_again(const std::vector<Field>& fields) const {
+  if (Py_REFCNT(dict.get()) != 1 || PyDict_GET_SIZE(dict.get()) != static_cast<Py_ssize_t>(arrays.size())) return false;
+  static const Shape kNone;
+  PyObject *name, *value;
+  Py_ssize_t at = 0;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    // An array whose references are this one and the dict's: not even a view of it is held.
+    if (!PyDict_Next(dict.get(), &at, &name, &value) || value != arrays[i].get() || Py_REFCNT(value) != 2) return false;
+    const bool further = i >= fields.size();
+    if (!as_made(arrays[i].array(), data[i], rows, further ? kNone : fields[i].shape)) return false;
+    if (!further && PyArray_DESCR(arrays[i].array()) != fields[i].descr()) return false;
+  }
+  return true;
+}
+
+BatchArrays RecentBatches::take(const std::vector<Field>& fields, npy_intp rows) {
+  for (auto batch = kept_.begin(); batch != kept_.end(); ++batch) {
+    if (batch->rows != rows || !batch->free_again(fields)) continue;
+    BatchArrays taken = std::move(*batch);
+    kept_.erase(batch);
+    return taken;
+  }
+  return {};
+}
+
+void RecentBatches::keep(BatchArrays batch) {
+  BatchArrays oldest;  // let go last: an end of something in it may run Python code
+  if (kept_.size() == kKept) {
+    oldest = std::move(kept_.front());
+    kept_.erase(kept_.begin());
+  }
+  kept_.push_back(std::move(batch));
+}
+
+int RecentBatches::traverse(visitproc visit, void* arg) {
+  for (const auto& batch : kept_) {
+    Py_VISIT(batch.dict.get());
+    for (const auto& array : batch.arrays) Py_VISIT(array.get());
+  }
+  return 0;
+}
+
+void RecentBatches::clear() { const auto all = std::exchange(kept_, {}); }
+
+Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further, PyObject* out,
+             RecentBatches* recent)
+    : fields_(fields.size()), recent_(recent) {
+  const bool given = out != nullptr && out != Py_None;
+  if (given) {
+    if (!PyDict_Check(out)) raise(PyExc_TypeError, "out must be a dict of arrays, not %R", out);
+    recent_ = nullptr;
+  }
+  if (recent_ != nullptr) {
+    batch_ = recent_->take(fields, rows);
+    if (batch_.dict) return;
+  }
+  batch_.rows = rows;
+  batch_.dict = given ? Ref::borrow(out) : Ref(checked(PyDict_New()));
+  const std::size_t count = fields.size() + further.size();
+  batch_.arrays.reserve(count);
+  batch_.data.reserve(count);
+  const auto column = [&](PyObject* name, PyArray_Descr* dtype, const Shape& shape, npy_intp row_bytes) {
+    Ref array = given ? given_array(out, name) : Ref(new_array(dtype, rows, shape, row_bytes));
+    if (given)
+      check_given(name, array.get(), dtype, rows, shape);
+    else if (PyDict_SetItem(batch_.dict.get(), name, array.get()) < 0)
+      throw PythonError();
+    batch_.data.push_back(PyArray_BYTES(array.array()));
+    batch_.arrays.push_back(std::move(array));
+  };
+  for (const auto& field : fields) column(field.name.get(), field.descr(), field.shape, field.bytes);
+  for (const auto& each : further) {
+    const Ref dtype(reinterpret_cast<PyObject*>(PyArray_DescrFromType(each.type)));
+    column(each.name, reinterpret_cast<PyArray_Descr*>(dtype.get()), {}, 8);
+  }
+}
+
+PyObject* Batch::give() {
+  PyObject* dict = Py_NewRef(batch_.dict.get());
+  if (recent_ != nullptr) recent_->keep(std::move(batch_));
+  return dict;
 }
 
 }  // namespace rb

@@ -270,12 +270,16 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
   return fields.empty() ? 0 : sources[0].rows;
 }
 
-Ref as_numbers(PyObject* object, const char* what) {
+Numbers::Numbers(PyObject* object, const char* what) {
   if (object == nullptr || object == Py_None) raise(PyExc_TypeError, "%s must be numbers, not None", what);
-  if (is_plain(object, NPY_DOUBLE) || is_plain(object, NPY_FLOAT)) return Ref::borrow(object);
-  Ref array(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
-  if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());
-  return array;
+  if (PyFloat_CheckExact(object)) {
+    one = PyFloat_AS_DOUBLE(object);
+  } else if (is_plain(object, NPY_DOUBLE) || is_plain(object, NPY_FLOAT)) {
+    array = Ref::borrow(object);
+  } else {
+    array = Ref(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+    if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());
+  }
 }
 
 Ref as_indexes(PyObject* object) {

@@ -72,9 +72,27 @@ class Keywords {
 // and no Python code runs between the last conversion and the return.
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources);
 
-// `object` as a C-ordered array of double or float (priorities), or of int64; itself if it is one already.
-// Raise TypeError, ValueError.
-Ref as_numbers(PyObject* object, const char* what);
+// Numbers that a caller gave (priorities): one Python float, or a C-ordered array of double or float.
+struct Numbers {
+  Ref array;  // empty: the one
+  double one = 0;
+
+  // Raises TypeError, ValueError naming `what`.
+  Numbers() = default;
+  Numbers(PyObject* object, const char* what);
+
+  npy_intp size() const { return array ? PyArray_SIZE(array.array()) : 1; }
+  // read(first) with a pointer to the first number.
+  template <class Read>
+  auto read(Read&& read) const {
+    if (!array) return read(&one);
+    const void* data = PyArray_DATA(array.array());
+    return PyArray_TYPE(array.array()) == NPY_FLOAT ? read(static_cast<const float*>(data))
+                                                    : read(static_cast<const double*>(data));
+  }
+};
+
+// `object` as a C-ordered array of int64; itself if it is one already. Raises TypeError, ValueError.
 Ref as_indexes(PyObject* object);
 
 }  // namespace rb

@@ -11,8 +11,8 @@ namespace {
 
 PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    static PyObject* const weights_name = PyUnicode_InternFromString("weights");
-    static PyObject* const indexes_name = PyUnicode_InternFromString("indexes");
+    static const std::vector<FurtherColumn> further = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
+                                                       {PyUnicode_InternFromString("indexes"), NPY_INT64}};
     PyObject* given[3];
     sort_arguments("sample", args, nargs, names, {"batch_size", "beta", "out"}, given);
     const npy_intp rows = batch_size(given[0]);
@@ -24,12 +24,12 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
-    Batch batch(ring, rows, given[2], ring.batch_memory.get());
-    auto* weights = static_cast<float*>(batch.add_column(weights_name, NPY_FLOAT32));
-    auto* indexes = static_cast<npy_int64*>(batch.add_column(indexes_name, NPY_INT64));
+    Batch batch(ring.fields, rows, further, for_batch(ring, given[2]), recent_batches(ring));
+    auto* weights = static_cast<float*>(batch.further(0));
+    auto* indexes = static_cast<npy_int64*>(batch.further(1));
     bool empty, drawable = false;
     {
-      PythonWaiting waiting(ring.signalled);
+      TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
       ring.slots.resize(static_cast<std::size_t>(rows));  // only now: see ring_sample
       store.bring_tree_up_to_date();
@@ -37,7 +37,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
       drawable = store.tree().total() > 0;
       if (!empty && drawable) {
         store.tree().draw(ring.random, ring.slots.size(), ring.slots.data());
-        batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
+        ring.read_into(batch, ring.slots);
         ring.leaves.resize(ring.slots.size());
         for (std::size_t i = 0; i < ring.slots.size(); ++i) {
           indexes[i] = static_cast<npy_int64>(ring.slots[i]);
@@ -60,7 +60,8 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     sort_arguments("update_priorities", args, nargs, names, {"indexes", "priorities"}, given);
     if (given[0] == nullptr || given[1] == nullptr)
       raise(PyExc_TypeError, "update_priorities() needs indexes and priorities");
-    const Ref indexes = as_indexes(given[0]), priorities = as_numbers(given[1], "priorities");
+    const Ref indexes = as_indexes(given[0]);
+    const Numbers priorities(given[1], "priorities");
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
@@ -68,11 +69,11 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     std::size_t bad = kAllGood;
     const npy_int64* index;
     {
-      PythonWaiting waiting(ring.signalled);
+      TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
       // The caller's arrays are looked at only now, after the last moment at which Python code could run.
       count = PyArray_SIZE(indexes.array());
-      values = PyArray_SIZE(priorities.array());
+      values = priorities.size();
       index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
       double largest = 0;
       if (values != count) count = 0;
@@ -157,10 +158,9 @@ void Ring::let_max_priority_fall() {
   store->set_max_priority(std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
 }
 
-std::size_t Ring::leaves_of(const Ref& priorities, float* leaves, double& largest) const {
-  PyArrayObject* array = priorities.array();
-  const auto count = static_cast<std::size_t>(PyArray_SIZE(array));
-  const auto read = [&](const auto* value) {
+std::size_t Ring::leaves_of(const Numbers& priorities, float* leaves, double& largest) const {
+  const auto count = static_cast<std::size_t>(priorities.size());
+  return priorities.read([&](const auto* value) {
     shifted_powers(value, count, eps, alpha, leaves);
     bool good = true;
     for (std::size_t i = 0; i < count; ++i) {
@@ -171,15 +171,11 @@ std::size_t Ring::leaves_of(const Ref& priorities, float* leaves, double& larges
     for (std::size_t i = 0; i < count; ++i)
       if ((!good || alpha == 0) && !(value[i] >= 0 && std::isfinite(value[i]) && std::isfinite(leaves[i]))) return i;
     return kAllGood;
-  };
-  return PyArray_TYPE(array) == NPY_FLOAT ? read(static_cast<const float*>(PyArray_DATA(array)))
-                                          : read(static_cast<const double*>(PyArray_DATA(array)));
+  });
 }
 
-void raise_bad_priority(const Ref& priorities, std::size_t place) {
-  PyArrayObject* array = priorities.array();
-  const double value = PyArray_TYPE(array) == NPY_FLOAT ? static_cast<const float*>(PyArray_DATA(array))[place]
-                                                        : static_cast<const double*>(PyArray_DATA(array))[place];
+void raise_bad_priority(const Numbers& priorities, std::size_t place) {
+  const double value = priorities.read([place](const auto* first) { return static_cast<double>(first[place]); });
   const Ref text(checked(PyFloat_FromDouble(value)));
   raise(PyExc_ValueError, "priorities[%zu] is %R: a priority must be finite and not negative", place, text.get());
 }

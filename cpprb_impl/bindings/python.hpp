@@ -81,7 +81,7 @@ PyCFunction method(Function function) {
 }
 
 // A wait that lets other Python threads run and hears Ctrl-C.
-class PythonWaiting final : public Waiting {
+class PythonWaiting : public Waiting {
  public:
   // `signalled` names this thread while handlers run: they find locks half taken, and must not come in.
   explicit PythonWaiting(unsigned long& signalled) : signalled_(signalled) {}

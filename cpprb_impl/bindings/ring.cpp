@@ -5,13 +5,26 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 namespace rb {
 namespace {
 
 std::uint64_t forks = 0;  // only ever changed by a forked child, while it has one thread
 
+int ring_traverse(PyObject* self, visitproc visit, void* arg) {
+  Ring* ring = reinterpret_cast<RingObject*>(self)->ring;
+  return ring ? ring->recent.traverse(visit, arg) : 0;
+}
+
+int ring_clear_references(PyObject* self) {
+  if (Ring* ring = reinterpret_cast<RingObject*>(self)->ring) ring->recent.clear();
+  return 0;
+}
+
 void ring_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   delete reinterpret_cast<RingObject*>(self)->ring;
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -39,17 +52,17 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const npy_intp rows = batch_size(given[0]);
     Use use(self);
     Ring& ring = use.ring();
-    Batch batch(ring, rows, given[1], ring.batch_memory.get());
+    Batch batch(ring.fields, rows, {}, for_batch(ring, given[1]), recent_batches(ring));
     bool empty;
     {
-      PythonWaiting waiting(ring.signalled);
+      TurnWaiting waiting(ring);
       LearnerTurn turn(use.store(), waiting);
       // Only now: while this thread waited, another one may have sampled.
       ring.slots.resize(static_cast<std::size_t>(rows));
       empty = use.store().stored() == 0;
       if (!empty) {
         use.store().draw_uniform(ring.random, ring.slots.size(), ring.slots.data());
-        batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
+        ring.read_into(batch, ring.slots);
       }
     }
     if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
@@ -66,10 +79,10 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     const auto rows = static_cast<npy_intp>(index.size());
     Use use(self);
     Ring& ring = use.ring();
-    Batch batch(ring, rows);
+    Batch batch(ring.fields, rows);
     npy_intp missing = -1;
     {
-      PythonWaiting waiting(ring.signalled);
+      TurnWaiting waiting(ring);
       LearnerTurn turn(use.store(), waiting);
       ring.slots.clear();
       for (npy_intp i = 0; i < rows && missing < 0; ++i) {
@@ -77,7 +90,7 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
         if (slot >= use.store().capacity() || !use.store().holds(slot)) missing = i;
         ring.slots.push_back(slot);
       }
-      if (missing < 0) batch.fill(*ring.rows, ring.slots.data(), ring.slots.size());
+      if (missing < 0) ring.read_into(batch, ring.slots);
     }
     if (missing >= 0)
       raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
@@ -97,13 +110,13 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
     const int collecting = PyGC_Disable();
     std::optional<Batch> batch;
     try {
-      PythonWaiting waiting(use.ring().signalled);
+      TurnWaiting waiting(use.ring());
       LearnerTurn turn(use.store(), waiting);
       auto slots = use.store().stored_slots();
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
-      batch.emplace(use.ring(), static_cast<npy_intp>(slots.size()));
-      batch->fill(*use.ring().rows, slots.data(), slots.size());
+      batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
+      use.ring().read_into(*batch, slots);
     } catch (...) {
       if (collecting) PyGC_Enable();
       throw;
@@ -116,7 +129,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
 PyObject* ring_clear(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Use use(self);
-    PythonWaiting waiting(use.ring().signalled);
+    TurnWaiting waiting(use.ring());
     LearnerTurn turn(use.store(), waiting);
     use.store().clear();
     use.ring().rows->clear();
@@ -152,6 +165,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Ring& ring = ring_of(self);
     ring.close_wanted = true;
+    ring.recent.clear();
     if (ring.users == 0) ring.give_back();  // else the last user does it
     Py_RETURN_NONE;
   });
@@ -218,7 +232,9 @@ PyTypeObject RingType = [] {
       "seed=None, alpha=0.6, eps=0.0001, check_for_update=False, add_through_python=False,\n"
       "batch_through_python=False)\n--\n\nThe native ring of transitions; see cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  type.tp_traverse = ring_traverse;
+  type.tp_clear = ring_clear_references;
   type.tp_new = PyType_GenericNew;
   type.tp_init = construct;
   type.tp_dealloc = ring_dealloc;
@@ -231,6 +247,32 @@ std::uint64_t process_number() { return forks; }
 
 Ring::Ring(std::vector<Field> all_fields, bool has_priorities)
     : fields(std::move(all_fields)), prioritized(has_priorities), keywords(has_priorities) {}
+
+void Ring::let_copy_end() {
+  while (copying) {
+    PyThreadState* state = PyEval_SaveThread();
+    {
+      const std::lock_guard wait(end_of_copy);
+    }
+    PyEval_RestoreThread(state);
+  }
+}
+
+void Ring::read_into(Batch& batch, const std::vector<std::size_t>& from) {
+  // Whoever gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that.
+  constexpr std::size_t kLongCopy = std::size_t{1} << 24;
+  std::size_t row_bytes = 0;
+  for (const auto& field : fields) row_bytes += static_cast<std::size_t>(field.bytes);
+  if (from.size() * row_bytes < kLongCopy || !store->name().empty()) return batch.fill(*rows, from.data(), from.size());
+  copying = true;
+  {
+    const std::lock_guard until_done(end_of_copy);
+    PyThreadState* state = PyEval_SaveThread();
+    batch.fill(*rows, from.data(), from.size());
+    PyEval_RestoreThread(state);
+    copying = false;
+  }
+}
 
 Ring& ring_of(PyObject* self) {
   Ring* ring = reinterpret_cast<RingObject*>(self)->ring;
@@ -246,7 +288,12 @@ Use::Use(PyObject* self) : ring_(ring_of(self)) {
     ring_.process = process_number();
     ring_.seat.reset();
     ring_.random.reseed(entropy());
+    if (std::exchange(ring_.copying, false)) {  // by a thread that this process has not
+      ring_.end_of_copy.~mutex();
+      new (&ring_.end_of_copy) std::mutex;
+    }
   }
+  ring_.let_copy_end();
   ++ring_.users;
 }
 
@@ -257,6 +304,14 @@ Use::~Use() {
 std::size_t Use::seat() {
   if (!ring_.seat) ring_.seat = ring_.store->take_new_seat();
   return *ring_.seat;
+}
+
+RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? nullptr : &ring.recent; }
+
+PyObject* for_batch(const Ring& ring, PyObject* out) {
+  if (out != nullptr && out != Py_None && ring.batch_through_python)
+    raise(PyExc_TypeError, "out can't be given to a buffer with fields of Python objects");
+  return out;
 }
 
 PyObject* finished(PyObject* self, Batch& batch) {

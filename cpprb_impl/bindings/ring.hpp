@@ -3,12 +3,13 @@
 
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "../core/store.hpp"
-#include "batch_memory.hpp"
+#include "batch.hpp"
 #include "fields.hpp"
 #include "python.hpp"
 
@@ -44,7 +45,7 @@ struct Ring {
   std::uint64_t episode_rows = 0;
   Keywords keywords;
   Incoming incoming;
-  std::shared_ptr<BatchMemory> batch_memory = std::make_shared<BatchMemory>();
+  RecentBatches recent;
   // Only touched inside a turn: while a thread waits for its turn, another one may use them.
   std::vector<std::size_t> slots;
   std::vector<float> leaves;
@@ -61,18 +62,30 @@ struct Ring {
   // To the largest priority of any stored row: one large error must not favour new rows for ever. Needs a
   // LearnerTurn.
   void let_max_priority_fall();
-  // The leaves of raw priorities (as_numbers); `largest` becomes at least the largest of them. Returns the
+  // The leaves of raw priorities; `largest` becomes at least the largest of them. Returns the
   // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
-  std::size_t leaves_of(const Ref& priorities, float* leaves, double& largest) const;
+  std::size_t leaves_of(const Numbers& priorities, float* leaves, double& largest) const;
 
   void give_back() {
     store.reset();
     rows.reset();
   }
+
+  // A long copy out of an unshared ring lets other Python threads run; those that come to this ring wait.
+  bool copying = false;  // guarded by the interpreter's lock
+  std::mutex end_of_copy;
+  void let_copy_end();
+  void read_into(Batch& batch, const std::vector<std::size_t>& from);
+};
+
+// For a turn of this ring.
+class TurnWaiting final : public PythonWaiting {
+ public:
+  explicit TurnWaiting(Ring& ring) : PythonWaiting(ring.signalled) { ring.let_copy_end(); }
 };
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0};
-[[noreturn]] void raise_bad_priority(const Ref& priorities, std::size_t place);
+[[noreturn]] void raise_bad_priority(const Numbers& priorities, std::size_t place);
 
 struct RingObject {
   PyObject_HEAD Ring* ring;
@@ -96,28 +109,6 @@ class Use {
 
 Ring& ring_of(PyObject* self);
 
-// A dict of arrays, (rows, *shape) each, to be filled from slots.
-class Batch {
- public:
-  // New arrays, or those of the dict `out` (null: none given); raises KeyError, TypeError or ValueError
-  // naming the one that does not fit. Large new ones stand in `memory`, if there is one.
-  Batch(const Ring& ring, npy_intp rows, PyObject* out = nullptr, BatchMemory* memory = nullptr);
-  void fill(const Rows& from, const std::size_t* slots, std::size_t count) { from.read(slots, count, columns_.data()); }
-  // The memory of a further array of the batch, (rows,).
-  void* add_column(PyObject* name, int type);
-  PyObject* give() { return dict_.give(); }
-
- private:
-  PyObject* column(PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape, npy_intp recycled);
-
-  npy_intp rows_;
-  Ref dict_;
-  bool given_;
-  BatchMemory* memory_;
-  std::vector<Ref> arrays_;  // those given: the dict may be changed while this thread waits
-  std::vector<char*> columns_;
-};
-
 // The batch size a caller asked for; raises TypeError, ValueError.
 npy_intp batch_size(PyObject* value);
 
@@ -127,6 +118,10 @@ void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t narg
 
 // `batch` as the caller gets it.
 PyObject* finished(PyObject* self, Batch& batch);
+// The batches that a sample may be given in; null where Python code changes what is given.
+RecentBatches* recent_batches(Ring& ring);
+// `out` as the caller gave it; raises TypeError where it can't be given.
+PyObject* for_batch(const Ring& ring, PyObject* out);
 
 // Stores the rows of one call of add(). `priorities` may be null; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

@@ -25,11 +25,13 @@ namespace detail {
 // Everything by value: through a reference each byte written could change what the loop runs on.
 template <class Width>
 void gather(const char* base, std::size_t stride, Width width, const std::size_t* slots, std::size_t count, char* to) {
+#pragma GCC unroll 8
   for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * width, base + slots[i] * stride, width);
 }
 
 template <class Width>
 void scatter(char* to, std::size_t stride, Width width, std::size_t count, const char* from) {
+#pragma GCC unroll 8
   for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * stride, from + i * width, width);
 }
 

@@ -11,6 +11,9 @@ std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / 
 
 // Rows copied field by field at a time: as many as stay in a core's first cache meanwhile.
 constexpr std::size_t kTileBytes = 1 << 14;
+// Rows of more than this are copied one after the other.
+constexpr std::size_t kWideBytes = 1 << 13;
+constexpr std::size_t kPage = 4096, kLine = 64;
 
 }  // namespace
 
@@ -21,7 +24,6 @@ Rows::Rows(std::vector<FieldStorage> fields)
       columns_(fields_.size()),
       streams_(fields_.size()),
       numbers_(fields_.size()) {
-  std::vector<std::size_t> in_row;
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     if (is_next(f)) followers_[field.next_of] = f;
@@ -32,12 +34,12 @@ Rows::Rows(std::vector<FieldStorage> fields)
     } else if (!field.file.empty()) {
       continue;
     }
-    if (!follows_at_once(f)) in_row.push_back(f);
+    if (!follows_at_once(f)) in_row_.push_back(f);
   }
   // Widest alignment first: no padding between fields whose sizes are multiples of their alignment.
-  std::stable_sort(in_row.begin(), in_row.end(),
+  std::stable_sort(in_row_.begin(), in_row_.end(),
                    [&](auto a, auto b) { return fields_[a].alignment > fields_[b].alignment; });
-  for (const auto f : in_row) {
+  for (const auto f : in_row_) {
     offsets_[f] = round_up(stride_, fields_[f].alignment);
     stride_ = offsets_[f] + columns_[f].bytes;
   }
@@ -129,24 +131,49 @@ FrameStream::Number Rows::number_at(std::size_t f, std::size_t slot) const {
 }
 
 void Rows::read(const std::size_t* slots, std::size_t count, char* const* to) const {
-  const std::size_t tile = std::max<std::size_t>(kTileBytes / std::max<std::size_t>(stride_, 1), 1);
+  const bool wide = stride_ >= kWideBytes;
+  const std::size_t tile = wide ? count : std::max<std::size_t>(kTileBytes / std::max<std::size_t>(stride_, 1), 1);
   for (std::size_t at = 0; at < count; at += tile) {
     const std::size_t rows = std::min(tile, count - at);
-    if (rows > 1)
+    if (!wide)
       for (std::size_t i = 0; i < rows; ++i) __builtin_prefetch(base_ + slots[at + i] * stride_);
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      char* out = to[f] + at * fields_[f].bytes;
-      if (fields_[f].framed)
-        read_framed(f, slots + at, rows, out);
-      else
-        gather(columns_[f], slots + at, rows, out);
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      if (!fields_[f].framed && !(wide && in_row(f)))
+        gather(columns_[f], slots + at, rows, to[f] + at * fields_[f].bytes);
+  }
+  if (wide) read_wide(slots, count, to);
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    if (streams_[f]) read_framed(f, slots, count, to);
+}
+
+// Row by row and in the order in which the fields lie, with what comes kPage later on its way: a
+// processor's own prefetching ends at each page, and again at each row.
+void Rows::read_wide(const std::size_t* slots, std::size_t count, char* const* to) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* row = base_ + slots[i] * stride_;
+    const char* next_row = i + 1 < count ? base_ + slots[i + 1] * stride_ : row;
+    for (const auto f : in_row_) {
+      if (fields_[f].framed) continue;
+      const std::size_t bytes = fields_[f].bytes;
+      for (std::size_t done = 0; done < bytes; done += kPage) {
+        const std::size_t place = offsets_[f] + done + kPage;
+        const char* ahead = place < stride_ ? row + place : next_row + (place - stride_);
+        const std::size_t piece = std::min(kPage, bytes - done);
+        for (std::size_t line = 0; line < piece; line += kLine) __builtin_prefetch(ahead + line);
+        std::memcpy(to[f] + i * bytes + done, row + offsets_[f] + done, piece);
+      }
     }
   }
 }
 
-void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* to) const {
-  const FrameStream& frames = stream(f);
-  for (std::size_t i = 0; i < count; ++i) frames.read(number_at(f, slots[i]), to + i * fields_[f].bytes);
+// obs and next_obs together: they share all their frames but two.
+void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* const* to) const {
+  const FrameStream& frames = *streams_[f];
+  const std::size_t next = followers_[f], bytes = fields_[f].bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    frames.read(number_at(f, slots[i]), to[f] + i * bytes);
+    if (next != FieldStorage::kNone) frames.read(number_at(next, slots[i]), to[next] + i * bytes);
+  }
 }
 
 }  // namespace rb

@@ -60,11 +60,13 @@ class Rows {
   bool is_next(std::size_t f) const { return fields_[f].next_of != FieldStorage::kNone; }
   // obs and next_obs are in one stream; where a stack is one frame the next one needs no number.
   bool follows_at_once(std::size_t f) const { return is_next(f) && fields_[f].shape.frames == 1; }
-  FrameStream& stream(std::size_t f) const { return *streams_[is_next(f) ? fields_[f].next_of : f]; }
-  void read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* to) const;
+  bool in_row(std::size_t f) const { return fields_[f].framed || fields_[f].file.empty(); }
+  void read_wide(const std::size_t* slots, std::size_t count, char* const* to) const;
+  void read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* const* to) const;
 
   std::vector<FieldStorage> fields_;
   std::vector<std::size_t> followers_;  // by field: its next, or kNone
+  std::vector<std::size_t> in_row_;     // the fields that have a place in the row, in their order there
   std::vector<std::size_t> offsets_;    // by field: bytes from the row's start
   std::size_t stride_ = 0;
   bool has_streams_ = false;

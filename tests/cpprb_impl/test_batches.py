@@ -1,8 +1,9 @@
-"""Batches: into the caller's arrays, in memory that is used again, and into other libraries without a copy."""
+"""Batches: into the caller's arrays, in arrays that are given again, and into other libraries without a copy."""
 
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -86,33 +87,101 @@ def test_out_must_be_a_dict(buffer) -> None:
         buffer.sample(8, out=[1])
 
 
-def test_a_batch_that_is_held_is_never_written_again() -> None:
-    buffer = frames_buffer()
-    held = [buffer.sample(8) for _ in range(6)]
+KINDS = [ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer]
+
+
+@pytest.mark.parametrize("rows", [8, 3000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_is_held_is_never_written_again(kind: type, rows: int) -> None:
+    buffer = filled(kind)
+    held = [buffer.sample(rows) for _ in range(6)]
     copies = [{name: column.copy() for name, column in batch.items()} for batch in held]
     for _ in range(20):
-        assert whole(buffer.sample(8))
+        numbers_of(buffer.sample(rows))
     for batch, copy in zip(held, copies, strict=True):
         assert all((batch[name] == copy[name]).all() for name in batch)
+    buffer.close()
 
 
-def test_even_a_view_of_it_is_enough_to_hold_it() -> None:
-    buffer = frames_buffer()
-    view = buffer.sample(8)["obs"][3, :2]
-    copy = view.copy()
-    for _ in range(20):
-        buffer.sample(8)
-    assert (view == copy).all()
+#: ways to hold a part of a batch: the batch itself is let go
+HOLDING = {
+    "an array": lambda batch: batch["act"],
+    "an array taken out": lambda batch: batch.pop("act"),
+    "a view": lambda batch: batch["act"][3:, :],
+    "a view of a view": lambda batch: batch["act"].ravel()[:5].T,
+    "a replaced array": lambda batch: (batch["act"], batch.update(act=None))[0],
+    "a swapped array": lambda batch: (batch["act"], batch.update(act=batch["act"].copy()))[0],
+    "another dict": lambda batch: np.asarray(dict(batch)["act"]),
+    "a memoryview": lambda batch: memoryview(batch["act"]),
+    "DLPack": lambda batch: np.from_dlpack(batch["act"]),
+    "an iterator": lambda batch: (iter(batch["act"].flat), batch["act"])[1],
+}
 
 
-def test_memory_is_used_again_once_it_is_let_go() -> None:
-    buffer = frames_buffer()
-    seen = set()
-    batch = buffer.sample(8)
-    for _ in range(30):
-        batch = buffer.sample(8)  # the one before is held meanwhile
-        seen.add(batch["obs"].ctypes.data)
-    assert len(seen) <= 3
+@pytest.mark.parametrize("rows", [8, 3000])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING.keys())
+def test_a_part_of_it_is_enough_to_hold_it(kind: type, hold, rows: int) -> None:
+    buffer = filled(kind)
+    buffer.sample(rows)
+    for _ in range(4):
+        held = hold(buffer.sample(rows))
+        before = np.array(held)
+        for _ in range(6):
+            numbers_of(buffer.sample(rows))
+        assert (np.array(held) == before).all()
+    buffer.close()
+
+
+KEPT: list[np.ndarray] = []
+
+#: what a caller may do to a batch before letting go of it
+SPOILING = {
+    "a new key": lambda batch: batch.update(more=1),
+    "a key less": lambda batch: batch.pop("rew") is None,
+    "another value": lambda batch: batch.update(rew=np.zeros(3)),
+    "another array, held": lambda batch: KEPT.append(np.zeros_like(batch["rew"])) or batch.update(rew=KEPT[-1]),
+    "another order": lambda batch: batch.update(obs=batch.pop("obs")),
+    "another shape": lambda batch: setattr(batch["obs"], "shape", (-1,)),
+    "another dtype": lambda batch: setattr(batch["obs"], "dtype", np.int32),
+    "read only": lambda batch: batch["obs"].setflags(write=False),
+    "other strides": lambda batch: setattr(batch["obs"], "shape", batch["obs"].shape[::-1]),
+    "nothing left": lambda batch: batch.clear(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("spoil", SPOILING.values(), ids=SPOILING.keys())
+def test_what_was_done_to_a_batch_does_not_come_back(kind: type, spoil) -> None:
+    buffer = filled(kind)
+    kinds = {name: (column.shape, column.dtype, column.flags.writeable) for name, column in buffer.sample(8).items()}
+    for _ in range(6):
+        batch = buffer.sample(8)
+        assert {name: (c.shape, c.dtype, c.flags.writeable) for name, c in batch.items()} == kinds
+        numbers_of(batch)
+        spoil(batch)
+        del batch
+    buffer.close()
+
+
+def test_a_batch_that_nobody_holds_is_given_again() -> None:
+    """The control of all the above: without it they would show nothing."""
+    for buffer in (filled(ReplayBuffer), filled(PrioritizedReplayBuffer), frames_buffer()):
+        seen = set()
+        batch = buffer.sample(8)
+        for _ in range(30):
+            batch = buffer.sample(8)  # the one before is held meanwhile
+            seen.add(batch["act"].ctypes.data)
+        assert len(seen) == 2
+
+
+def test_a_buffer_inside_its_own_batch_is_collected() -> None:
+    buffer = filled(ReplayBuffer)
+    gone = weakref.ref(buffer)
+    buffer.sample(8)["me"] = buffer
+    del buffer
+    gc.collect()
+    assert gone() is None
 
 
 def test_batches_outlive_the_buffer() -> None:

@@ -61,4 +61,5 @@ class Surroundings:
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
-    yield Surroundings(tmp_path, f"odd-{uuid.uuid4().hex}")
+    # Named as a segment of Python's own is: what a launch that had to be killed left of it, the runner removes.
+    yield Surroundings(tmp_path, f"psm_odd-{uuid.uuid4().hex}")

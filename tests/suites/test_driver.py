@@ -93,3 +93,13 @@ def test_alike_troubles_are_told_once():
     for record in declare_throughput(run, "a", JOBS[:6]):
         record.fail("failed", "it broke\nat length")
     assert driver.troubles(run.records) == ["failed: 6 cells of a: it broke"]
+
+
+def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
+    record = declare_throughput(a_run(), "a", JOBS[:1])
+    names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
+    launches = [driver.Launch(name, record, lambda _records, _cells: []) for name in names]
+    progress = driver.Progress([(0, launch) for launch in launches])
+    for each, seconds in zip(launches[:3], (1.0, 4.0, 100.0), strict=True):
+        progress.end(0, each, seconds, [])
+    assert progress.remaining() == "about 40 s left"

@@ -1,0 +1,65 @@
+// Batches: the arrays that transitions are given back in.
+#pragma once
+
+#include <vector>
+
+#include "../core/rows.hpp"
+#include "fields.hpp"
+#include "python.hpp"
+
+namespace rb {
+
+// The arrays of a batch beside its fields: importance weights and indexes.
+struct FurtherColumn {
+  PyObject* name;  // interned
+  int type;
+};
+
+// A batch's dict and arrays, (rows, *shape) each, which the caller may or may not hold.
+struct BatchArrays {
+  npy_intp rows = 0;
+  Ref dict;
+  std::vector<Ref> arrays;  // of the fields, then the further ones
+  std::vector<char*> data;  // theirs
+
+  // Nobody but us can see them, and they are as they were made.
+  bool free_again(const std::vector<Field>& fields) const;
+};
+
+// The last batches, to be given again once nobody holds any part of them: making five arrays costs more
+// than filling them, and the first touch of large memory fresh from the system ten times as much.
+class RecentBatches {
+ public:
+  BatchArrays take(const std::vector<Field>& fields, npy_intp rows);
+  void keep(BatchArrays batch);
+  int traverse(visitproc visit, void* arg);
+  void clear();
+
+ private:
+  // A learner holds one while it asks for the next.
+  static constexpr std::size_t kKept = 2;
+  std::vector<BatchArrays> kept_;  // the longest kept first
+};
+
+// One batch in the making.
+class Batch {
+ public:
+  // In new arrays; or in those of `recent`, if any is free; or in those of the dict `out`: raises KeyError,
+  // TypeError or ValueError naming the one that does not fit.
+  Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further = {},
+        PyObject* out = nullptr, RecentBatches* recent = nullptr);
+
+  void fill(const Rows& from, const std::size_t* slots, std::size_t count) {
+    from.read(slots, count, batch_.data.data());
+  }
+  // The memory of the nth further array.
+  void* further(std::size_t nth) { return batch_.data[fields_ + nth]; }
+  PyObject* give();
+
+ private:
+  std::size_t fields_;
+  RecentBatches* recent_;
+  BatchArrays batch_;
+};
+
+}  // namespace rb

@@ -1,0 +1,150 @@
+"""A long copy out of a buffer lets other Python threads run, and none of them can spoil it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+
+from .rows import make_rows, numbers_of
+
+WIDE = 64
+FIELDS = {
+    "obs": {"shape": WIDE},
+    "act": {"dtype": np.int64},
+    "rew": {},
+    "next_obs": {"shape": WIDE},
+    "done": {"dtype": bool},
+}
+LONG = 60_000  # rows: 32 MB
+SHORT = 1_000
+CAPACITY = 2_000
+
+
+@pytest.fixture
+def counter():
+    """How often a thread of its own came to run, while no thread is made to give the interpreter up."""
+    ran, stop = [0], threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            ran[0] += 1
+            time.sleep(1e-5)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(30.0)
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield ran
+    stop.set()
+    sys.setswitchinterval(interval)
+    thread.join()
+
+
+def filled(kind: type) -> ReplayBuffer:
+    buffer = kind(CAPACITY, FIELDS)
+    buffer.add(**make_rows(0, CAPACITY, WIDE))
+    return buffer
+
+
+def ran_during(counter: list[int], call, times: int) -> int:
+    before = counter[0]
+    for _ in range(times):
+        call()
+    return counter[0] - before
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_other_threads_run_during_a_long_copy(kind: type, counter: list[int]) -> None:
+    buffer = filled(kind)
+    assert ran_during(counter, lambda: buffer.sample(LONG), 5) > 0
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_they_do_not_during_short_ones(kind: type, counter: list[int]) -> None:
+    """The control of the test above; and each time would cost the learner what the other thread keeps."""
+    buffer = filled(kind)
+    assert ran_during(counter, lambda: buffer.sample(SHORT), 300) == 0
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+@pytest.mark.parametrize("options", [{}, {"next_of": "obs"}], ids=str)
+def test_no_row_is_torn_by_another_thread(kind: type, options: dict) -> None:
+    fields = {name: field for name, field in FIELDS.items() if not (options and name == "next_obs")}
+    buffer = kind(CAPACITY, fields, **options)
+    buffer.add(**make_rows(0, CAPACITY, WIDE))
+    stop, errors = threading.Event(), []
+
+    def disturb(number: int) -> None:
+        random = np.random.default_rng(number)
+        try:
+            while not stop.is_set():
+                what, count = random.integers(5), int(random.integers(1, 300))
+                if what < 2:
+                    buffer.add(**make_rows(int(random.integers(1 << 20)), count, WIDE))
+                elif what == 2:
+                    numbers_of(buffer.sample(int(random.choice([SHORT, LONG]))))
+                elif what == 3 and random.random() < 0.1:
+                    buffer.clear()
+                    buffer.add(**make_rows(count, CAPACITY, WIDE))
+                else:
+                    buffer.get_stored_size()
+        except ValueError as error:  # between clear() and add() it is empty
+            if "empty" not in str(error):
+                errors.append(error)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=disturb, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(25):
+        try:
+            numbers_of(buffer.sample(LONG))
+            numbers_of(buffer.get_all_transitions())
+        except ValueError as error:
+            assert "empty" in str(error)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_closing_waits_for_a_long_copy() -> None:
+    for _ in range(5):
+        buffer, batches = filled(ReplayBuffer), []
+        thread = threading.Thread(target=lambda buffer=buffer, batches=batches: batches.append(buffer.sample(LONG)))
+        thread.start()
+        time.sleep(0.002)
+        buffer.close()
+        thread.join()
+        for batch in batches:
+            numbers_of(batch)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_in_the_middle_of_one() -> None:
+    buffer, stop = filled(ReplayBuffer), threading.Event()
+
+    def sample() -> None:
+        while not stop.is_set():
+            buffer.sample(LONG)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=lambda: numbers_of(buffer.sample(SHORT))) for _ in range(12)]
+    for child in children:
+        child.start()
+        time.sleep(0.005)
+    stop.set()
+    thread.join()
+    for child in children:
+        child.join(20)
+        assert child.exitcode == 0
