@@ -154,9 +154,13 @@ class BufferMachine(RuleBasedStateMachine):
     def read_by_index(self, data: st.DataObject) -> None:
         by_slot = self.model.by_slot()
         indexes = data.draw(st.lists(st.sampled_from(sorted(by_slot)), max_size=8)) if by_slot else []
-        self._check_columns(self.buffer._encode_sample(indexes), [by_slot[i].row for i in indexes])
+        from_the_end = data.draw(st.booleans()) * self.model.capacity
+        rows = self.buffer._encode_sample([index - from_the_end for index in indexes])
+        self._check_columns(rows, [by_slot[index].row for index in indexes])
         with pytest.raises(IndexError):
-            self.buffer._encode_sample([*indexes, data.draw(st.sampled_from([-1, self.model.capacity]))])
+            self.buffer._encode_sample(
+                [*indexes, data.draw(st.sampled_from([self.model.capacity, -1 - self.model.capacity]))]
+            )
 
     @rule()
     def shuffled(self) -> None:
