@@ -30,6 +30,7 @@ def state_of(buffer):
     ],
 )
 def test_a_bad_add_names_the_field_and_changes_nothing(make, change, error, says):
+    """In cpprb the index has moved, and one-row values beside many rows are repeated."""
     buffer = make(4)
     buffer.add(**make_rows(0, 6))
     before = state_of(buffer)
@@ -68,6 +69,7 @@ def test_positional_arguments_are_refused(make):
     [(-1, OverflowError), ("3", TypeError), (None, TypeError), (0, ValueError), (float("nan"), ValueError)],
 )
 def test_bad_sizes(make, size, error):
+    """With a size of 0 cpprb loops for ever."""
     with pytest.raises(error, match="size"):
         make(size)
 

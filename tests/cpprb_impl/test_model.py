@@ -20,7 +20,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 
 @pytest.mark.timeout(7200)
 def test_as_the_model():
-    """Of cpprb's faults it would find 15, 18 to 24 and 27 to 31: the mutants below have some of them."""
+    """Of cpprb's faults it would find most: the buffers below have some of them."""
     size = {} if settings.get_current_profile_name() == "long" else {"max_examples": 400, "stateful_step_count": 40}
     run_state_machine_as_test(BufferMachine, settings=settings(deadline=None, suppress_health_check=SLOW, **size))
 
@@ -34,7 +34,7 @@ class ShiftsAtTheWrap:
 
 
 class ForgetsBreaks:
-    """cpprb's fault 27: next_obs is taken to be the next row's obs, wherever on_episode_end was not called."""
+    """As in cpprb: next_obs is taken to be the next row's obs, wherever on_episode_end was not called."""
 
     def add(self, **rows):
         if {"obs", "next_obs"} <= rows.keys() and np.size(rows.get("number")) > 1:
@@ -44,7 +44,7 @@ class ForgetsBreaks:
 
 
 class ChangesThoughItFails:
-    """cpprb's fault 22, as far as it can be had from here."""
+    """As in cpprb, where an add that failed has moved the index: here it ends the episode."""
 
     def add(self, **rows):
         try:
@@ -55,7 +55,7 @@ class ChangesThoughItFails:
 
 
 class ForgetsWhatWaits:
-    """cpprb's fault 19: the steps that wait when an episode ends never become whole."""
+    """As in cpprb: the steps that wait when an episode ends never become whole."""
 
     def on_episode_end(self):
         if self._window is not None:
@@ -64,7 +64,7 @@ class ForgetsWhatWaits:
 
 
 class GivesItsOwnArrays:
-    """cpprb's fault 15: the next sample changes an earlier one."""
+    """As in cpprb: the next sample changes an earlier one."""
 
     def sample(self, batch_size, *args, **options):
         batch = super().sample(batch_size, *args, **options)
@@ -89,7 +89,7 @@ class ForgetsWhereItStoodOnLoad:
 
 
 class KeepsTheMaximum:
-    """cpprb's fault 28."""
+    """As in cpprb, whose largest priority never falls."""
 
     def update_priorities(self, indexes, priorities):
         before = self.get_max_priority()
