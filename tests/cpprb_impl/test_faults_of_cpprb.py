@@ -6,15 +6,12 @@ The other faults are named in the docstrings of the tests that would find them: 
 from __future__ import annotations
 
 import copy
-import gc
 import io
 
 import numpy as np
-import psutil
 import pytest
 from scipy import stats
 
-import cpprb_impl
 from cpprb_impl import (
     HindsightReplayBuffer,
     MPReplayBuffer,
@@ -29,33 +26,6 @@ NSTEP = {"size": 3, "rew": "rew", "next": "next_obs"}
 
 def step(number: int) -> dict[str, float]:
     return {"obs": number, "next_obs": number + 1, "rew": 1, "done": False}
-
-
-def kept_by_each(module, buffers: int = 8, size: int = 2**19) -> float:
-    """Bytes that stay in use for each prioritized buffer of `size` that was filled, sampled and dropped."""
-
-    def use() -> None:
-        buffer = module.PrioritizedReplayBuffer(size, {"x": {}})
-        buffer.add(x=np.zeros(size))
-        buffer.sample(32)
-
-    process = psutil.Process()
-    use()
-    gc.collect()
-    before = process.memory_info().rss
-    for _ in range(buffers):
-        use()
-        gc.collect()
-    return (process.memory_info().rss - before) / buffers
-
-
-def test_the_memory_of_a_prioritized_buffer_is_given_back():
-    """cpprb never frees its trees: 16 bytes and more for each transition that there was room for."""
-    assert kept_by_each(cpprb_impl) < 2**20
-
-
-def test_the_same_measure_finds_what_cpprb_keeps():
-    assert kept_by_each(pytest.importorskip("cpprb")) > 4 * 2**20
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
