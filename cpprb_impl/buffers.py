@@ -66,8 +66,9 @@ class ReplayBuffer(Saved, Ring):
         For fields without one. Default float32.
     mmap_prefix : str or path, optional
         Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
-        overwritten; they stay when the buffer is gone. Fields of `next_of` and `stack_compress` keep their frames
-        there. What little is left (frame numbers, priorities) is in memory.
+        replaced; they stay when the buffer is gone. A forked child can read them, but `add` raises RuntimeError there.
+        Fields of `next_of` and `stack_compress` keep their frames there. What little is left (frame numbers,
+        priorities) is in memory.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`

@@ -42,6 +42,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   const auto count = static_cast<std::size_t>(rows);
   double largest = 0;
   if (given) {
+    if (numbers.changed()) raise(PyExc_ValueError, "priorities: the array was changed while a field was converted");
     if (numbers.size() != rows) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", numbers.size(), rows);
     in.leaves.resize(count);
     if (const auto bad = ring.leaves_of(numbers, in.leaves.data(), largest); bad != kAllGood)
@@ -52,6 +53,8 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
   Use use(self);
   Store& store = use.store();
+  if (ring.rows->has_files() && ring.maker != process_number())
+    raise(PyExc_RuntimeError, "a forked child can't add to a buffer with mmap_prefix: its parent has the same files");
   const float leaf_of_max = ring.prioritized && !given ? ring.leaf_of_max_priority() : 0;
   // Of more rows than the ring holds only the last ones would survive.
   const std::size_t skip = count > store.capacity() ? count - store.capacity() : 0;

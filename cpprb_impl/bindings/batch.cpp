@@ -65,9 +65,14 @@ bool as_made(PyArrayObject* array, const char* data, npy_intp rows, const Shape&
          std::equal(shape.begin(), shape.end(), dims + 1) && PyArray_ISCARRAY(array);
 }
 
+// A weak reference counts for nothing, but leads to the array all the same.
+bool has_weak_references(PyObject* array) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(array) + Py_TYPE(array)->tp_weaklistoffset) != nullptr;
+}
+
 }  // namespace
 
-bool BatchArrays::free_again(const std::vector<Field>& fields) const {
+bool BatchArrays::free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const {
   if (Py_REFCNT(dict.get()) != 1 || PyDict_GET_SIZE(dict.get()) != static_cast<Py_ssize_t>(arrays.size())) return false;
   static const Shape kNone;
   PyObject *name, *value;
@@ -75,16 +80,20 @@ bool BatchArrays::free_again(const std::vector<Field>& fields) const {
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     // An array whose references are this one and the dict's: not even a view of it is held.
     if (!PyDict_Next(dict.get(), &at, &name, &value) || value != arrays[i].get() || Py_REFCNT(value) != 2) return false;
-    const bool further = i >= fields.size();
-    if (!as_made(arrays[i].array(), data[i], rows, further ? kNone : fields[i].shape)) return false;
-    if (!further && PyArray_DESCR(arrays[i].array()) != fields[i].descr()) return false;
+    const bool is_field = i < fields.size();
+    const FurtherColumn* column = is_field ? nullptr : &further[i - fields.size()];
+    if (name != (is_field ? fields[i].name.get() : column->name) || has_weak_references(value)) return false;
+    if (!as_made(arrays[i].array(), data[i], rows, is_field ? fields[i].shape : kNone)) return false;
+    const PyArray_Descr* dtype = PyArray_DESCR(arrays[i].array());
+    if (is_field ? dtype != fields[i].descr() : dtype->type_num != column->type) return false;
   }
   return true;
 }
 
-BatchArrays RecentBatches::take(const std::vector<Field>& fields, npy_intp rows) {
+BatchArrays RecentBatches::take(const std::vector<Field>& fields, npy_intp rows,
+                                const std::vector<FurtherColumn>& further) {
   for (auto batch = kept_.begin(); batch != kept_.end(); ++batch) {
-    if (batch->rows != rows || !batch->free_again(fields)) continue;
+    if (batch->rows != rows || !batch->free_again(fields, further)) continue;
     BatchArrays taken = std::move(*batch);
     kept_.erase(batch);
     return taken;
@@ -120,7 +129,7 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
     recent_ = nullptr;
   }
   if (recent_ != nullptr) {
-    batch_ = recent_->take(fields, rows);
+    batch_ = recent_->take(fields, rows, further);
     if (batch_.dict) return;
   }
   batch_.rows = rows;

@@ -22,15 +22,15 @@ struct BatchArrays {
   std::vector<Ref> arrays;  // of the fields, then the further ones
   std::vector<char*> data;  // theirs
 
-  // Nobody but us can see them, and they are as they were made.
-  bool free_again(const std::vector<Field>& fields) const;
+  // Nobody but us can see them, and they are as they were made. `further` are those that it was made with.
+  bool free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const;
 };
 
 // The last batches, to be given again once nobody holds any part of them: making five arrays costs more
 // than filling them, and the first touch of large memory fresh from the system ten times as much.
 class RecentBatches {
  public:
-  BatchArrays take(const std::vector<Field>& fields, npy_intp rows);
+  BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further);
   void keep(BatchArrays batch);
   int traverse(visitproc visit, void* arg);
   void clear();

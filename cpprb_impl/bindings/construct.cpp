@@ -69,7 +69,7 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
       raise(PyExc_NotImplementedError, "a shared buffer has no next_of, stack_compress or mmap_prefix");
     ring->store = segment ? std::make_unique<Store>(segment, shape) : std::make_unique<Store>(shape);
     ring->rows->settle(ring->store->row_in_slot(0), shape.capacity);
-    ring->process = process_number();
+    ring->process = ring->maker = process_number();
     if (seed == Py_None) {
       ring->random.reseed(entropy());
     } else {

@@ -89,9 +89,7 @@ bool usable_as_is(const Field& field, PyObject* value) {
 
 // An array whose numbers can be read where they stand.
 bool is_plain(PyObject* object, int type) {
-  if (!PyArray_CheckExact(object)) return false;
-  auto* array = reinterpret_cast<PyArrayObject*>(object);
-  return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
+  return PyArray_CheckExact(object) && has_plain_numbers(Ref::borrow(object), type);
 }
 
 // How many rows an array holds: one row may come with or without its leading axis, and flat data is
@@ -270,12 +268,17 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
   return fields.empty() ? 0 : sources[0].rows;
 }
 
+bool has_plain_numbers(const Ref& array, int type) {
+  return PyArray_TYPE(array.array()) == type && PyArray_ISCARRAY_RO(array.array());
+}
+
 Numbers::Numbers(PyObject* object, const char* what) {
   if (object == nullptr || object == Py_None) raise(PyExc_TypeError, "%s must be numbers, not None", what);
   if (PyFloat_CheckExact(object)) {
     one = PyFloat_AS_DOUBLE(object);
   } else if (is_plain(object, NPY_DOUBLE) || is_plain(object, NPY_FLOAT)) {
     array = Ref::borrow(object);
+    type = PyArray_TYPE(array.array());
   } else {
     array = Ref(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
     if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());

@@ -72,23 +72,28 @@ class Keywords {
 // and no Python code runs between the last conversion and the return.
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources);
 
+// Whether numbers of `type` can be read where they stand.
+bool has_plain_numbers(const Ref& array, int type);
+
 // Numbers that a caller gave (priorities): one Python float, or a C-ordered array of double or float.
 struct Numbers {
-  Ref array;  // empty: the one
+  Ref array;              // empty: the one
+  int type = NPY_DOUBLE;  // of the array
   double one = 0;
 
   // Raises TypeError, ValueError naming `what`.
   Numbers() = default;
   Numbers(PyObject* object, const char* what);
 
+  // Whether it is not what it was: since then Python code ran.
+  bool changed() const { return array && !has_plain_numbers(array, type); }
   npy_intp size() const { return array ? PyArray_SIZE(array.array()) : 1; }
   // read(first) with a pointer to the first number.
   template <class Read>
   auto read(Read&& read) const {
     if (!array) return read(&one);
     const void* data = PyArray_DATA(array.array());
-    return PyArray_TYPE(array.array()) == NPY_FLOAT ? read(static_cast<const float*>(data))
-                                                    : read(static_cast<const double*>(data));
+    return type == NPY_FLOAT ? read(static_cast<const float*>(data)) : read(static_cast<const double*>(data));
   }
 };
 

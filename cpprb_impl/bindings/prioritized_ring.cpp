@@ -66,14 +66,16 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     Ring& ring = use.ring();
     Store& store = use.store();
     npy_intp count, values, missing = -1;
+    bool changed;
     std::size_t bad = kAllGood;
     const npy_int64* index;
     {
       TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
       // The caller's arrays are looked at only now, after the last moment at which Python code could run.
-      count = PyArray_SIZE(indexes.array());
-      values = priorities.size();
+      changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);
+      count = changed ? 0 : PyArray_SIZE(indexes.array());
+      values = changed ? 0 : priorities.size();
       index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
       double largest = 0;
       if (values != count) count = 0;
@@ -100,6 +102,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
         ring.let_max_priority_fall();
       }
     }
+    if (changed) raise(PyExc_ValueError, "indexes or priorities: the array was changed while it was read");
     if (values != count)
       raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", values, PyArray_SIZE(indexes.array()));
     if (bad != kAllGood) raise_bad_priority(priorities, bad);
@@ -177,7 +180,9 @@ std::size_t Ring::leaves_of(const Numbers& priorities, float* leaves, double& la
 void raise_bad_priority(const Numbers& priorities, std::size_t place) {
   const double value = priorities.read([place](const auto* first) { return static_cast<double>(first[place]); });
   const Ref text(checked(PyFloat_FromDouble(value)));
-  raise(PyExc_ValueError, "priorities[%zu] is %R: a priority must be finite and not negative", place, text.get());
+  const char* must = value > 0 && std::isfinite(value) ? "(priority + eps)^alpha must be a float, not larger"
+                                                       : "a priority must be finite and not negative";
+  raise(PyExc_ValueError, "priorities[%zu] is %R: %s", place, text.get(), must);
 }
 
 PyTypeObject PrioritizedRingType = [] {

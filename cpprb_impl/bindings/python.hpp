@@ -11,6 +11,9 @@
 #endif
 #include <numpy/arrayobject.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -80,6 +83,25 @@ PyCFunction method(Function function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
+// Whether the interpreter is at its end: only one thread runs Python code then.
+inline bool is_ending() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// The interpreter's lock again. At its end Python 3.11 to 3.13 unwind a daemon thread that asks for it: what is let go
+// on that way would be without the lock. So the thread stays here, as later ones let it.
+inline void take_interpreter(PyThreadState* state) {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (const abi::__forced_unwind&) {
+    while (true) ::pause();
+  }
+}
+
 // A wait that lets other Python threads run and hears Ctrl-C.
 class PythonWaiting : public Waiting {
  public:
@@ -87,14 +109,14 @@ class PythonWaiting : public Waiting {
   explicit PythonWaiting(unsigned long& signalled) : signalled_(signalled) {}
   void begin() override { state_ = PyEval_SaveThread(); }
   bool go_on() override {
-    PyEval_RestoreThread(state_);
+    take_interpreter(state_);
     const unsigned long before = std::exchange(signalled_, PyThread_get_thread_ident());
     const bool calm = PyErr_CheckSignals() == 0;
     signalled_ = before;
     state_ = PyEval_SaveThread();
     return calm;
   }
-  void end() override { PyEval_RestoreThread(state_); }
+  void end() override { take_interpreter(state_); }
 
  private:
   unsigned long& signalled_;

@@ -107,7 +107,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
     Use use(self);
     // How many rows there are is known only inside the turn, and inside it no Python code may run:
     // it could call this buffer again. Allocating arrays runs some only through the collector.
-    const int collecting = PyGC_Disable();
+    int collecting = PyGC_Disable();
     std::optional<Batch> batch;
     try {
       TurnWaiting waiting(use.ring());
@@ -116,12 +116,13 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
       batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
+      // Before other threads run, who may want it otherwise.
+      if (std::exchange(collecting, 0)) PyGC_Enable();
       use.ring().read_into(*batch, slots);
     } catch (...) {
       if (collecting) PyGC_Enable();
       throw;
     }
-    if (collecting) PyGC_Enable();
     return finished(self, *batch);
   });
 }
@@ -254,7 +255,8 @@ void Ring::let_copy_end() {
     {
       const std::lock_guard wait(end_of_copy);
     }
-    PyEval_RestoreThread(state);
+    take_interpreter(state);
+    if (is_ending()) copying = false;  // who copied never comes back to say so
   }
 }
 
@@ -265,13 +267,14 @@ void Ring::read_into(Batch& batch, const std::vector<std::size_t>& from) {
   for (const auto& field : fields) row_bytes += static_cast<std::size_t>(field.bytes);
   if (from.size() * row_bytes < kLongCopy || !store->name().empty()) return batch.fill(*rows, from.data(), from.size());
   copying = true;
+  PyThreadState* state;
   {
     const std::lock_guard until_done(end_of_copy);
-    PyThreadState* state = PyEval_SaveThread();
+    state = PyEval_SaveThread();
     batch.fill(*rows, from.data(), from.size());
-    PyEval_RestoreThread(state);
-    copying = false;
   }
+  take_interpreter(state);  // after the lock: it may never come back
+  copying = false;
 }
 
 Ring& ring_of(PyObject* self) {
@@ -281,19 +284,20 @@ Ring& ring_of(PyObject* self) {
 }
 
 Use::Use(PyObject* self) : ring_(ring_of(self)) {
-  if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
   if (ring_.signalled != 0 && ring_.signalled == PyThread_get_thread_ident())
     raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
   if (ring_.process != process_number()) {
     ring_.process = process_number();
     ring_.seat.reset();
     ring_.random.reseed(entropy());
-    if (std::exchange(ring_.copying, false)) {  // by a thread that this process has not
-      ring_.end_of_copy.~mutex();
-      new (&ring_.end_of_copy) std::mutex;
-    }
+    // By a thread that this process has not; one that only waited may have the lock, too.
+    ring_.copying = false;
+    ring_.end_of_copy.~mutex();
+    new (&ring_.end_of_copy) std::mutex;
   }
   ring_.let_copy_end();
+  // Only now: while this thread waited, another one may have closed it.
+  if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
   ++ring_.users;
 }
 

@@ -39,6 +39,7 @@ struct Ring {
 
   // Own to each process; see Use.
   std::uint64_t process = 0;
+  std::uint64_t maker = 0;  // that of the process that made it
   std::optional<std::size_t> seat;
   Random random;
 

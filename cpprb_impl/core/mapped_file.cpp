@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +18,10 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
+  // Removed, not cut: another buffer, in this process or another, may have it in its memory still, and would die
+  // of a bus error beyond the file's end.
+  struct stat old;
+  if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && ::unlink(path.c_str()) != 0) fail(errno, path);
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno, path);
 }

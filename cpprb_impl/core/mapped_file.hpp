@@ -10,7 +10,8 @@ namespace rb {
 
 class MappedFile {
  public:
-  // A new, empty file; one of this name is overwritten. Throws std::system_error.
+  // A new, empty file; one of this name is replaced, and stays what it was for whoever uses it. Throws
+  // std::system_error.
   explicit MappedFile(const std::string& path);
   MappedFile(MappedFile&& other) noexcept
       : path_(std::move(other.path_)),

@@ -52,6 +52,7 @@ class Rows {
   void read(const std::size_t* slots, std::size_t count, char* const* to) const;
 
   bool has_streams() const { return has_streams_; }
+  bool has_files() const { return !files_.empty(); }
   const FrameStream* stream_of(std::size_t field) const { return streams_[field].get(); }
   // The number of the newest frame of a framed field's value.
   FrameStream::Number number_at(std::size_t field, std::size_t slot) const;

@@ -146,6 +146,8 @@ SPOILING = {
     "another dtype": lambda batch: setattr(batch["obs"], "dtype", np.int32),
     "read only": lambda batch: batch["obs"].setflags(write=False),
     "other strides": lambda batch: setattr(batch["obs"], "shape", batch["obs"].shape[::-1]),
+    "other names": lambda batch: [batch.update({f"my_{name}": batch.pop(name)}) for name in list(batch)],
+    "another dtype of the same size": lambda batch: setattr(batch.get("indexes", batch["act"]), "dtype", np.float64),
     "nothing left": lambda batch: batch.clear(),
 }
 
@@ -161,6 +163,20 @@ def test_what_was_done_to_a_batch_does_not_come_back(kind: type, spoil) -> None:
         numbers_of(batch)
         spoil(batch)
         del batch
+    buffer.close()
+
+
+@pytest.mark.parametrize("rows", [8, 3000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_weak_reference_holds_no_batch_but_never_shows_another_one(kind: type, rows: int) -> None:
+    buffer = filled(kind)
+    batch = buffer.sample(rows)
+    before = batch["act"].copy()
+    weak = weakref.ref(batch["act"])
+    del batch
+    for _ in range(4):
+        buffer.sample(rows)
+        assert weak() is None or (weak() == before).all()
     buffer.close()
 
 

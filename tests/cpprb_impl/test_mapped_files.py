@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import numpy as np
 import pytest
@@ -33,6 +34,46 @@ def test_the_files_stay_and_are_overwritten(tmp_path) -> None:
         buffer.add(**make_rows(first, 4))
         del buffer
         assert np.fromfile(tmp_path / "ring_act.dat", np.int64).tolist() == list(range(first, first + 4))
+
+
+def test_a_second_buffer_of_the_same_files_leaves_the_first_alone(tmp_path) -> None:
+    """In a child, which dies of a bus error if it does not."""
+    child = os.fork()
+    if child == 0:
+        first = ReplayBuffer(10_000, ENV_DICT, mmap_prefix=tmp_path / "ring")
+        first.add(**make_rows(0, 10_000))
+        ReplayBuffer(10, ENV_DICT, mmap_prefix=tmp_path / "ring").add(**make_rows(500_000, 10))
+        numbers = numbers_of(first.get_all_transitions())
+        os._exit(0 if sorted(numbers) == list(range(10_000)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.fromfile(tmp_path / "ring_act.dat", np.int64).tolist() == list(range(500_000, 500_010))
+
+
+def test_a_link_to_another_disk_is_followed(tmp_path) -> None:
+    (tmp_path / "large").mkdir()
+    for name in ENV_DICT:
+        (tmp_path / f"ring_{name}.dat").symlink_to(tmp_path / "large" / name)
+    ReplayBuffer(4, ENV_DICT, mmap_prefix=tmp_path / "ring").add(**make_rows(0, 4))
+    assert np.fromfile(tmp_path / "large" / "act", np.int64).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{}, {"next_of": "obs"}])
+def test_a_forked_child_reads_but_never_writes(tmp_path, options) -> None:
+    env = {name: field for name, field in ENV_DICT.items() if name != "next_obs"} if options else ENV_DICT
+    buffer = ReplayBuffer(100, env, mmap_prefix=tmp_path / "ring", **options)
+    buffer.add(**make_rows(0, 100))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            numbers_of(buffer.sample(50))
+            buffer.add(**make_rows(1000, 60))
+        except RuntimeError as error:
+            status = 0 if "mmap_prefix" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(100))
 
 
 def test_shared_frames_are_kept_there(tmp_path) -> None:

@@ -117,6 +117,27 @@ def test_earlier_samples_stay_as_they_are(make):
     assert all(np.array_equal(first[name], kept[name]) for name in first)
 
 
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
+def test_the_maximum_does_not_fall_below_that_of_a_row_that_nobody_sampled_yet(kind: type) -> None:
+    buffer = kind(100, {"a": {}})
+    buffer.add(a=np.zeros(64), priorities=np.full(64, 3.0))
+    buffer.sample(1)
+    buffer.add(a=1, priorities=100.0)
+    buffer.update_priorities(np.arange(64), np.full(64, 2.0))
+    assert buffer.get_max_priority() == pytest.approx(100.0)
+    buffer.sample(1)
+    buffer.update_priorities([64], [5.0])
+    assert buffer.get_max_priority() == pytest.approx(5.0, rel=1e-3)
+    buffer.close()
+
+
+def test_a_priority_too_large_to_be_stored_is_said_to_be_that() -> None:
+    buffer = PrioritizedReplayBuffer(8, {"a": {}}, alpha=1)
+    with pytest.raises(ValueError, match=r"priorities\[1\] is 1e\+39: .* not larger"):
+        buffer.add(a=[1, 2], priorities=[1.0, 1e39])
+    assert buffer.get_stored_size() == 0
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e300])
 def test_bad_priorities_are_refused_by_index(make, bad):
     """In cpprb they poison the tree."""

@@ -56,6 +56,31 @@ def test_indexes_that_shrink_meanwhile_are_an_error():
     assert buffer.get_max_priority() == 1.0
 
 
+def test_priorities_that_are_retyped_meanwhile_are_refused():
+    buffer = PrioritizedReplayBuffer(100, {"a": {}})
+    priorities = np.ones(4)
+
+    def retype():
+        priorities.dtype = np.int8  # 32 of them, where 4 doubles are
+
+    with pytest.raises(ValueError, match="priorities: the array was changed"):
+        buffer.add(a=Converts(retype, np.zeros(32)), priorities=priorities)
+    assert buffer.get_stored_size() == 0
+
+
+def test_indexes_that_are_retyped_meanwhile_are_refused():
+    buffer = PrioritizedReplayBuffer(8, {"a": {}})
+    buffer.add(a=np.zeros(8))
+    indexes = np.zeros(4, np.int64)
+
+    def retype():
+        indexes.dtype = np.int8
+
+    with pytest.raises(ValueError, match="array was changed"):
+        buffer.update_priorities(indexes, Converts(retype, np.full(32, 3.0)))
+    assert buffer.get_max_priority() == 1.0
+
+
 @pytest.mark.parametrize("name", ["weights", "indexes", "priorities"])
 def test_a_prioritized_buffer_keeps_its_own_names(name):
     with pytest.raises(ValueError, match=name):

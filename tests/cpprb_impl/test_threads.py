@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 import threading
 import time
@@ -127,6 +128,63 @@ def test_closing_waits_for_a_long_copy() -> None:
         thread.join()
         for batch in batches:
             numbers_of(batch)
+
+
+CLOSED_MEANWHILE = """
+import threading, time
+import numpy as np
+from cpprb_impl import ReplayBuffer
+
+def until_closed(call):
+    try:
+        while True:
+            call()
+    except ValueError as error:
+        assert "closed" in str(error), error
+
+for _ in range(10):
+    buffer = ReplayBuffer(2000, {"a": {"shape": 50_000, "dtype": np.uint8}})
+    buffer.add(a=np.zeros((2000, 50_000), np.uint8))
+    calls = [lambda: buffer.sample(2000), buffer.get_stored_size, lambda: buffer.add(a=np.zeros(50_000, np.uint8))]
+    threads = [threading.Thread(target=until_closed, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.02)
+    buffer.close()
+    for thread in threads:
+        thread.join()
+"""
+
+#: the object at the end is let go when the interpreter's end has begun, and keeps it there
+ENDING = """
+import sys, threading, time
+import numpy as np
+from cpprb_impl import ReplayBuffer
+
+buffer = ReplayBuffer(2000, {"a": {"shape": 50_000, "dtype": np.uint8}})
+buffer.add(a=np.zeros((2000, 50_000), np.uint8))
+
+def sample():
+    while True:
+        buffer.sample(2000)
+
+class Slow:
+    def __del__(self, sleep=time.sleep, size=buffer.get_stored_size):
+        sleep(0.5)
+        size()
+
+threads = [threading.Thread(target=sample, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+time.sleep(0.1)
+sys.modules["slow"] = Slow()
+"""
+
+
+@pytest.mark.parametrize("script", [CLOSED_MEANWHILE, ENDING], ids=["closed meanwhile", "the interpreter's end"])
+def test_threads_that_wait_for_a_long_copy_find_it_gone(script: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", script], timeout=120, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
