@@ -26,6 +26,7 @@ EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
 
 
+OF_PRIORITIES = ("alpha", "eps", "check_for_update")
 ONE_PROCESS = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
 
 
@@ -197,11 +198,23 @@ class ReplayBuffer(Saved, Ring):
         return {"_window": window}
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` (sequence of ints, or int for one) as a dict of fresh arrays (len(idx), *shape).
+        """The transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
 
-        Raises IndexError where nothing is stored.
+        `idx` is what NumPy takes as an index array for a ring of `get_buffer_size()` transitions: ints, negative ones
+        counted from the ring's end, of any shape, or a mask of bools; an int is a sequence of one. Raises IndexError
+        where nothing is stored, and for anything else.
         """
-        return self._gather(np.atleast_1d(idx))
+        index = np.atleast_1d(np.asarray(idx))
+        capacity = self.get_buffer_size()
+        if index.dtype == bool and index.shape == (capacity,):
+            index = np.flatnonzero(index)
+        elif index.dtype.kind not in "iu" and index.size:
+            raise IndexError(f"idx must be ints, or {capacity} bools, not {index.dtype} of shape {index.shape}")
+        slots = index.astype(np.int64).ravel()
+        batch = self._gather(np.where(slots < 0, slots + capacity, slots))
+        if index.ndim == 1:
+            return batch
+        return {name: column.reshape(*index.shape, *column.shape[1:]) for name, column in batch.items()}
 
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
@@ -262,6 +275,9 @@ def create_buffer(
 ) -> ReplayBuffer:
     """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
 
-    `size`, `env_dict` and the options are theirs.
+    `size`, `env_dict` and the options are theirs. What concerns priorities alone (alpha, eps, check_for_update) may
+    stand there in either case.
     """
-    return (PrioritizedReplayBuffer if prioritized else ReplayBuffer)(size, env_dict, **options)
+    if prioritized:
+        return PrioritizedReplayBuffer(size, env_dict, **options)
+    return ReplayBuffer(size, env_dict, **{name: value for name, value in options.items() if name not in OF_PRIORITIES})

@@ -37,8 +37,10 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def field_names(names: str | Sequence[str] | None) -> list[str]:
-    """One name, or several, or none, as a list of each once."""
-    return list(dict.fromkeys((names,) if isinstance(names, str) else names or ()))
+    """One name, or several, or none (also ""), as a list of each once."""
+    if isinstance(names, str):
+        return [names] if names else []
+    return [] if names is None else list(dict.fromkeys(names))
 
 
 def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeField]:

@@ -8,6 +8,7 @@ namespace rb {
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Ring& ring = ring_of(self);
   if (nargs != 0) raise(PyExc_TypeError, "add() takes the fields of a transition by keyword only");
+  if (ring.fields.empty()) raise(PyExc_KeyError, "the buffer has no fields: env_dict names none");
 
   PyObject* small[16];
   std::vector<PyObject*> large;

@@ -155,11 +155,9 @@ void Ring::let_max_priority_fall() {
   constexpr double kFirst = 1.0;      // what a buffer begins with
   constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
   if (store->max_priority() <= kFirst || alpha == 0) return;
-  const float enough = kSame * leaf_of_max_priority();
-  if (store->tree().bounds().largest >= enough) return;
-  store->bring_tree_up_to_date();  // it may be a new row's
+  store->bring_tree_up_to_date();  // the largest may have come, or gone, since the last sample
   const float largest = store->tree().bounds().largest;
-  if (largest >= enough) return;
+  if (largest >= kSame * leaf_of_max_priority()) return;
   store->set_max_priority(std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
 }
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
 from .rows import ENV_DICT
+
+settings.register_profile("long", max_examples=5000, stateful_step_count=100, deadline=None)
 
 
 @pytest.fixture(params=["single", "prioritized", "buffer", "critical"])

@@ -102,6 +102,39 @@ def test_priorities_of_a_batch_over_the_wrap():
     assert weights[1] == {2: 1, 3: 1, 4: 2, 5: 4}
 
 
+@pytest.mark.parametrize(
+    "idx",
+    [
+        3,
+        -1,
+        [-8, 2],
+        range(1, 6, 2),
+        np.array([2, 255], np.uint8).astype(np.int8),
+        [[0, 1], [7, -2]],
+        np.arange(8) % 3 == 1,
+    ],
+)
+def test_rows_by_index(idx):
+    theirs, ours = pair("ReplayBuffer", 8, ENV_DICT)
+    for buffer in (theirs, ours):
+        buffer.add(**make_rows(0, 11))
+    same_batch(theirs._encode_sample(idx), ours._encode_sample(idx))
+
+
+@pytest.mark.parametrize("options", [{}, {"prioritized": True}])
+def test_one_call_for_both_kinds(options):
+    """With or without priorities, as a flag says: their options stand there in either case."""
+    theirs, ours = pair("create_buffer", 8, ENV_DICT, alpha=0.5, eps=0.1, check_for_update=True, **options)
+    assert type(ours).__name__ == type(theirs).__name__
+
+
+@pytest.mark.parametrize("nothing", [None, "", [], ()])
+def test_no_names(nothing):
+    for buffer in pair("ReplayBuffer", 8, ENV_DICT, next_of=nothing, stack_compress=nothing, Nstep=None):
+        buffer.add(**make_rows(0, 3))
+        assert list(buffer.sample(1)) == list(ENV_DICT)
+
+
 def test_names_that_code_imports():
     for name in cpprb_impl.__all__:
         assert hasattr(cpprb, name)

@@ -30,6 +30,7 @@ def state_of(buffer):
     ],
 )
 def test_a_bad_add_names_the_field_and_changes_nothing(make, change, error, says):
+    """In cpprb the index has moved, and one-row values beside many rows are repeated."""
     buffer = make(4)
     buffer.add(**make_rows(0, 6))
     before = state_of(buffer)
@@ -49,6 +50,15 @@ def test_an_integer_that_does_not_fit_is_refused():
     assert buffer.get_stored_size() == 0
 
 
+@pytest.mark.parametrize("env_dict", [None, {}])
+def test_a_buffer_without_fields_stores_nothing_and_says_so(make, env_dict):
+    buffer = make(4, env_dict)
+    for given in ({}, {"x": 1}):
+        with pytest.raises(KeyError, match="no fields"):
+            buffer.add(**given)
+    assert buffer.get_stored_size() == buffer.get_current_episode_len() == 0 and buffer.get_all_transitions() == {}
+
+
 def test_positional_arguments_are_refused(make):
     with pytest.raises(TypeError, match="keyword"):
         make(4).add(np.zeros(4))
@@ -59,6 +69,7 @@ def test_positional_arguments_are_refused(make):
     [(-1, OverflowError), ("3", TypeError), (None, TypeError), (0, ValueError), (float("nan"), ValueError)],
 )
 def test_bad_sizes(make, size, error):
+    """With a size of 0 cpprb loops for ever."""
     with pytest.raises(error, match="size"):
         make(size)
 

@@ -167,7 +167,7 @@ def test_children_of_a_fork_draw_their_own_numbers_and_a_pickle_goes_on(method):
 
 
 def test_cpprb_can_not():
-    """Weakness 31 of cpprb."""
+    """Its buffers of one process can't be pickled or copied at all."""
     cpprb = pytest.importorskip("cpprb")
     with pytest.raises(TypeError):
         pickle.dumps(cpprb.ReplayBuffer(4, ENV_DICT))

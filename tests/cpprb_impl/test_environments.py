@@ -122,6 +122,7 @@ def test_the_fields_of_cartpole_and_blackjack():
     ],
 )
 def test_every_space_comes_back(observation, action, names):
+    """In cpprb create_env_dict and create_before_add_func disagree on the keys of a Dict."""
     env = Spaces(observation, action)
     samples = observation.sample(), action.sample(), observation.sample()
     fields = round_trip(env, *samples)
@@ -130,6 +131,7 @@ def test_every_space_comes_back(observation, action, names):
 
 
 def test_a_box_of_integers_keeps_its_type():
+    """In cpprb uint8 frames become float32."""
     for dtype, wanted in [("u1", "u1"), ("i8", "i8"), ("?", "?"), ("f4", "f4"), ("f8", "f4"), ("f2", "f4")]:
         env = Spaces(spaces.Box(0, 1, (2, 2), dtype=np.dtype(dtype).type))
         fields = create_env_dict(env)

@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
+import cpprb_impl
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
 from .rows import ENV_DICT, make_rows
@@ -108,3 +109,30 @@ def test_a_leak_is_noticed():
     before = sys.getrefcount(value)
     assert grown_by(lambda: kept.append([value]), CALLS) >= LEAK
     assert sys.getrefcount(value) > before
+
+
+def kept_by_each(module, buffers: int = 8, size: int = 2**19) -> float:
+    """Bytes that stay in use for each prioritized buffer of `size` that was filled, sampled and dropped."""
+
+    def use() -> None:
+        buffer = module.PrioritizedReplayBuffer(size, {"x": {}})
+        buffer.add(x=np.zeros(size))
+        buffer.sample(32)
+
+    process = psutil.Process()
+    use()
+    gc.collect()
+    before = process.memory_info().rss
+    for _ in range(buffers):
+        use()
+        gc.collect()
+    return (process.memory_info().rss - before) / buffers
+
+
+def test_the_memory_of_a_prioritized_buffer_is_given_back():
+    """cpprb never frees its trees: 16 bytes and more for each transition that there was room for."""
+    assert kept_by_each(cpprb_impl) < 2**20
+
+
+def test_the_same_measure_finds_what_cpprb_keeps():
+    assert kept_by_each(pytest.importorskip("cpprb")) > 4 * 2**20

@@ -180,6 +180,7 @@ def test_several_rewards_and_next_fields():
 
 
 def test_a_window_of_one_step_changes_nothing():
+    """In cpprb every add of a buffer with such a window fails."""
     plain, one = ReplayBuffer(9, FIELDS), ReplayBuffer(9, FIELDS, Nstep=nstep(1))
     for buffer in (plain, one):
         assert buffer.add(**steps([0])) == 0
@@ -199,6 +200,7 @@ def test_batches_larger_than_window_and_buffer():
 
 
 def test_the_end_of_an_episode_with_an_empty_window():
+    """In cpprb it raises, with priorities, and n-step stays off for good."""
     for kind in (ReplayBuffer, PrioritizedReplayBuffer):
         buffer = kind(9, FIELDS, Nstep=nstep(3))
         buffer.on_episode_end()

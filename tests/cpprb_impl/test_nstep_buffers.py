@@ -139,6 +139,7 @@ def test_steps_without_a_priority_get_the_largest_when_they_are_stored():
 
 
 def test_an_empty_prioritized_buffer_says_so():
+    """cpprb gives rows that were never written, with weights NaN."""
     buffer = PrioritizedReplayBuffer(30, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
     with pytest.raises(ValueError, match="empty"):

@@ -107,6 +107,7 @@ def test_new_rows_get_the_largest_priority(make):
 
 
 def test_earlier_samples_stay_as_they_are(make):
+    """cpprb's weights and indexes are views of memory that the next sample writes, and a larger one frees."""
     buffer = make(100)
     buffer.add(x=np.arange(100), priorities=np.arange(100) + 1.0)
     first = buffer.sample(10)
@@ -139,6 +140,7 @@ def test_a_priority_too_large_to_be_stored_is_said_to_be_that() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e300])
 def test_bad_priorities_are_refused_by_index(make, bad):
+    """In cpprb they poison the tree."""
     buffer = make(8, alpha=1.0, seed=1)
     buffer.add(x=np.arange(8))
     for use in (
@@ -153,6 +155,7 @@ def test_bad_priorities_are_refused_by_index(make, bad):
 
 
 def test_lengths_and_indexes_are_checked(make):
+    """cpprb writes beyond its arrays: heap corruption."""
     buffer = make(8)
     buffer.add(x=np.arange(4))
     buffer.sample(1)
@@ -187,6 +190,7 @@ def test_any_index_dtype_and_read_only_arrays(make, dtype):
 
 
 def test_sampling_nothing(make):
+    """cpprb gives rows that were never written, with weights NaN."""
     buffer = make(8, eps=0.0)
     with pytest.raises(ValueError, match="empty"):
         buffer.sample(1)
@@ -212,7 +216,7 @@ def test_bad_exponents(make, options):
 
 
 def test_an_update_for_an_overwritten_row_is_ignored():
-    """Weakness 6 of cpprb: there the old row's priority lands on the new row."""
+    """In cpprb the old row's priority lands on the new row."""
     for buffer in (
         PrioritizedReplayBuffer(4, FIELDS, check_for_update=True, alpha=1.0, eps=0.0),
         MPPrioritizedReplayBuffer(4, FIELDS, alpha=1.0, eps=0.0),
@@ -240,7 +244,7 @@ def test_a_late_update_after_clear_is_ignored_when_shared():
 
 
 def test_equal_priorities_are_drawn_equally():
-    """Weakness 25 of cpprb: float sums favour some rows."""
+    """cpprb's float sums favour some rows."""
     size = 200_000
     buffer = PrioritizedReplayBuffer(size, FIELDS, seed=11)
     buffer.add(x=np.arange(size))
@@ -272,6 +276,17 @@ def test_the_maximum_falls_when_its_transition_is_overwritten():
     buffer.sample(1)
     buffer.update_priorities([1], [0.5])
     assert buffer.get_max_priority() == 1.0  # what it began with
+
+
+def test_the_maximum_counts_transitions_that_were_added_since_the_last_sample():
+    buffer = PrioritizedReplayBuffer(100, {"a": {}})
+    buffer.add(a=np.zeros(100), priorities=np.r_[np.zeros(99), 5.0])
+    buffer.update_priorities([0], [0.1])
+    assert buffer.get_max_priority() == 5.0
+    buffer.sample(1)
+    buffer.add(a=np.zeros(100), priorities=np.full(100, 3.0))  # over the 5
+    buffer.update_priorities([0], [0.1])
+    assert buffer.get_max_priority() == pytest.approx(3.0)
 
 
 def test_the_maximum_stays_while_a_transition_has_it():

@@ -69,6 +69,7 @@ def test_the_default_stride_is_300():
 
 
 def test_empty_is_an_error_and_clear_forgets_the_position():
+    """In cpprb an empty one's size underflows, and the position outlives clear."""
     buffer = ReverseReplayBuffer(20, FIELDS, stride=4)
     with pytest.raises(ValueError, match="empty"):
         buffer.sample(2)

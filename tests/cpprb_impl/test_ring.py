@@ -34,6 +34,7 @@ def test_add_one_by_one_wraps(make):
 
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 16, 21])
 def test_add_many_keeps_the_newest(make, count):
+    """cpprb raises IndexError for more than twice the capacity."""
     buffer = make(8)
     added = 0
     for _ in range(4):
@@ -169,6 +170,9 @@ def test_encode_sample():
     for bad in (5, -1, 8, [0, 99]):
         with pytest.raises(IndexError, match="indexes"):
             buffer._encode_sample(bad)
+    for bad in (1.0, [1.5], "1", None, [True, False], True, slice(2)):
+        with pytest.raises(IndexError, match="idx must be ints, or 8 bools"):
+            buffer._encode_sample(bad)
 
 
 def test_sizes_may_be_floats(make):
@@ -198,6 +202,7 @@ def test_uniform_draws(make):
 
 
 def test_a_seed_makes_sampling_reproducible(make):
+    """cpprb draws from NumPy's global generator, or with priorities from one that nobody can seed."""
     draws = []
     for seed in (3, 3, 4, None, None):
         buffer = make(1000, {"x": {"dtype": np.int64}}, seed=seed)
@@ -208,6 +213,7 @@ def test_a_seed_makes_sampling_reproducible(make):
 
 
 def test_forked_children_draw_differently(make):
+    """cpprb's draw identical rows."""
     buffer = make(10_000, {"x": {"dtype": np.int64}}, seed=1)
     buffer.add(x=np.arange(10_000))
     context = multiprocessing.get_context("fork")

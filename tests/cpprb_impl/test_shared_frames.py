@@ -77,6 +77,7 @@ def wanted(rows: dict, options: dict) -> dict:
 @pytest.mark.parametrize("piece", [1, 7, 64])
 @pytest.mark.parametrize("capacity", [3, 20, 200])
 def test_rows_come_back(options: dict, kind: type, ends: bool, piece: int, capacity: int) -> None:
+    """cpprb's are silently wrong where on_episode_end was forgotten."""
     rows = wanted(joined(episode(0, 13), episode(50, 1), episode(90, 40), episode(150, 2), episode(200, 30)), options)
     buffer = kind(capacity, env_dict(), **options)
     add_all(buffer, rows, piece, ends)

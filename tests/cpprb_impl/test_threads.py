@@ -63,6 +63,7 @@ def ran_during(counter: list[int], call, times: int) -> int:
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 def test_other_threads_run_during_a_long_copy(kind: type, counter: list[int]) -> None:
+    """cpprb never gives the interpreter up."""
     buffer = filled(kind)
     assert ran_during(counter, lambda: buffer.sample(LONG), 5) > 0
 

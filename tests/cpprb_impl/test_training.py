@@ -91,6 +91,7 @@ def test_the_order_of_calls(api):
 
 
 def test_rewards_are_summed_and_logged(caplog):
+    """cpprb's sum is the last reward."""
     seen = []
     with caplog.at_level(logging.INFO, "cpprb_impl"):
         train(ReplayBuffer(9, FIELDS), Walk(), act, ones, max_steps=7, episode_callback=lambda *a: seen.append(a))

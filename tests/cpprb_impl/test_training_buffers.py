@@ -42,6 +42,7 @@ def test_no_td_errors_for_others():
 
 @pytest.mark.parametrize(("beta", "wanted"), [(0.7, [0.7] * 3), (lambda step: step / 10, [0, 0.1, 0.2]), (None, [])])
 def test_beta(beta, wanted):
+    """cpprb's is fixed."""
     seen = []
 
     class Watched(PrioritizedReplayBuffer):
@@ -55,6 +56,7 @@ def test_beta(beta, wanted):
 
 @pytest.mark.parametrize("lock", ["buffer", "critical"])
 def test_shared_buffers(lock):
+    """cpprb's train refuses its own MP buffers."""
     buffer = MPReplayBuffer(9, FIELDS, lock=lock)
     updates = []
     train(buffer, Walk(), act, lambda sample, step, _: updates.append(step), max_steps=5)
@@ -103,6 +105,7 @@ def hindsight(**options):
 
 @pytest.mark.parametrize("prioritized", [True, False])
 def test_hindsight_takes_its_goal_from_the_last_transition(prioritized):
+    """cpprb's train can't be used with HER."""
     buffer, updates = hindsight(prioritized=prioritized), []
 
     def update(sample, step, episode):

@@ -1,0 +1,150 @@
+"""What the state machine draws: how a buffer is made, and the steps that it is given."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from .model import Model, Row
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that a buffer is made with."""
+
+    prioritized: bool
+    capacity: int
+    obs: tuple[int, ...]  # shape; the last dimension is a stack of frames
+    obs_dtype: str
+    done_dtype: str
+    other_dtype: str
+    nstep: dict | None
+    next_of: tuple[str, ...]
+    stack_compress: tuple[str, ...]
+    mmap: bool
+    exponents: tuple[float, float]
+    check_for_update: bool
+    seed: int  # always given: a failure must come again
+
+    def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Shape and dtype of what a transition comes back with."""
+        obs, other = (self.obs, np.dtype(self.obs_dtype)), ((1,), np.dtype(self.other_dtype))
+        return {
+            "number": ((1,), np.dtype(np.int64)),
+            "obs": obs,
+            "next_obs": obs,
+            "rew": ((1,), np.dtype(np.float32)),
+            "done": ((1,), np.dtype(self.done_dtype)),
+            "other": other,
+            "next_other": other,
+        }
+
+    def make(self, kinds: tuple[type, type], folder: str):
+        env_dict = {
+            name: {"shape": shape, "dtype": dtype}
+            for name, (shape, dtype) in self.fields().items()
+            if name.removeprefix("next_") not in self.next_of or not name.startswith("next_")
+        }
+        options = {"next_of": self.next_of, "stack_compress": self.stack_compress, "Nstep": self.nstep}
+        if self.mmap:
+            options["mmap_prefix"] = tempfile.mkdtemp(dir=folder) + "/buffer"
+        if self.prioritized:
+            alpha, eps = self.exponents
+            options.update(alpha=alpha, eps=eps, check_for_update=self.check_for_update)
+        return kinds[self.prioritized](self.capacity, env_dict, seed=self.seed, **options)
+
+    def model(self) -> Model:
+        return Model(self.capacity, self.nstep, self.exponents if self.prioritized else None, self.check_for_update)
+
+
+@st.composite
+def ways_to_store(draw, other_dtype: str):
+    """next_of, stack_compress and mmap_prefix: they change nothing that a caller could see."""
+    next_of = tuple(name for name in ("obs", "other") if draw(st.booleans()))
+    stacked = ("obs",) if "obs" in next_of else ("obs", "next_obs")
+    stack_compress = tuple(name for name in stacked if draw(st.booleans()))
+    return {"next_of": next_of, "stack_compress": stack_compress, "mmap": other_dtype != "O" and draw(st.booleans())}
+
+
+@st.composite
+def configs(draw):
+    other_dtype = draw(st.sampled_from(["f2", "i1", "c8", "?", "f8", "O"]))
+    size = draw(st.sampled_from([None, None, 1, 2, 3, 5]))
+    following = tuple(name for name in ("next_obs", "next_other") if draw(st.booleans()))
+    # Half to the powers, and whole rewards: sums are exact.
+    nstep = size and {"size": size, "gamma": 0.5, "rew": "rew", "next": following}
+    return Config(
+        prioritized=draw(st.sampled_from([False, True, True])),
+        capacity=draw(st.sampled_from([1, 3, 5, 8, 17, 33, 40, 70])),
+        obs=draw(st.sampled_from([(3,), (2, 4), (1,), (2, 1, 2)])),
+        obs_dtype=draw(st.sampled_from(["u1", "f4", "f8", "i2"])),
+        done_dtype=draw(st.sampled_from(["?", "f4", "i8"])),
+        other_dtype=other_dtype,
+        nstep=nstep,
+        exponents=(draw(st.sampled_from([0.0, 0.5, 0.6, 1.0])), draw(st.sampled_from([0.0, 1e-4, 0.5]))),
+        check_for_update=draw(st.booleans()),
+        seed=draw(st.integers(0, 9)),
+        **draw(ways_to_store(other_dtype)),
+    )
+
+
+class Steps:
+    """An endless run of steps: their observations are stacks of frames, and each says its number."""
+
+    def __init__(self, config: Config) -> None:
+        self.fields, self.stack = config.fields(), config.obs[-1]
+        self.frame = self.number = 0
+        self.frames = self._begin()
+
+    def _new_frame(self) -> np.ndarray:
+        self.frame += 1
+        shape, dtype = self.fields["obs"]
+        value = -0.0 if self.frame % 11 == 0 else self.frame % 97  # -0.0 is 0.0 to ==, but other bytes
+        return np.full(shape[:-1], value, dtype)
+
+    def _begin(self) -> list[np.ndarray]:
+        return [self._new_frame()] * self.stack
+
+    def _other(self, number: int) -> np.ndarray:
+        value = f"no. {number}" if self.fields["other"][1].hasobject else number % 97
+        return np.array([value]).astype(self.fields["other"][1])
+
+    def take(self, what: str) -> Row:
+        """One step, after which the episode goes on, or is done; or a jump: the next step is from elsewhere."""
+        now = self.frames
+        following = [*now[1:], self._new_frame()]
+        self.frames = following if what == "goes on" else self._begin()
+        self.number += 1
+        jump = what == "jump" and self.number % 2 == 0
+        values = {
+            "number": [self.number],
+            "obs": np.stack(now, axis=-1),
+            "next_obs": np.stack(self._begin() if jump else following, axis=-1),
+            "rew": [self.number % 5],
+            "done": [what == "done"],
+            "other": self._other(self.number),
+            "next_other": self._other(self.number + (what == "goes on") * 1 + (what != "goes on") * 13),
+        }
+        return {name: np.array(values[name], dtype) for name, (_, dtype) in self.fields.items()}
+
+
+KINDS_OF_STEPS = st.sampled_from(["goes on"] * 5 + ["done", "jump"])
+FORMS = st.sampled_from(["arrays", "lists", "strided", "flat"])
+
+
+def as_given(rows: list[Row], form: str) -> dict:
+    """The arguments of one `add`."""
+    columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    if form == "lists":
+        return {name: column.tolist() for name, column in columns.items()}
+    if form == "strided":
+        return {name: np.repeat(column, 2, axis=0)[::2] for name, column in columns.items()}
+    if form == "flat":  # one row without its axis, scalars as such
+        return {
+            name: c[0, 0].item() if c.shape == (1, 1) and not c.dtype.hasobject else c[0] if len(c) == 1 else c
+            for name, c in columns.items()
+        }
+    return columns

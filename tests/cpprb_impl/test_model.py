@@ -1,0 +1,156 @@
+"""Buffers of one process against a model in plain Python, over any calls; and wrong buffers, which must be noticed.
+
+More examples: make test ARGS='tests/cpprb_impl/test_model.py --hypothesis-profile=long'
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.state import held_slots
+
+from .machine import BufferMachine
+
+SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+@pytest.mark.timeout(7200)
+def test_as_the_model():
+    """Of cpprb's faults it would find most: the buffers below have some of them."""
+    size = {} if settings.get_current_profile_name() == "long" else {"max_examples": 400, "stateful_step_count": 40}
+    run_state_machine_as_test(BufferMachine, settings=settings(deadline=None, suppress_health_check=SLOW, **size))
+
+
+class ShiftsAtTheWrap:
+    def add(self, **rows):
+        count = np.size(rows.get("number"))
+        if count > 1 and self.get_next_index() + count > self.get_buffer_size():
+            rows["obs"] = np.roll(np.asarray(rows["obs"]), 1, axis=0)
+        return super().add(**rows)
+
+
+class ForgetsBreaks:
+    """As in cpprb: next_obs is taken to be the next row's obs, wherever on_episode_end was not called."""
+
+    def add(self, **rows):
+        if {"obs", "next_obs"} <= rows.keys() and np.size(rows.get("number")) > 1:
+            obs, next_obs = np.asarray(rows["obs"]), np.asarray(rows["next_obs"])
+            rows["next_obs"] = np.concatenate([obs[1:], next_obs[-1:]]) if obs.shape == next_obs.shape else next_obs
+        return super().add(**rows)
+
+
+class ChangesThoughItFails:
+    """As in cpprb, where an add that failed has moved the index: here it ends the episode."""
+
+    def add(self, **rows):
+        try:
+            return super().add(**rows)
+        except Exception:
+            self.on_episode_end()
+            raise
+
+
+class ForgetsWhatWaits:
+    """As in cpprb: the steps that wait when an episode ends never become whole."""
+
+    def on_episode_end(self):
+        if self._window is not None:
+            self._window.clear()
+        super().on_episode_end()
+
+
+class GivesItsOwnArrays:
+    """As in cpprb: the next sample changes an earlier one."""
+
+    def sample(self, batch_size, *args, **options):
+        batch = super().sample(batch_size, *args, **options)
+        kept = vars(self).setdefault("kept", {}).setdefault(batch_size, batch)
+        for name, column in batch.items():
+            kept[name][...] = column
+        return batch if "out" in options else kept
+
+
+class LosesPrioritiesOnLoad:
+    def load_transitions(self, file):
+        super().load_transitions(file)
+        if isinstance(self, PrioritizedReplayBuffer):
+            slots = held_slots(self)
+            self._set_leaves(slots, np.ones(len(slots), np.float32))
+
+
+class ForgetsWhereItStoodOnLoad:
+    def load_transitions(self, file):
+        super().load_transitions(file)
+        super().on_episode_end()
+
+
+class KeepsTheMaximum:
+    """As in cpprb, whose largest priority never falls."""
+
+    def update_priorities(self, indexes, priorities):
+        before = self.get_max_priority()
+        super().update_priorities(indexes, priorities)
+        self._set_max_priority(max(before, self.get_max_priority()))
+
+
+class ForgetsWhatIsNew:
+    """check_for_update is not heeded: an old priority lands on a new row."""
+
+    def update_priorities(self, indexes, priorities):
+        self._set_unseen(0)
+        super().update_priorities(indexes, priorities)
+
+
+class WeighsWithinTheBatch:
+    """Weights over the batch's largest, not over the largest of all."""
+
+    def sample(self, batch_size, *args, **options):
+        batch = super().sample(batch_size, *args, **options)
+        if "weights" in batch and batch_size:
+            batch["weights"] /= batch["weights"].max()
+        return batch
+
+
+MUTANTS = [
+    ShiftsAtTheWrap,
+    ForgetsBreaks,
+    ChangesThoughItFails,
+    ForgetsWhatWaits,
+    GivesItsOwnArrays,
+    LosesPrioritiesOnLoad,
+    ForgetsWhereItStoodOnLoad,
+    KeepsTheMaximum,
+    ForgetsWhatIsNew,
+    WeighsWithinTheBatch,
+]
+
+
+def with_fault(fault: type, kind: type) -> type:
+    """A subclass of `kind` with the fault, under a name of this module: it is to be pickled."""
+    name = fault.__name__ + kind.__name__
+    globals()[name] = type(name, (fault, kind), {"__module__": __name__})
+    return globals()[name]
+
+
+@pytest.mark.parametrize("fault", MUTANTS)
+def test_wrong_buffers_are_noticed(fault: type):
+
+    class Machine(BufferMachine):
+        kinds = (with_fault(fault, ReplayBuffer), with_fault(fault, PrioritizedReplayBuffer))
+
+    few = settings(
+        max_examples=400,
+        stateful_step_count=40,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        suppress_health_check=SLOW,
+    )
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Machine, settings=few)
