@@ -78,7 +78,6 @@ class NstepWindow:
         for name, dtype in self._rewards.items():
             if dtype.kind not in "fc":
                 raise TypeError(f"Nstep: {name!r} has dtype {dtype}, which can't hold discounted sums")
-        self._discounts = self.gamma ** np.arange(self.size)
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
@@ -167,11 +166,13 @@ class NstepWindow:
         for name in self._next:
             rows[name] = steps[name][last]
         if self._rewards:
-            at = first[:, None] + np.arange(self.size)
+            ahead = np.arange(min(self.size, len(done)))
+            discounts = self.gamma**ahead
+            at = first[:, None] + ahead
             outside = at > last[:, None]
             at[outside] = 0
             for name, dtype in self._rewards.items():
                 rewards = steps[name][at]
                 rewards[outside] = 0  # not times 0: a NaN beyond the end must not count either
-                rows[name] = np.einsum("rs...,s->r...", rewards, self._discounts).astype(dtype)
+                rows[name] = np.einsum("rs...,s->r...", rewards, discounts).astype(dtype)
         return rows

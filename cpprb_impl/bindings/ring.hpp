@@ -136,5 +136,6 @@ std::uint64_t entropy();                                          // from the sy
 
 // Counts the forks of this process's ancestors: differs in every forked child.
 std::uint64_t process_number();
+void count_fork();
 
 }  // namespace rb

@@ -289,3 +289,11 @@ def test_done_is_needed():
 def test_no_options_is_no_nstep(options):
     buffer = ReplayBuffer(9, FIELDS, Nstep=options)
     assert not buffer.is_Nstep() and buffer.add(**steps([0])) == 0
+
+
+def test_a_window_longer_than_any_episode() -> None:
+    buffer = ReplayBuffer(4, {"rew": {}, "done": {}}, Nstep={"size": 10**9, "rew": "rew", "gamma": 0.5})
+    for _ in range(3):
+        assert buffer.add(rew=1.0, done=0.0) is None
+    buffer.on_episode_end()
+    assert buffer.get_all_transitions()["rew"].ravel().tolist() == [1.75, 1.5, 1.0]
