@@ -76,6 +76,13 @@ inline PriorityTree::Bounds bounds_of_nodes(const float* bounds) {
   return bounds_of(rows);
 }
 
+// A group of doubles, or of bounds, is two cache lines.
+template <class Number>
+inline void prefetch_two(const Number* group) {
+  __builtin_prefetch(group);
+  __builtin_prefetch(reinterpret_cast<const char*>(group) + 64);
+}
+
 // Which of four, by mass; leaves in `mass` what is left inside it. Without a branch: it can't be predicted.
 inline std::size_t pick_of_four(double first, double second, double third, double& mass) {
   const double two = first + second, three = two + third;
@@ -127,6 +134,9 @@ RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count)
 }
 
 RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& slots) {
+  // Sums were read when these slots were drawn, bounds were not; those of a small tree are in the cache anyway.
+  for (std::size_t k = 0; k < 2 && levels_.size() > 3; ++k)
+    for (const auto slot : slots) prefetch_two(levels_[k].bounds + (slot >> (4 * (k + 2))) * 2 * kFan);
   for (std::size_t k = 0; k < levels_.size(); ++k) {
     std::size_t kept = 0;
     for (const auto slot : slots) {
@@ -156,8 +166,11 @@ RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::
     // The top level has at most 16 nodes and no parent: it is one group, like every other.
     for (std::size_t i = 0; i < count; ++i) {
       slots[i] = pick(level.sums + slots[i] * kFan, masses_[i]) + slots[i] * kFan;
-      __builtin_prefetch(k == 0 ? static_cast<const void*>(leaves_ + slots[i] * kFan)
-                                : static_cast<const void*>(levels_[k - 1].sums + slots[i] * kFan));
+      if (k == 0) {
+        __builtin_prefetch(leaves_ + slots[i] * kFan);
+      } else {
+        prefetch_two(levels_[k - 1].sums + slots[i] * kFan);
+      }
     }
   }
   for (std::size_t i = 0; i < count; ++i) slots[i] = pick(leaves_ + slots[i] * kFan, masses_[i]) + slots[i] * kFan;
