@@ -36,7 +36,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 
 setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12]
 
-bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny] [PEERS=a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny|sweep] [PEERS=a,b] [WORKLOADS=x,y] [SUITES=s]
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
 	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status

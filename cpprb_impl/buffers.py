@@ -73,7 +73,7 @@ class ReplayBuffer(Saved, Ring):
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
         then returns None until a transition is complete, and `on_episode_end` completes those that wait: call it
-        whenever an episode ends. `NstepWindow` says which steps a transition is made of.
+        whenever an episode ends. `cpprb_impl.nstep.NstepWindow` says which steps a transition is made of.
     seed : int, optional
         Makes sampling reproducible. Default: from the system, and anew in every forked child.
 
@@ -222,7 +222,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
     indexes, which `update_priorities` takes back. `add(priorities=...)` gives new transitions their
-    priorities, (rows,); without it they get the largest of any stored transition.
+    priorities, (rows,); without it they get the largest of any stored transition, but at least 1.
 
     Parameters
     ----------

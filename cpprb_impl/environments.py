@@ -29,7 +29,8 @@ def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -
     Returns
     -------
     dict of dict
-        "shape" and "dtype" for "rew", "done" and each part of obs, next_obs and act, named as above.
+        "shape" and "dtype" for "rew", "done" and each part of obs, next_obs and act: "obs0", "obs1", ...
+        for a Tuple's, "obs_KEY" for a Dict's, and so on.
 
     Raises
     ------

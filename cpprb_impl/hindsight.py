@@ -132,8 +132,9 @@ class HindsightReplayBuffer:
     def on_episode_end(self, goal: Any) -> None:
         """Store the waiting episode and its copies; does nothing when none waits.
 
-        `goal` is the one that was pursued: (*goal_shape), or (steps, *goal_shape) for one a step. Raises ValueError
-        for a goal or a reward of another shape, and what the two functions raise; the episode then still waits.
+        `goal` is the one that was pursued: (*goal_shape), or (steps, *goal_shape) for one a step, or what NumPy
+        broadcasts to the latter. Raises ValueError for a goal or a reward of another shape, and what the two functions
+        raise; the episode then still waits.
         """
         if not self._episode:
             return

@@ -48,6 +48,12 @@ class _Shared(Ring):
         capacity, fields, options = self._recipe
         return _attach, (type(self), capacity, fields, {**options, "segment": self.segment})
 
+    def __copy__(self) -> None:
+        raise TypeError("a shared buffer can't be copied: pickled, it is the same one in another process")
+
+    def __deepcopy__(self, memo: dict) -> None:
+        self.__copy__()
+
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Whether N-step transitions are stored: never, in a shared buffer."""
         return False
@@ -75,7 +81,8 @@ class MPReplayBuffer(_Shared):
     size, env_dict, default_dtype
         As for `ReplayBuffer`.
     lock : {"critical", "buffer"}
-        How explorers and learner are kept apart.
+        How explorers and learner are kept apart: "buffer" is one lock around every call; with "critical" explorers
+        lock only the claiming of rows, and a gate keeps the learner apart.
     seed : int, optional
         For the process that makes the buffer; every other one draws its own numbers.
     backend, ctx, logger
@@ -104,7 +111,7 @@ class MPReplayBuffer(_Shared):
         self._make(whole_size(size), native_fields(env_dict, default_dtype), {"lock": lock}, seed)
 
 
-class MPPrioritizedReplayBuffer(PrioritizedRing, _Shared):
+class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
     `update_priorities` leaves transitions alone that were written since this process last sampled.

@@ -180,8 +180,9 @@ PyObject* ring_nbytes(PyObject* self, void*) {
 PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
-     "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape). Returns the first\n"
-     "one's index, int. Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming the\n"
+     "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape), or flat, or with\n"
+     "further leading axes, which are cut into rows. Returns the first one's index, int. Raises KeyError for a missing "
+     "field, ValueError, TypeError or OverflowError naming the\n"
      "field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\nWhat add() is when no feature written in Python stands before it."},
@@ -216,7 +217,8 @@ PyMethodDef ring_methods[] = {
 
 PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
-    {"nbytes", ring_nbytes, nullptr, "int: bytes of memory reserved, rows and priorities and all", nullptr},
+    {"nbytes", ring_nbytes, nullptr,
+     "int: bytes of memory reserved for rows and priorities; not those of files and of frames stored once", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 }  // namespace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import multiprocessing
 import random
 import signal
@@ -260,3 +261,13 @@ def test_threads_may_sample_different_sizes(make):
         for thread in threads:
             thread.join()
     assert not troubles
+
+
+@pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
+def test_a_shared_buffer_is_not_copied(kind):
+    buffer = kind(4, ENV_DICT)
+    for copied in (copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError):
+            copied(buffer)
+    assert isinstance(buffer, MPReplayBuffer)  # as cpprb's
+    buffer.close()
