@@ -8,7 +8,6 @@ namespace rb {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
-constexpr std::size_t kFewFrames = 16;
 
 // As many frames as kChunkBytes hold, but a small part of the ring: two chunks are never full.
 unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from cpprb_impl import HindsightReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, state
 
+from .test_files import saved
+
 PLAIN = {"obs": {"shape": (2, 3)}, "act": {"dtype": np.int64}, "rew": {}, "done": {"dtype": bool}}
 FIELDS = {**PLAIN, "next_obs": PLAIN["obs"]}
 NSTEP = {"size": 3, "rew": "rew", "gamma": 0.5, "next": "next_obs"}
@@ -46,13 +48,6 @@ def play(buffer, first: int, steps: int) -> list[dict[str, np.ndarray]]:
             if priority:
                 buffer.update_priorities(batches[-1]["indexes"], batches[-1]["act"].ravel() % 7 + 0.1)
     return batches
-
-
-def saved(buffer) -> io.BytesIO:
-    file = io.BytesIO()
-    buffer.save_transitions(file)
-    file.seek(0)
-    return file
 
 
 def same(one, other):
