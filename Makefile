@@ -66,7 +66,7 @@ soak: $(BUILT) ## 8 explorers and 2 learners at full speed on shared buffers: al
 	@$(PY) -m tests.torture.soak --seconds $(SECONDS) --record build/soak.jsonl
 
 crash: $(BUILT) ## explorers and learners are killed and stopped at each step of docs/protocol.md: [TRIALS=1000 a discipline]
-	@.ci/crash $(TRIALS)
+	@.ci/crash --trials $(TRIALS)
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws

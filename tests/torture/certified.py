@@ -13,9 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 Batch = Mapping[str, np.ndarray]
+Due = tuple[int, int, int]  # rows of a writer that have to be there: its number, the first, how many
 
 NARROW, WIDE = 2, 7000  # words of an obs: rows of 41 bytes, and of 56 KB
 SEQUENCE_BITS = 40
+DRAWS = 8
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd: ids are mixed, and none is lost
 _PLACE = np.arange(1, WIDE + 1, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)
 
@@ -99,9 +101,10 @@ class Findings:
     invented: int = 0
     duplicated: int = 0
     lost: int = 0
+    undrawn: int = 0
     stale: int = 0
 
-    FAULTS: ClassVar = ("torn", "unwritten", "invented", "duplicated", "lost", "stale")
+    FAULTS: ClassVar = ("torn", "unwritten", "invented", "duplicated", "lost", "undrawn", "stale")
 
     def __add__(self, other: Findings) -> Findings:
         return Findings(*(getattr(self, name) + getattr(other, name) for name in vars(self)))
@@ -126,10 +129,20 @@ def read(batch: Batch, begun: np.ndarray, findings: Findings) -> None:
     findings.invented += int((~known | (sequences_of(row_ids) > begun[np.where(known, writer, 0)])).sum())
 
 
-def look_at_all(everything: Batch, begun: np.ndarray, due: list[tuple[int, int, int]], findings: Findings) -> None:
-    """Of a buffer at rest: no row twice, and every due one is there. `due`: (writer, first, count) of rows."""
+def look_at_all(
+    everything: Batch, begun: np.ndarray, due: list[Due], findings: Findings, drawn: Batch | None = None
+) -> None:
+    """Of a buffer at rest: no row twice, every due one is there, and all of them can be drawn.
+
+    `drawn` is a prioritized sample of `DRAWS` times as many rows: one in each equal part of the sum of priorities,
+    which are between 1 and 4. So each row has a whole part of its own, and must be there.
+    """
     read(everything, begun, findings)
     stored = everything["id"].ravel()
     findings.duplicated += len(stored) - len(np.unique(stored))
     for writer, first, count in due:
         findings.lost += int(np.isin(ids(writer, first, count), stored, invert=True).sum())
+    if drawn is not None:
+        read(drawn, begun, findings)
+        findings.stale += stale_priorities(drawn)
+        findings.undrawn += int(np.isin(stored, drawn["id"].ravel(), invert=True).sum())

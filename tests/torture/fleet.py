@@ -34,6 +34,7 @@ class Board:
 
     def __init__(self, explorers: int, learners: int) -> None:
         self.order = self._words(3)  # generation, rows that each explorer is to add in it, whether to go on
+        self.order_to_guests = self._words(3)
         self.begun = self._words(explorers)  # rows that each explorer has begun to add, since it was made
         self.done = self._words(explorers)  # and those of them whose add() has returned
         self.idle = self._words(explorers)  # the generation that each has finished
@@ -45,19 +46,21 @@ class Board:
         return np.frombuffer(context.RawArray("q", max(1, count)), np.int64)
 
 
-def explore(buffer: Any, board: Board, me: int, width: int, rows_a_call: int, prioritized: bool) -> None:
-    """Adds certified rows whenever ordered to."""
+def explore(
+    buffer: Any, board: Board, order: np.ndarray, me: int, width: int, rows_a_call: int, prioritized: bool
+) -> None:
+    """Adds certified rows whenever the board's `order` says so."""
     begun, generation, parent = 0, 0, os.getppid()
     block = max(rows_a_call, BLOCK // rows_a_call * rows_a_call) if width == certified.NARROW else rows_a_call
     prepared: dict[str, np.ndarray] = {}
     at = block
     while os.getppid() == parent:
-        if board.order[0] == generation:
+        if order[0] == generation:
             time.sleep(0.0005)
             continue
-        generation, quota = int(board.order[0]), int(board.order[1])
+        generation, quota = int(order[0]), int(order[1])
         added = 0
-        while added < quota and board.order[2]:
+        while added < quota and order[2]:
             count = min(rows_a_call, quota - added)
             if at + count > block:
                 ids = certified.ids(me, begun + 1, block)
@@ -155,13 +158,22 @@ class Fleet:
 
 @contextmanager
 def fleet(
-    buffer: Any, explorers: int, learners: int, width: int, rows_a_call: int, batch: int, prioritized: bool
+    buffer: Any,
+    explorers: int,
+    learners: int,
+    width: int,
+    rows_a_call: int,
+    batch: int,
+    prioritized: bool,
+    guests: int = 0,
 ) -> Iterator[Fleet]:
-    """Forked; killed at the end."""
-    board = Board(explorers, learners)
+    """Forked; killed at the end. The board has places for `guests` more of both kinds, who come and go."""
+    board = Board(explorers + guests, learners + guests)
     seen = [context.Value(_SharedFindings, lock=False) for _ in range(learners)]
     exploring = [
-        context.Process(target=explore, args=(buffer, board, i, width, rows_a_call, prioritized), daemon=True)
+        context.Process(
+            target=explore, args=(buffer, board, board.order, i, width, rows_a_call, prioritized), daemon=True
+        )
         for i in range(explorers)
     ]
     learning = [

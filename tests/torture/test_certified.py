@@ -80,6 +80,15 @@ def test_rows_at_rest():
     assert at_rest([0, 1, 2, 3, 3], [(3, 1, 5)]) == {"duplicated": 1, "lost": 1}
 
 
+def test_rows_that_are_stored_and_never_drawn():
+    found, everything = Findings(), batch(count=10)
+    drawn = sample_by(priorities(everything["id"].ravel()))
+    look_at_all(everything, BEGUN, [], found, drawn)
+    assert found.faults() == {}
+    look_at_all(everything, BEGUN, [], found, {name: column[1:] for name, column in drawn.items()})
+    assert found.faults() == {"undrawn": 1}
+
+
 def sample_by(leaves: np.ndarray) -> dict[str, np.ndarray]:
     """With weights as a buffer gives them, where the smallest leaf of all is not in the batch."""
     return {**batch(count=len(leaves)), "weights": (np.float32(0.9) / leaves).astype(np.float32)}

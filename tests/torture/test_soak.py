@@ -21,13 +21,15 @@ def test_nothing_lost_and_nothing_torn(setting: Setting):
 
 
 class WithoutOut:
-    """cpprb's buffer, which gives new arrays only."""
+    """cpprb's buffer, which gives new arrays only, and says less clearly when it is empty."""
 
     def __init__(self, buffer):
         self.buffer = buffer
         self.add = buffer.add
 
     def sample(self, batch_size, out):
+        if self.buffer.get_stored_size() == 0:
+            raise ValueError("empty")
         return self.buffer.sample(batch_size)
 
 
