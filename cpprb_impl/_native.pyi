@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from typing_extensions import disjoint_base
 
+def _segment_prefix() -> str: ...
+
 @disjoint_base
 class Ring:
     def __init__(

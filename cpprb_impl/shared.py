@@ -21,6 +21,7 @@ from typing import Any
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, check_exponent, check_options
 from cpprb_impl.fields import native_fields, whole_size
+from cpprb_impl.watchdog import watch
 
 LOCKS = ("critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
@@ -40,6 +41,8 @@ class _Shared(Ring):
 
     def _make(self, capacity: int, fields: list, options: dict[str, Any], seed: int | None) -> None:
         """Make the segment, or attach to the one that `options` names."""
+        if "segment" not in options:
+            watch()
         super().__init__(capacity, fields, seed=seed, **options)
         self._recipe = (capacity, fields, options)
         _open.add(self)
