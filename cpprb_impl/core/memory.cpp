@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -135,6 +136,7 @@ Memory Memory::attach(const std::string& name) {
   if (flock(memory.descriptor_, LOCK_SH) != 0 || fstat(memory.descriptor_, &status) != 0)
     fail(errno, "shared segment " + name);
   memory.bytes_ = static_cast<std::size_t>(status.st_size);
+  if (memory.bytes_ == 0) throw std::invalid_argument("shared segment " + name + " is empty");
   memory.data_ = map(memory.bytes_, MAP_SHARED, memory.descriptor_);
   return memory;
 }

@@ -19,7 +19,8 @@ class Memory {
   // is made, so that whoever is to remove them if this process is killed can be told in time.
   static const std::string& own_prefix();
 
-  // The segment that another process made. Throws std::system_error (ENOENT when it is gone).
+  // The segment that another process made. Throws std::system_error (ENOENT when it is gone),
+  // std::invalid_argument for an empty file.
   static Memory attach(const std::string& name);
 
   Memory() = default;

@@ -69,13 +69,13 @@ struct Holes {
 };
 
 struct SegmentHeader {
-  static constexpr std::uint64_t kMagic = 0x3131'6c70'6d69'6272;  // changes with the layout below
+  static constexpr std::uint64_t kMagic = 0x3231'6c70'6d69'6272;  // changes with the layout below
 
   // Written once, before anybody else can see the segment.
   std::uint64_t magic;
   std::uint64_t capacity;  // rows
   std::uint64_t stride;    // bytes a row
-  std::uint64_t tree_at, rows_at, bytes;
+  std::uint64_t tree_at, rows_at, description_at, description_bytes, bytes;
   Discipline discipline;
   std::uint32_t prioritized;
 

@@ -13,7 +13,7 @@ constexpr std::size_t kPage = 4096;
 std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Plan {
-  std::uint64_t tree_at, rows_at, bytes;
+  std::uint64_t tree_at, rows_at, description_at, bytes;
 };
 
 Plan plan(const Store::Shape& shape) {
@@ -22,7 +22,8 @@ Plan plan(const Store::Shape& shape) {
   Plan p{};
   p.tree_at = round_up(sizeof(SegmentHeader), 64);
   p.rows_at = round_up(p.tree_at + (shape.prioritized ? PriorityTree::bytes(shape.capacity) : 0), kPage);
-  p.bytes = round_up(p.rows_at + shape.capacity * shape.stride, kPage);
+  p.description_at = p.rows_at + shape.capacity * shape.stride;
+  p.bytes = round_up(p.description_at + shape.description.size(), kPage);
   return p;
 }
 
@@ -36,6 +37,9 @@ Store::Store(const Shape& shape) {
   header_->stride = shape.stride;
   header_->tree_at = p.tree_at;
   header_->rows_at = p.rows_at;
+  header_->description_at = p.description_at;
+  header_->description_bytes = shape.description.size();
+  std::copy(shape.description.begin(), shape.description.end(), memory_.data() + p.description_at);
   header_->bytes = p.bytes;
   header_->discipline = shape.discipline;
   header_->prioritized = shape.prioritized;

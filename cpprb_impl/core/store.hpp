@@ -24,6 +24,7 @@ class Store {
     std::uint64_t stride;    // bytes a row
     bool prioritized;
     Discipline discipline;
+    std::string description{};  // told to whoever attaches by name (description.hpp)
   };
 
   // A new, empty store. Throws std::bad_alloc, std::system_error, std::length_error.

@@ -78,17 +78,6 @@ def test_pickles_to_the_same_memory(kind):
     assert caught.value.errno == errno.ENOENT
 
 
-def test_another_layout_is_refused():
-    buffer = MPReplayBuffer(100, ENV_DICT)
-    function, (kind, capacity, fields, options) = buffer.__reduce__()
-    for wrong in [(kind, 99, fields, options), (kind, capacity, fields[:2], options),
-                  (kind, capacity, fields, {**options, "lock": "buffer"}),
-                  (MPPrioritizedReplayBuffer, capacity, fields, options)]:  # fmt: skip
-        with pytest.raises(RuntimeError, match="laid out otherwise"):
-            function(*wrong)
-    buffer.close()
-
-
 @BUFFERS
 def test_the_name_goes_when_closed_or_collected(kind):
     before = segments()
