@@ -29,17 +29,16 @@ from pathlib import Path
 import numpy as np
 
 from adapters import registry
-from adapters.base import Adapter, Spec, Step, WrongAnswer
+from adapters.base import Adapter, Spec, Step
 from adapters.checks import AddedRows, check_priorities, check_round_trip
 from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import Result, SharingJob, append_result, failure
 from suites.explorers import Explorers, Shared, exploring, giving_up
+from suites.filling import fill
 from suites.workloads import Workload
 
 LEARNER_BATCH = 32
-FILL_ROWS = 1_000  # a call while filling
-FILL_BYTES = 1 << 22  # and at most so many
 STEPS_A_CALL = 64  # of an adapter, which loops over them
 SLICE_SECONDS = 1e-4  # an explorer counts its rows and looks for the end at least that often, if the buffer lets it
 ROUND_SECONDS = 0.002
@@ -91,28 +90,8 @@ def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
         adapter.close()
 
 
-def fill(adapter: Adapter, spec: Spec, recording: Workload) -> None:
-    random, added = np.random.default_rng(0), 0
-    at_once = min(FILL_ROWS, spec.capacity, max(1, FILL_BYTES // recording.row_bytes))
-    for start in itertools.cycle(range(0, recording.transitions, at_once)):
-        columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
-        rows = len(columns["done"])
-        adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
-        added += rows
-        if added >= spec.capacity:
-            break
-    if len(adapter) != spec.capacity:
-        raise WrongAnswer(f"size: {len(adapter)} rows stored of {added} added, expected {spec.capacity}")
-
-
-def _batches(recording: Workload, rows: int) -> list[Step]:
-    """The recording in columns of so many rows, in the places of a step."""
-    starts = range(0, recording.transitions - rows + 1, rows)
-    return [Step(*(recording.columns[key][at : at + rows] for key in Step._fields)) for at in starts]
-
-
 def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, seconds: float) -> dict[str, float | str]:
-    calls = recording.steps() if job.batch == 1 else _batches(recording, job.batch)
+    calls = recording.steps() if job.batch == 1 else recording.batches(job.batch)
     add = adapter.add if job.batch == 1 else adapter.add_batches
     with exploring(partial(explore, add, calls, job), job.explorers) as explorers:
         sample = partial(adapter.sample, LEARNER_BATCH)
@@ -157,7 +136,7 @@ def _watch(explorers: Explorers, sample: Callable[[], object], seconds: float) -
 
 
 def _step(adapter: Adapter, job: SharingJob, recording: Workload, seconds: float) -> dict[str, float | str]:
-    batches = itertools.cycle([batch._asdict() for batch in _batches(recording, job.batch)])
+    batches = itertools.cycle([batch._asdict() for batch in recording.batches(job.batch)])
     random = np.random.default_rng(1)
     priorities = itertools.cycle(list(random.uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH))))
     add, sample, update = adapter.add_batch, adapter.sample, adapter.update_priorities
