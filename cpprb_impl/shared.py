@@ -122,6 +122,11 @@ class MPReplayBuffer(_Shared):
     lock : {"critical", "buffer"}
         How explorers and learner are kept apart: "buffer" is one lock around every call; with "critical" explorers
         lock only the claiming of rows, and a gate keeps the learner apart.
+    prefault : bool
+        Bring all of the memory in now, in the process that makes the buffer and in each that attaches, instead of page
+        by page as it is first touched: the constructor takes as long as writing all of it does, and no `add` or
+        `sample` waits for the system later. A forked child shares the memory but has none of its pages at hand; its
+        first call of any method brings them in, which takes some tenths of a second a GiB.
     seed : int, optional
         For the process that makes the buffer; every other one draws its own numbers.
     backend, ctx, logger
@@ -140,6 +145,7 @@ class MPReplayBuffer(_Shared):
         *,
         default_dtype: Any = None,
         lock: str = "critical",
+        prefault: bool = False,
         seed: int | None = None,
         logger: Any = None,
         ctx: Any = None,
@@ -147,7 +153,8 @@ class MPReplayBuffer(_Shared):
         **options: Any,
     ) -> None:
         _check_options(self, lock, backend, options)
-        self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), {"lock": lock}, False), seed)
+        native = {"lock": lock, "prefault": bool(prefault)}
+        self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), native, False), seed)
 
 
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
@@ -159,7 +166,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     ----------
     size, env_dict, default_dtype, alpha, eps
         As for `PrioritizedReplayBuffer`.
-    lock, seed, backend, ctx, logger
+    lock, prefault, seed, backend, ctx, logger
         As for `MPReplayBuffer`, and raising likewise.
     """
 
@@ -172,6 +179,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         eps: float = 1e-4,
         default_dtype: Any = None,
         lock: str = "critical",
+        prefault: bool = False,
         seed: int | None = None,
         logger: Any = None,
         ctx: Any = None,
@@ -180,5 +188,5 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     ) -> None:
         _check_options(self, lock, backend, options)
         priorities = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
-        native = {"lock": lock, "check_for_update": True, **priorities}
+        native = {"lock": lock, "prefault": bool(prefault), "check_for_update": True, **priorities}
         self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), native, True), seed)

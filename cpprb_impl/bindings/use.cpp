@@ -57,7 +57,8 @@ Ring& ring_of(PyObject* self) {
 Use::Use(PyObject* self) : ring_(ring_of(self)) {
   if (ring_.signalled != 0 && ring_.signalled == PyThread_get_thread_ident())
     raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
-  if (ring_.process != process_number()) {
+  const bool forked = ring_.process != process_number();
+  if (forked) {
     ring_.process = process_number();
     ring_.seat.reset();
     ring_.random.reseed(entropy());
@@ -69,6 +70,7 @@ Use::Use(PyObject* self) : ring_(ring_of(self)) {
   ring_.let_copy_end();
   // Only now: while this thread waited, another one may have closed it.
   if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
+  if (forked) ring_.store->forked();
   ++ring_.users;
 }
 

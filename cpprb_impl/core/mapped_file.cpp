@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "reserve.hpp"
+
 namespace rb {
 namespace {
 
@@ -35,9 +37,7 @@ char* MappedFile::grow(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t at = (bytes_ + page - 1) / page * page;
   pieces_.reserve(pieces_.size() + 1);
-  int error;
-  do error = ::posix_fallocate(descriptor_, static_cast<off_t>(at), static_cast<off_t>(bytes));
-  while (error == EINTR);
+  int error = reserve(descriptor_, at, bytes);
   // Some file systems can't reserve; a file that is only made longer is the best there is then.
   if (error == EOPNOTSUPP || error == EINVAL)
     error = ::ftruncate(descriptor_, static_cast<off_t>(at + bytes)) == 0 ? 0 : errno;

@@ -47,6 +47,7 @@ Store::Store(const Shape& shape) {
   header_->gate.format();
   header_->index.format();
   for (auto& seat : header_->seats) seat.lock.format();
+  if (shape.prefault) memory_.prefault();
   view_memory();
   if (shape.prioritized) tree_.format();
   header_->magic = SegmentHeader::kMagic;
@@ -61,6 +62,7 @@ Store::Store(const std::string& name, const Shape& shape) : memory_(Memory::atta
   if (!same)
     throw std::runtime_error("shared segment " + name +
                              " is laid out otherwise: made by another version, or for other fields");
+  if (shape.prefault) memory_.prefault();
   view_memory();
 }
 

@@ -24,6 +24,7 @@ class Store {
     std::uint64_t stride;    // bytes a row
     bool prioritized;
     Discipline discipline;
+    bool prefault = false;
     std::string description{};  // told to whoever attaches by name (description.hpp)
   };
 
@@ -61,6 +62,8 @@ class Store {
   void set_max_priority(double priority) { header_->max_priority.store(priority, std::memory_order_relaxed); }
   bool prioritized() const { return header_->prioritized != 0; }
 
+  // This process was forked from the one that used the store.
+  void forked() { memory_.forked(); }
   // Every process that writes takes a seat of its own once, as far as there are seats.
   std::size_t take_new_seat() { return header_->seats_taken.fetch_add(1) % kSeats; }
 
