@@ -26,7 +26,7 @@ from cpprb_impl.machine import Machine, check_machine, this_machine
 from cpprb_impl.state import Attributes
 from cpprb_impl.watchdog import watch
 
-LOCKS = ("critical", "buffer")
+LOCKS = ("none", "critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
 
 # Whatever is still referred to at the interpreter's end is never collected: its segment's name would stay.
