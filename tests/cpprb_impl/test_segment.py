@@ -147,8 +147,8 @@ def test_options_for_cpprbs_sake():
     for wrong in ("none at all", "unshared"):
         with pytest.raises(ValueError, match="lock must be one of none, critical, buffer"):
             MPPrioritizedReplayBuffer(4, ENV_DICT, lock=wrong)
-    with pytest.raises(NotImplementedError, match="next_of"):
-        MPReplayBuffer(4, ENV_DICT, next_of="obs")
+    with pytest.raises(TypeError, match="next_off"):
+        MPReplayBuffer(4, ENV_DICT, next_off="obs")
 
 
 def test_a_forked_child_that_ends_takes_nothing_with_it():
