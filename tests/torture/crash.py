@@ -29,15 +29,21 @@ from .arena import RANDOM_MOMENT, Outcome, Plan
 from .certified import Findings
 
 TRIALS_A_BUFFER = 20
+NOT_WITH = {
+    "none": ("G1", "G2", "G3", "G4", "G5", "G6"),
+    "buffer": ("G3", "G4", "G5", "G6"),
+    "critical": (),
+}
 BOUND = 60  # seconds without a word from an arena: it hangs
 
 context = multiprocessing.get_context("fork")
 
 
-def places(prioritized: bool) -> list[str]:
-    """Where processes are hit: without priorities there are no steps of theirs."""
+def places(lock: str, prioritized: bool) -> list[str]:
+    """Where processes are hit: there are no steps of locks that are not taken, nor of priorities that are not kept."""
     named = points.names() if points.are_built_in() else []
-    return [*(name for name in named if prioritized or name[0] not in "TU"), RANDOM_MOMENT]
+    here = [name for name in named if (prioritized or name[0] not in "TU") and name not in NOT_WITH[lock]]
+    return [*here, RANDOM_MOMENT]
 
 
 def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
@@ -45,7 +51,7 @@ def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
     rng = random.Random(seed)
     while count > 0:
         prioritized = rng.random() < 0.6
-        known = places(prioritized)
+        known = places(lock, prioritized)
         chosen = [rng.choice(known) for _ in range(min(TRIALS_A_BUFFER, count))]
         count -= len(chosen)
         yield from _in_an_arena(lock, prioritized, chosen, rng.getrandbits(32))
