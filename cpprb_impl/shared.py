@@ -18,6 +18,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, Self
 
 from cpprb_impl._native import PrioritizedRing, Ring
@@ -67,6 +68,7 @@ class _Shared(Face, Attributes, Ring):
         next_of: Names,
         stack_compress: Names,
         nstep: Mapping[str, Any] | None,
+        mmap_prefix: str | PathLike[str] | None,
         lock: str,
         backend: str,
         *,
@@ -87,6 +89,9 @@ class _Shared(Face, Attributes, Ring):
             if name not in {field[0] for field in fields}:
                 raise KeyError(f"stack_compress: there is no field {name!r}")
         prioritized = isinstance(self, PrioritizedRing)
+        prefix = os.fspath(mmap_prefix or "")
+        if prefix:  # found again from another folder too
+            native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
         steps = NstepWindow(nstep, fields).settings() if nstep else None
         self._make(Description(whole_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
 
@@ -183,12 +188,16 @@ class MPReplayBuffer(_Shared):
     Nstep : dict, optional
         As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode;
         `on_episode_end` and `clear` concern no other's. Steps that wait in a process that ends are lost.
+    mmap_prefix : str or path, optional
+        As for `ReplayBuffer`: files hold the fields, and every process maps them, so that all must be able to open
+        them; only what says which rows are there is in the segment. Files of these names are replaced when the buffer
+        is made, not when a process attaches. They stay when the buffer is gone.
     lock : {"none", "critical", "buffer"}
         How explorers and learner are kept apart: "none" lets nobody wait for anybody (docs/protocol.md); "buffer" is
         one lock around every call; with "critical" explorers lock only the claiming of rows, and a gate keeps the
         learner apart.
     prefault : bool
-        Bring all of the memory in now, in the process that makes the buffer and in each that attaches, instead of page
+        Bring all of the segment in now, in the process that makes the buffer and in each that attaches, instead of page
         by page as it is first touched: the constructor takes as long as writing all of it does, and no `add` or
         `sample` waits for the system later. A forked child shares the memory but has none of its pages at hand; its
         first call of any method brings them in, which takes some tenths of a second a GiB.
@@ -202,7 +211,7 @@ class MPReplayBuffer(_Shared):
     TypeError, OverflowError, ValueError, KeyError
         For a size, a field or an option that can't be.
     OSError
-        ENOSPC when /dev/shm has too little room; nothing is left behind.
+        ENOSPC when /dev/shm has too little room; nothing is left behind. When the files can't be made, or found.
     """
 
     def __init__(
@@ -214,6 +223,7 @@ class MPReplayBuffer(_Shared):
         stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         lock: str = "critical",
         prefault: bool = False,
         seed: int | None = None,
@@ -222,7 +232,9 @@ class MPReplayBuffer(_Shared):
         backend: str = "sharedctypes",
     ) -> None:
         fields = native_fields(env_dict, default_dtype)
-        self._build(size, fields, next_of, stack_compress, Nstep, lock, backend, seed=seed, prefault=bool(prefault))
+        self._build(
+            size, fields, next_of, stack_compress, Nstep, mmap_prefix, lock, backend, seed=seed, prefault=bool(prefault)
+        )
 
 
 class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer):
@@ -234,7 +246,7 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
     ----------
     size, env_dict, default_dtype, alpha, eps
         As for `PrioritizedReplayBuffer`.
-    next_of, stack_compress, Nstep, lock, prefault, seed, backend, ctx, logger
+    next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger
         As for `MPReplayBuffer`, and raising likewise.
     """
 
@@ -249,6 +261,7 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
         stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         lock: str = "critical",
         prefault: bool = False,
         seed: int | None = None,
@@ -262,6 +275,7 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
             next_of,
             stack_compress,
             Nstep,
+            mmap_prefix,
             lock,
             backend,
             seed=seed,
