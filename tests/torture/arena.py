@@ -8,7 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,22 +175,13 @@ def _fork(job: Callable[[], None]) -> int:
 
 def trial(arena: Arena, plan: Plan) -> Outcome:
     outcome = Outcome(plan)
-    if plan.point[0] == "B":  # there must be somebody to bury
-        dead = arena.spawn(True, lambda: points.arm("E5", arena.rng.randint(1, 20), signal.SIGKILL))
-        dead.wait_until_hit(3)
-        dead.kill()
-    deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
-    by_itself = plan.point != RANDOM_MOMENT
-    victim = arena.spawn(plan.explores, lambda: points.arm(plan.point, plan.nth, deed) if by_itself else None)
+    with arena.crew.learners_at_rest() if plan.point[0] == "B" else nullcontext():  # or they bury the dead
+        if plan.point[0] == "B":
+            dead = arena.spawn(True, lambda: points.arm("E5", arena.rng.randint(1, 20), signal.SIGKILL))
+            dead.wait_until_hit(3)
+            dead.kill()
+        victim = _hit(arena, plan, outcome)
     try:
-        if not plan.alone:
-            arena.crew.start()
-        if not by_itself:
-            time.sleep(arena.rng.uniform(0.001, 0.01))
-            os.kill(victim.pid, deed)
-        outcome.hit = victim.wait_until_hit(3)
-        if not outcome.hit:
-            victim.kill()
         for _ in range(3):
             arena.sample(outcome)
         if not plan.alone:
@@ -209,6 +200,21 @@ def trial(arena: Arena, plan: Plan) -> Outcome:
     return outcome
 
 
+def _hit(arena: Arena, plan: Plan, outcome: Outcome) -> Victim:
+    deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
+    by_itself = plan.point != RANDOM_MOMENT
+    victim = arena.spawn(plan.explores, lambda: points.arm(plan.point, plan.nth, deed) if by_itself else None)
+    if not plan.alone:
+        arena.crew.start()
+    if not by_itself:
+        time.sleep(arena.rng.uniform(0.001, 0.01))
+        os.kill(victim.pid, deed)
+    outcome.hit = victim.wait_until_hit(3)
+    if not outcome.hit:
+        victim.kill()
+    return victim
+
+
 def _while_it_is_stopped(arena: Arena, plan: Plan, victim: Victim, outcome: Outcome) -> None:
     """What the others add now is there, and stays there when the victim goes on: it was never lapped meanwhile."""
     due = arena.burst(arena.capacity - 2 * arena.held - arena.rows_a_call)
@@ -224,7 +230,7 @@ def _while_it_is_stopped(arena: Arena, plan: Plan, victim: Victim, outcome: Outc
         if time.monotonic() > deadline:
             raise HangError("the victim does not go on")
         time.sleep(0.0003)
-    if plan.explores and plan.alone:  # its own call began less than a lap ago
+    if plan.explores and plan.alone and board.done[number] > 0:  # its last call began less than a lap ago
         due.append((number, int(board.done[number]) - arena.rows_a_call + 1, arena.rows_a_call))
     arena.look(due, outcome)
 

@@ -127,13 +127,17 @@ def main() -> int:
     bad = []
     for lock in args.lock or LOCKS:
         every = trials(lock, args.trials, args.seed)
-        outcomes = list(tqdm(every, desc=f"crash {lock}", total=args.trials, file=sys.stderr, disable=None))
+        outcomes = []
+        for outcome in tqdm(every, desc=f"crash {lock}", total=args.trials, file=sys.stderr, disable=None):
+            outcomes.append(outcome)
+            if not outcome.is_clean():
+                bad.append(str(outcome))
+                tqdm.write(bad[-1])
         print(f'lock="{lock}", {len(outcomes)} trials, seed {args.seed}\n{table(outcomes)}')
-        bad += [str(outcome) for outcome in outcomes if not outcome.is_clean()]
         bad += [f'lock="{lock}": nobody ever came to {point}' for point in never_reached(outcomes)]
         total = sum((outcome.findings for outcome in outcomes), Findings())
         due = sum(outcome.due for outcome in outcomes)
-        print(f"{total.rows:,} rows read, {due:,} due; faults: {total.faults() or 'none'}\n")
+        print(f"{total.rows:,} rows read, {due:,} due; faults: {total.faults() or 'none'}\n", flush=True)
         if args.record:
             args.record.parent.mkdir(parents=True, exist_ok=True)
             hits = Counter((o.plan.point, "stopped" if o.plan.stop else "killed") for o in outcomes if o.hit)

@@ -134,8 +134,10 @@ class Fleet:
         """So that no priority changes while rows are drawn."""
         self.board.rest[:] = self.board.rest[1] + 1
         self._wait(lambda: (self.board.resting[: len(self.learners)] == self.board.rest[0]).all(), 60, "learners")
-        yield
-        self.board.rest[0] = 0
+        try:
+            yield
+        finally:
+            self.board.rest[0] = 0
 
     def wait_for_samples(self, more: int = 1, seconds: float = 60) -> None:
         """Until every learner has come round again."""
