@@ -1,7 +1,7 @@
 """cpprb_impl: this project's own buffer, a drop-in for cpprb, used exactly as cpprb is.
 
-Single-process classes for the throughput suite; for Ape-X its MPPrioritizedReplayBuffer under each
-lock discipline, made by the learner and handed to forked explorers as an argument.
+Single-process classes for the throughput suite; where processes share a buffer its MP classes under each lock
+discipline, made by the learner and handed to forked explorers as an argument.
 """
 
 from __future__ import annotations
@@ -38,17 +38,19 @@ class CpprbImpl(CpprbAPI):
 class CpprbImplBufferLock(CpprbAPI):
     name = "cpprb_impl[lock=buffer]"
     distribution = "cpprb-impl"
-    usage = 'MPPrioritizedReplayBuffer(lock="buffer") made by the learner, passed to forked explorers'
+    usage = 'its MP class with lock="buffer" made by the learner, passed to forked explorers'
     features = Features(processes="any; one shared segment, one lock around every call", n_step="no", **FEATURES)
     lock: ClassVar[str] = "buffer"
 
     def __init__(self, spec: Spec) -> None:
-        from cpprb_impl import MPPrioritizedReplayBuffer
+        from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
         super().__init__(spec)
-        self.buffer = MPPrioritizedReplayBuffer(
-            spec.capacity, alpha=spec.alpha, eps=self.eps, lock=self.lock, seed=spec.seed, **options(spec)
-        )
+        shared = {"lock": self.lock, "seed": spec.seed, **options(spec)}
+        if spec.prioritized:
+            self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **shared)
+        else:
+            self.buffer = MPReplayBuffer(spec.capacity, **shared)
 
     def close(self) -> None:
         self.buffer.close()
@@ -56,6 +58,13 @@ class CpprbImplBufferLock(CpprbAPI):
 
 class CpprbImplCriticalLock(CpprbImplBufferLock):
     name = "cpprb_impl[lock=critical]"
-    usage = 'MPPrioritizedReplayBuffer(lock="critical") made by the learner, passed to forked explorers'
+    usage = 'its MP class with lock="critical" made by the learner, passed to forked explorers'
     features = Features(processes="any; one shared segment, locks around the index only", n_step="no", **FEATURES)
     lock = "critical"
+
+
+class CpprbImplNoLock(CpprbImplBufferLock):
+    name = "cpprb_impl[lock=none]"
+    usage = 'its MP class with lock="none" made by the learner, passed to forked explorers'
+    features = Features(processes="any; one shared segment, nobody waits for anybody", n_step="no", **FEATURES)
+    lock = "none"

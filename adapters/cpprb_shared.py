@@ -1,9 +1,9 @@
 """The two ways to share cpprb between explorers and a learner.
 
-`CpprbMP`: its MPPrioritizedReplayBuffer, made by the learner and handed to the explorers as an
-argument, as its documentation on multiprocessing does.
+`CpprbMP`: its MPReplayBuffer or MPPrioritizedReplayBuffer, made by the learner and handed to the explorers as
+an argument, as its documentation on multiprocessing does.
 
-`CpprbBehindOneLock`: what a first Ape-X does. A PrioritizedReplayBuffer lives in a manager process
+`CpprbBehindOneLock`: what a first Ape-X does. A buffer of the plain classes lives in a manager process
 (`SyncManager.register`, as in cpprb's documentation); everybody calls it through a proxy, and one
 lock makes each call whole.
 """
@@ -31,18 +31,19 @@ class CpprbMP(CpprbAPI):
     name = "cpprb[MP]"
     distribution = "cpprb"
     last_python = (3, 12)
-    usage = "MPPrioritizedReplayBuffer made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
+    usage = "its MP class made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
     features = Features(n_step="no", processes="many explorers, one learner; shared memory", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
-        from cpprb import MPPrioritizedReplayBuffer
+        from cpprb import MPPrioritizedReplayBuffer, MPReplayBuffer
 
         super().__init__(spec)
         # Without a context of its own, cpprb fixes the start method of the whole process.
-        context = multiprocessing.get_context("fork")
-        self.buffer = MPPrioritizedReplayBuffer(
-            spec.capacity, alpha=spec.alpha, eps=self.eps, ctx=context, **options(spec)
-        )
+        shared = {"ctx": multiprocessing.get_context("fork"), **options(spec)}
+        if spec.prioritized:
+            self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **shared)
+        else:
+            self.buffer = MPReplayBuffer(spec.capacity, **shared)
 
     def close(self) -> None:
         # The default backend is anonymous shared memory: it is given back with the last reference.
@@ -53,15 +54,13 @@ class _Manager(SyncManager):
     """A manager of its own class, so that registering here changes no other manager."""
 
 
-def _make_buffer(capacity: int, **options: Any) -> Any:
-    from cpprb import PrioritizedReplayBuffer
+def _make_buffer(kind: str, capacity: int, **options: Any) -> Any:
+    import cpprb
 
-    return PrioritizedReplayBuffer(capacity, **options)
+    return getattr(cpprb, kind)(capacity, **options)
 
 
-_Manager.register(
-    "PrioritizedReplayBuffer", _make_buffer, exposed=("add", "sample", "update_priorities", "get_stored_size")
-)
+_Manager.register("buffer", _make_buffer, exposed=("add", "sample", "update_priorities", "get_stored_size"))
 
 
 class _Locked:
@@ -84,7 +83,7 @@ class CpprbBehindOneLock(CpprbAPI):
     name = "cpprb[PER behind one lock]"
     distribution = "cpprb"
     last_python = (3, 12)
-    usage = "PrioritizedReplayBuffer in a manager process (SyncManager.register), every call under one lock"
+    usage = "a buffer of a plain class in a manager process (SyncManager.register), every call under one lock"
     features = Features(n_step="yes", processes="any, through a manager process; rows are pickled", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
@@ -94,7 +93,11 @@ class CpprbBehindOneLock(CpprbAPI):
         address = f"\0replaybench-{os.getpid()}-{secrets.token_hex(8)}"
         self.manager = _Manager(address=address, ctx=context)
         self.manager.start(exit_with_parent, (os.getpid(),))
-        proxy = self.manager.PrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **options(spec))
+        if spec.prioritized:
+            kind, priorities = "PrioritizedReplayBuffer", {"alpha": spec.alpha, "eps": self.eps}
+        else:
+            kind, priorities = "ReplayBuffer", {}
+        proxy = self.manager.buffer(kind, spec.capacity, **priorities, **options(spec))
         self.buffer = _Locked(proxy, context.Lock())
 
     def close(self) -> None:

@@ -16,6 +16,10 @@ REFERENCE = "cpprb"
 #: It is not about speed, so it has no answers and a section of its own.
 MEMORY_SUITE = "memory"
 
+#: Its jobs are about more than one process at once: a section of its own, with ratios to this peer.
+SHARING_SUITE = "sharing"
+SHARING_REFERENCE = "cpprb[MP]"
+
 #: How benchmarks are called in tables, in this order; others come after, under their own name.
 BENCHMARKS = {
     "add": "add {batch}",
@@ -33,6 +37,11 @@ BENCHMARKS = {
     "both": "memory, next_of and stack_compress",
     "explorers": "explorers N={explorers}",
     "learner": "learner N={explorers}",
+    "adds": "add {batch} from N={explorers}",
+    "samples": "sample 32 beside N={explorers}, add {batch}",
+    "slowest": "slowest of N={explorers}, add {batch}",
+    "step": "learner's step, {batch} added",
+    "add_alone": "add {batch} alone",
 }
 #: What most of them mean beyond their names, for under the tables.
 EXPLAINED = {

@@ -9,13 +9,15 @@ from typing import Any
 
 from reports import notes
 from reports.formatting import NOTHING, listed
-from reports.jobs import MEMORY_SUITE, REFERENCE, jobs_of
+from reports.jobs import MEMORY_SUITE, REFERENCE, SHARING_REFERENCE, SHARING_SUITE, jobs_of
 from reports.memory import memory_part
+from reports.sharing import sharing_part
 from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
 
 PEERS_A_FEATURE_TABLE = 6
+APART = (MEMORY_SUITE, SHARING_SUITE)  # suites that have a section of their own, and no say in who is fastest
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -25,10 +27,11 @@ def page_of(run: Run) -> dict[str, Any]:
     suites = [
         suite_part(run, name, [job for job in jobs if job.suite == name], troubles)
         for name in dict.fromkeys(job.suite for job in jobs)
-        if name != MEMORY_SUITE
+        if name not in APART
     ]
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
-    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite != MEMORY_SUITE})
+    sharing = sharing_part(run, [job for job in jobs if job.suite == SHARING_SUITE], troubles)
+    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
     return {
         "run": run,
         "title": _title(run),
@@ -37,6 +40,8 @@ def page_of(run: Run) -> dict[str, Any]:
         "warnings": _warnings(run),
         "suites": suites,
         "memory": memory,
+        "sharing": sharing,
+        "sharing_reference": SHARING_REFERENCE,
         "reference": REFERENCE,
         "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
         "troubles": troubles,

@@ -114,14 +114,18 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
   for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
   drawn.smallest = known.tree().bounds().smallest;
   read_drawn(drawn, to, waiting);
+  std::size_t tries = 0;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
     known.mend(drawn.slots[i]);
     if (!(known.tree().total() > 0)) known.catch_up();
     if (!(known.tree().total() > 0)) return false;
     known.tree().draw(random, 1, &drawn.slots[i]);
+    // Explorers that lap the ring faster than a tree can follow: the row that is there now is as good as any.
+    if (++tries > drawn.slots.size()) known.mend(drawn.slots[i]);
     drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
     return true;
   });
+  for (const float leaf : drawn.leaves) drawn.smallest = std::min(drawn.smallest, leaf);
   if (!read) return stored_slots().empty() ? Found::nothing : Found::no_mass;
   known.remember(drawn);
   return Found::rows;

@@ -51,9 +51,10 @@ def join(explorers: list[multiprocessing.Process]) -> None:
             explorer.join()
 
 
+@pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("name", list(SHARED))
-def test_what_forked_explorers_add_comes_back_whole(name: str) -> None:
-    spec = Spec(capacity=128, fields=CARTPOLE, prioritized=True)
+def test_what_forked_explorers_add_comes_back_whole(name: str, prioritized: bool) -> None:
+    spec = Spec(capacity=128, fields=CARTPOLE, prioritized=prioritized)
     adapter = make(name, spec)
     try:
         join(fork_explorers(adapter, 2, rows=50))
@@ -62,10 +63,11 @@ def test_what_forked_explorers_add_comes_back_whole(name: str) -> None:
         adapter.close()
 
 
+@pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("name", WHOLE_WHILE_ADDING)
-def test_rows_are_whole_while_explorers_add(name: str) -> None:
+def test_rows_are_whole_while_explorers_add(name: str, prioritized: bool) -> None:
     """A small ring, overwritten all the time."""
-    spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True)
+    spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
     known = AddedRows(keyed_columns(CARTPOLE, 3000), CARTPOLE)
     adapter = make(name, spec)
     try:

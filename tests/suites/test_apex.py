@@ -3,7 +3,7 @@ import json
 import pytest
 
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
-IMPATIENT = "import sys; from suites import apex; apex.PATIENCE = 2.0; sys.exit(apex.main())"
+IMPATIENT = "import sys; from suites import apex, explorers; explorers.PATIENCE = 2.0; sys.exit(apex.main())"
 
 
 def apex(surroundings, peer: str, *options: str):

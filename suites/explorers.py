@@ -1,0 +1,153 @@
+"""Explorer processes beside a learner: they start together, are looked after, and none is left, whatever the buffer
+does to them."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+
+from adapters.lifeline import exit_with_parent
+
+PATIENCE = 10.0  # seconds without any progress after which a launch is given up
+LOOK_SECONDS = 0.1
+SLICE_SECONDS = 1e-4  # a loop looks at the clock about so often, if the buffer lets it: looking takes time as well
+
+
+class Shared:
+    """What the learner and its explorers share beside the buffer. Each counter has one writer: no lock."""
+
+    def __init__(self, context: multiprocessing.context.BaseContext, explorers: int) -> None:
+        self.barrier = context.Barrier(explorers + 1)
+        self.stop = context.RawValue(ctypes.c_bool, False)
+        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers)]
+        self.errors = context.SimpleQueue()
+
+    def start(self) -> None:
+        """Wait for the others."""
+        self.barrier.wait(PATIENCE)
+
+
+class Explorers:
+    """As the learner sees them."""
+
+    def __init__(self, shared: Shared, processes: list[BaseProcess]) -> None:
+        self.shared, self.processes = shared, processes
+
+    def added(self) -> list[int]:
+        """Rows, by explorer."""
+        return [counter.value for counter in self.shared.added]
+
+    def look_after(self) -> None:
+        if not self.shared.errors.empty():
+            raise RuntimeError(self.shared.errors.get())
+        for number, process in enumerate(self.processes):
+            if not process.is_alive():
+                raise RuntimeError(f"explorer {number} died with exit code {process.exitcode}")
+
+    def wait_for(self, rows: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (added := sum(self.added())) < rows:
+            self.look_after()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{added} of {rows} rows were added in {PATIENCE:.0f} s")
+            time.sleep(0.01)
+
+    def learn(self, step: Callable[[], object], seconds: float) -> tuple[float, int]:
+        """Call `step` over and over, for so long: (seconds, calls). Needs `giving_up`."""
+        calls, at_once = 0, 1
+        begin = now = looked = time.perf_counter()
+        while now < begin + seconds:
+            # The alarm ends a step that waits for ever on an explorer that can't let go.
+            if now > looked + LOOK_SECONDS or now == begin:
+                _alarm_in(PATIENCE)
+                self.look_after()
+                looked = now
+            for _ in range(at_once):
+                held = step()  # noqa: F841 (a learner still holds one batch while it asks for the next)
+            calls += at_once
+            before, now = now, time.perf_counter()
+            at_once = next_slice(at_once, now - before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return now - begin, calls
+
+
+def next_slice(calls: int, took: float) -> int:
+    """How many calls to make before looking at the clock again, after so many took so long."""
+    return 2 * calls if took < SLICE_SECONDS else max(1, calls // 2)
+
+
+def _explore(work: Callable[[int, Shared], None], number: int, shared: Shared, parent: int) -> None:
+    exit_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner ends its explorers; Ctrl-C reaches both
+    try:
+        work(number, shared)
+    except BaseException as error:
+        shared.errors.put(f"explorer {number}: {type(error).__name__}: {error}")
+        raise
+
+
+@contextmanager
+def exploring(work: Callable[[int, Shared], None], number: int) -> Iterator[Explorers]:
+    """So many forked processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
+
+    None is left when the block ends, however it ends. Asked to stop, an explorer that was merely kept waiting gets
+    its turn and ends. One that doesn't hangs in the buffer, and the launch has failed.
+    """
+    context = multiprocessing.get_context("fork")
+    shared = Shared(context, number)
+    processes = [
+        context.Process(target=_explore, args=(work, each, shared, os.getpid()), daemon=True) for each in range(number)
+    ]
+    explorers = Explorers(shared, processes)
+    hung = 0
+    try:
+        for process in processes:
+            process.start()
+        try:
+            shared.start()
+        except threading.BrokenBarrierError:
+            explorers.look_after()
+            raise
+        yield explorers
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        shared.stop.value = True
+        deadline = time.monotonic() + PATIENCE / 2
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                hung += 1
+                process.kill()
+                process.join()
+    if hung:
+        raise TimeoutError(f"{hung} of {number} explorers hung in the buffer")
+
+
+@contextmanager
+def giving_up(seconds: float) -> Iterator[None]:
+    """In the learner's process, around all that it does: who is stuck gets a TimeoutError, after `PATIENCE` where the
+    learner learns, elsewhere after so many seconds and some patience. Should even that not get through to native
+    code, the process ends."""
+    faulthandler.dump_traceback_later(4 * PATIENCE + seconds, exit=True)
+    _alarm_in(3 * PATIENCE + seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _alarm_in(seconds: float) -> None:
+    def stuck(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"the learner was stuck for {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, stuck)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
