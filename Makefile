@@ -77,6 +77,9 @@ draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (
 portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
 
+model: ## every state of the ring's protocol, and controls, with Spin (needs spin and gcc; two minutes)
+	@.ci/model
+
 lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
