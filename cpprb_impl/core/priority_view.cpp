@@ -25,6 +25,11 @@ struct Entry {
   static Entry of(std::uint64_t round, std::uint64_t slot, bool done) {
     return {(round << 1 | std::uint64_t{done}) << kSlotBits | slot};
   }
+  bool is_of_a_later(std::uint64_t round) const {
+    constexpr std::uint64_t kRounds = std::uint64_t{1} << (63 - kSlotBits);
+    const std::uint64_t later = ((bits >> (kSlotBits + 1)) - round) % kRounds;
+    return later != 0 && later < kRounds / 2;
+  }
   bool is_of(std::uint64_t round) const {
     return bits >> (kSlotBits + 1) == round % (std::uint64_t{1} << (63 - kSlotBits));
   }
@@ -102,7 +107,9 @@ void PriorityView::catch_up() {
     header_.learners.fetch_add(1);
     counted_ = true;
     process_ = getpid();
-    journal_seen_ = header_.journal_head.load(acquire);
+    // What is announced there may be changed only later.
+    const std::uint64_t end = header_.journal_head.load();
+    journal_seen_ = end - std::min(end, entries_ / 2);
     look_at_all();
   }
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
@@ -182,10 +189,7 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
     const std::uint64_t number = others ? write_journal(slot, false) : 0;
     const bool changed = change(slot, *row, leaves[i]);
     RB_POINT(U3);
-    if (others && !is_old(number, header_.journal_head.load()))
-      entry(number).store(Entry::of(round(number), slot, true).bits, release);
-    else if (others && changed)
-      write_journal(slot, true);
+    if (others && !tell(number, slot) && changed) write_journal(slot, true);
     if (!changed) continue;
     tree_.leaves()[slot] = leaves[i];
     changed_.push_back(slot);
@@ -202,11 +206,23 @@ bool PriorityView::has_others() const { return header_.learners.load() > (counte
 
 // U1.
 std::uint64_t PriorityView::write_journal(std::size_t slot, bool done) {
-  RB_POINT(U1);
-  const std::uint64_t number = header_.journal_head.fetch_add(1, relaxed);
-  entry(number).store(Entry::of(round(number), slot, done).bits, release);
-  if (journal_seen_ == number) ++journal_seen_;  // no need to read what we wrote ourselves
-  return number;
+  for (;;) {
+    RB_POINT(U1);
+    const std::uint64_t number = header_.journal_head.fetch_add(1, relaxed);
+    std::uint64_t found = entry(number).load(relaxed);
+    if (journal_seen_ == number) ++journal_seen_;       // no need to read what we wrote ourselves
+    while (!Entry{found}.is_of_a_later(round(number)))  // else we were stopped for a round
+      if (entry(number).compare_exchange_weak(found, Entry::of(round(number), slot, done).bits, release, relaxed))
+        return number;
+  }
+}
+
+// U3. Returns false if the entry is too old for others to look at it again.
+bool PriorityView::tell(std::uint64_t number, std::size_t slot) {
+  std::uint64_t announced = Entry::of(round(number), slot, false).bits;
+  const std::uint64_t done = Entry::of(round(number), slot, true).bits;
+  return !is_old(number, header_.journal_head.load()) &&
+         entry(number).compare_exchange_strong(announced, done, release, relaxed);
 }
 
 // U2.

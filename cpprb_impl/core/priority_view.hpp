@@ -62,6 +62,7 @@ class PriorityView {
   void read_journal();
   bool has_others() const;
   std::uint64_t write_journal(std::size_t slot, bool done);
+  bool tell(std::uint64_t number, std::size_t slot);
   bool change(std::size_t slot, std::uint64_t row, float leaf);
   std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
   // Entries that are old may be written over.
