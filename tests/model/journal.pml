@@ -52,7 +52,11 @@ byte updated; /* learners that will change nothing more */
      } \
   od
 
-/* A compare-and-swap, if the low bits are still those of the row that was sampled. */
+/* U1. */
+#define ANNOUNCE if :: others -> WRITE_ENTRY(false) :: else fi
+#define MAY_DIE if :: KILLS -> updated++; goto killed :: skip fi
+
+/* U2: a compare-and-swap, if the low bits are still those of the row that was sampled. */
 #define CHANGE \
   do \
   :: p = prio[0]; \
@@ -88,7 +92,7 @@ byte updated; /* learners that will change nothing more */
   fi; \
   if :: others && overtaken && changed -> WRITE_ENTRY(true) :: else fi; \
   if \
-  :: !others && changed && !WEAK_JOIN -> \
+  :: !others && changed && !WEAK_U2 -> \
      others = learners > 1; \
      if :: others -> WRITE_ENTRY(true) :: else fi \
   :: else \
@@ -157,8 +161,15 @@ U1:
   do
   :: updates > 0 && leaf[0] != NO_LEAF ->
      others = learners > 1;
-     if :: others -> WRITE_ENTRY(false) /* U1 */ :: else fi;
-     ORDER(WEAK_U3, CHANGE /* U2 */, SAY_DONE /* U3 */);
+#if WEAK_U1
+     CHANGE;
+     MAY_DIE;
+     ANNOUNCE;
+     SAY_DONE;
+#else
+     ANNOUNCE;
+     ORDER(WEAK_U3, CHANGE; MAY_DIE, SAY_DONE);
+#endif
      atomic {
        number = 0; others = false; changed = false; overtaken = false;
        updates--;
@@ -170,7 +181,9 @@ U1:
   :: DEAF && value != 1
   :: !(DEAF && value != 1) && final -> atomic { CHECK_LEAVES }
   :: else -> goto T1
-  fi
+  fi;
+killed:
+  skip
 }
 
 init {

@@ -18,6 +18,9 @@
 #ifndef LARGEST
 #define LARGEST 0
 #endif
+#ifndef KILLS
+#define KILLS 0
+#endif
 
 /* Orders that may be weakened. */
 #ifndef WEAK_E2
@@ -65,11 +68,14 @@
 #ifndef WEAK_T5
 #define WEAK_T5 0
 #endif
+#ifndef WEAK_U1
+#define WEAK_U1 0
+#endif
 #ifndef WEAK_U3
 #define WEAK_U3 0
 #endif
-#ifndef WEAK_JOIN
-#define WEAK_JOIN 0
+#ifndef WEAK_U2
+#define WEAK_U2 0
 #endif
 
 /* Steps left out, or done in another way; ONLY_ROWS lets two writers pass, to see what a reader makes of it. */
