@@ -27,7 +27,7 @@
 #endif
 
 /* A slot's word: two bits say what it is, two the seat, the others the row's number. */
-#define FREE 0
+#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* whoever was to write row s died; FREE(0) from the start */
 #define WRITING(s, seat) ((s) << 4 | (seat) << 2 | 1)
 #define WRITTEN(s) ((s) << 4 | 2)
 #define is_writing(w) (((w) & 3) == 1)
@@ -58,10 +58,14 @@ byte second_word[CAPACITY] = UNWRITTEN;
 #define PRIORITY(s, value) ((s) << 2 | (value)) /* a value is 1 to 3, and 1 with a new row */
 #define row_of_priority(p) ((p) >> 2)
 byte prio[CAPACITY];
+#if LARGEST
+byte largest; /* in this check a row's priority is its number + 1 */
+#endif
 #define COPY(s) STEP(prio[SLOT(s)] = PRIORITY(s, 1))
 #else
 #define COPY(s) skip
 #endif
+#define RAISE(s) STEP(if :: largest <= s -> largest = s + 1 :: else fi)
 
 /* What only the checks know. */
 byte finished, deaths, stops;
@@ -71,7 +75,7 @@ int was_written;       /* a bit for each row */
 byte newest[CAPACITY]; /* committed row, + 1 */
 #define RECORD(s) \
   assert(!(was_written & 1 << s)); was_written = was_written | 1 << s; \
-  assert(newest[SLOT(s)] <= s || deaths > 0); newest[SLOT(s)] = s + 1
+  assert(newest[SLOT(s)] <= s); newest[SLOT(s)] = s + 1
 #else
 #define RECORD(s) skip
 #endif
@@ -143,7 +147,7 @@ E4: /* mark */
   STEP(s = h + i; seen = word[SLOT(s)];
     if
     :: FETCH_ADD
-    :: !FETCH_ADD && seen != FREE && row_of(seen) > s -> NEXT_ROW(E4, E5) /* lapped: dropped */
+    :: !FETCH_ADD && row_of(seen) > s -> NEXT_ROW(E4, E5) /* lapped: dropped */
     :: !FETCH_ADD && is_writing(seen) && row_of(seen) < s -> goto held
     :: else
     fi);
@@ -180,7 +184,7 @@ B1: /* nobody else changes these words: that it is one step hides nothing */
          if
          :: is_writing(seen) && seat_of(seen) == grave
             && (WEAK_B1 || row_of(seen) >= first_of(claim[grave]) && row_of(seen) < end_of(claim[grave])) ->
-            word[s] = FREE
+            word[s] = FREE(row_of(seen))
          :: else
          fi;
          s++
@@ -212,7 +216,13 @@ E6: /* ... the last, and commit */
 #if WEAK_E7
      STEP(claim[seat] = NONE);
 #endif
+#if LARGEST && WEAK_E8
+     RAISE(s);
+#endif
      ORDER(WEAK_E6, COPY(s), STEP(COMMIT));
+#if LARGEST && !WEAK_E8
+     RAISE(s);
+#endif
 #if WEAK_E4 /* nothing says that the slot's last writer came first: its word is the one that stays */
      STEP(if :: old != UNWRITTEN -> second_word[SLOT(s)] = old :: else fi);
 #endif
@@ -220,17 +230,16 @@ E6: /* ... the last, and commit */
   fi;
   atomic { NEXT_ROW(E6, E7) };
 
-E7: /* close */
+E7: /* close; but where more rows come, their announcement (E2) does that */
   skip;
   STEP(
-    claim[seat] = NONE;
     rows = rows - count + again;
     h = 0;
     count = 0;
     if
     :: again > 0 -> again = 0; goto reclaim
     :: again == 0 && rows > 0 -> goto E2
-    :: else
+    :: else -> claim[seat] = NONE
     fi);
 E8:
   skip;
