@@ -39,6 +39,8 @@ class Profile:
     apex_seconds: float  # of each apex launch's timed window
     apex_capacity: int  # small enough that the ring wraps while its rows are checked
     explorers: tuple[int, ...]
+    integrity_seconds: float  # of each part of an integrity launch; 0: no such launch
+    integrity_patience: float  # how long a learner or explorer may be stuck there after a kill
     limit_seconds: float  # after which a launch is killed
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
@@ -66,6 +68,8 @@ PROFILES = {
         apex_seconds=0.3,
         apex_capacity=2_000,
         explorers=(1, 2),
+        integrity_seconds=0.3,
+        integrity_patience=4.0,
         limit_seconds=60,
     ),
     "quick": Profile(
@@ -82,6 +86,8 @@ PROFILES = {
         apex_seconds=1.0,
         apex_capacity=10_000,
         explorers=(1, 2, 4),
+        integrity_seconds=1.0,
+        integrity_patience=5.0,
         limit_seconds=180,
     ),
     "full": Profile(
@@ -98,6 +104,8 @@ PROFILES = {
         apex_seconds=5.0,
         apex_capacity=100_000,
         explorers=(1, 2, 4),
+        integrity_seconds=20.0,
+        integrity_patience=10.0,
         limit_seconds=1_200,
     ),
     "sweep": Profile(
@@ -110,6 +118,8 @@ PROFILES = {
         apex_seconds=0.0,
         apex_capacity=1,
         explorers=(),
+        integrity_seconds=0.0,
+        integrity_patience=0.0,
         limit_seconds=600,
     ),
 }
