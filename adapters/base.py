@@ -103,7 +103,7 @@ class Adapter(ABC):
     #: the last Python that the pinned version of the library can be installed on; None: no limit known
     last_python: ClassVar[tuple[int, int] | None] = None
 
-    #: how processes are started that use one buffer of this peer together, and what they import first
+    #: how processes start that use one buffer of this peer together; and what a "forkserver" imports first
     start_method: ClassVar[str] = "fork"
     preload: ClassVar[tuple[str, ...]] = ()
 

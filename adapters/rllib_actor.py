@@ -27,8 +27,7 @@ QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 class RLlibActor(RLlib):
     name = "rllib[Ray actor]"
     usage = "ray.remote(PrioritizedReplayBuffer), a named actor on a local cluster; explorers are drivers of their own"
-    start_method = "forkserver"
-    preload = ("ray.rllib.utils.replay_buffers",)
+    start_method = "spawn"  # forked after no more than the import, one in some does not find its cluster
 
     def __init__(self, spec: Spec) -> None:
         # Set before Ray is imported, and inherited by everybody: a cluster that only these processes may talk to, and

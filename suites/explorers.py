@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 
 from adapters.lifeline import exit_with_parent
@@ -108,20 +109,25 @@ def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> Non
         raise
 
 
+def prepare(preload: Sequence[str]) -> None:
+    """Let the server of forks import these already; explorers of start method "forkserver" then begin at once."""
+    if preload:
+        multiprocessing.set_forkserver_preload(list(preload))
+        forkserver.ensure_running()
+
+
 @contextmanager
-def exploring(work: Work, number: int, start_method: str = "fork", preload: Sequence[str] = ()) -> Iterator[Explorers]:
+def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[Explorers]:
     """So many processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
 
     None is left when the block ends, however it ends. Asked to stop, an explorer that was merely kept waiting gets
     its turn and ends. One that doesn't hangs in the buffer, and the launch has failed.
     """
     context = multiprocessing.get_context(start_method)
-    if start_method == "forkserver":
-        context.set_forkserver_preload(list(preload))
     shared = Shared(context, number)
 
     # Who was forked by a server ends with the server, which ends with this process.
-    parent = os.getpid() if start_method == "fork" else None
+    parent = None if start_method == "forkserver" else os.getpid()
 
     def make(work: Work, each: int) -> BaseProcess:
         return context.Process(target=_explore, args=(work, each, shared, parent), daemon=True)

@@ -38,7 +38,7 @@ from adapters.base import Adapter, Spec
 from adapters.lifeline import exit_with_parent
 from suites import certified
 from suites.cells import INTEGRITY, INTEGRITY_WORKLOAD, Result, append_result, failure
-from suites.explorers import PATIENCE, Explorers, Shared, exploring, giving_up
+from suites.explorers import PATIENCE, Explorers, Shared, exploring, giving_up, prepare
 
 PEERS = {**registry.SHARED, **registry.SERVED}
 BATCH = 32
@@ -178,7 +178,7 @@ def _open(kind: type[Adapter], setting: Setting, opening: int, learner: Learner)
 
 def _racing(adapter: Adapter, setting: Setting, opening: int = 0):
     work = partial(hammer, adapter, setting.seed + opening, True)
-    return exploring(work, setting.explorers, adapter.start_method, adapter.preload)
+    return exploring(work, setting.explorers, adapter.start_method)
 
 
 def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
@@ -186,7 +186,7 @@ def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
     lost = duplicated = added = 0
     work = partial(fill, adapter, setting)
     share = setting.capacity // setting.explorers
-    with exploring(work, setting.explorers, adapter.start_method, adapter.preload) as explorers:
+    with exploring(work, setting.explorers, adapter.start_method) as explorers:
         try:
             until = time.monotonic() + setting.seconds
             for turn in count():
@@ -234,7 +234,7 @@ def kills(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
     learner, random = Learner(adapter), np.random.default_rng(setting.seed)
     work = partial(hammer, adapter, setting.seed)
     killed, trouble = 0, None
-    with exploring(partial(work, True), BESIDE, adapter.start_method, adapter.preload) as explorers:
+    with exploring(partial(work, True), BESIDE, adapter.start_method) as explorers:
         until = time.monotonic() + setting.seconds
         while trouble is None and (not killed or time.monotonic() < until):
             with explorers.recruit(partial(work, False)) as added:
@@ -293,8 +293,11 @@ def command(peer: str, setting: Setting) -> list[str]:
 def launch(peer: str, setting: Setting) -> Iterator[Result]:
     """What each part found, as soon as it has."""
     result = partial(Result, peer=peer, workload=INTEGRITY_WORKLOAD, params=setting.params)
+    kind = registry.adapter_class(peer)
     try:
-        adapter = registry.adapter_class(peer).make(setting.spec)
+        kind.version()  # there is nothing to prepare if it can't be had
+        prepare(kind.preload)
+        adapter = kind.make(setting.spec)
     except Exception as error:
         outcome, reason = failure(error)
         yield from (result(name, outcome=outcome, reason=reason) for name in INTEGRITY)
