@@ -9,7 +9,8 @@ from typing import Any
 
 from reports import notes
 from reports.formatting import NOTHING, listed
-from reports.jobs import MEMORY_SUITE, REFERENCE, jobs_of
+from reports.integrity import integrity_part
+from reports.jobs import INTEGRITY_SUITE, MEMORY_SUITE, REFERENCE, is_finding, jobs_of
 from reports.memory import memory_part
 from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
@@ -25,10 +26,12 @@ def page_of(run: Run) -> dict[str, Any]:
     suites = [
         suite_part(run, name, [job for job in jobs if job.suite == name], troubles)
         for name in dict.fromkeys(job.suite for job in jobs)
-        if name != MEMORY_SUITE
+        if name not in (MEMORY_SUITE, INTEGRITY_SUITE)
     ]
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
-    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite != MEMORY_SUITE})
+    integrity = integrity_part(run, [job for job in jobs if job.suite == INTEGRITY_SUITE], troubles)
+    speeds = {suite.name for suite in suites}
+    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite in speeds})
     return {
         "run": run,
         "title": _title(run),
@@ -37,10 +40,11 @@ def page_of(run: Run) -> dict[str, Any]:
         "warnings": _warnings(run),
         "suites": suites,
         "memory": memory,
+        "integrity": integrity,
         "reference": REFERENCE,
         "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
         "troubles": troubles,
-        "measured": sum(record.ok for record in run.records),
+        "measured": sum(record.ok or is_finding(record) for record in run.records),
         "unrecorded": max(0, run.declared - len(run.records)),
         "launches": _span(launches),
         "fewest_launches": launches[0] if launches else 0,
@@ -71,7 +75,7 @@ def _feature_tables(run: Run, scaling: Sequence[SuitePart]) -> list[dict[str, An
 
 
 def _title(run: Run) -> str:
-    names = list(dict.fromkeys(record.workload for record in run.records if record.ok))
+    names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite != INTEGRITY_SUITE))
     what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
     return f"{what} on {listed(names)}" if names else what
 
@@ -82,7 +86,7 @@ def _warnings(run: Run) -> list[str]:
         lines.append("This run was interrupted: what follows is only what it had measured by then.")
     elif run.finished is None:
         lines.append("This run never finished: it was killed, or is still going on.")
-    if not any(record.ok for record in run.records):
+    if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")
     elif not lines and run.missing():
         lines.append(
