@@ -22,7 +22,7 @@ from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, check_exponent, check_options
 from cpprb_impl.fields import native_fields, whole_size
 
-LOCKS = ("critical", "buffer")
+LOCKS = ("none", "critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
 
 # Whatever is still referred to at the interpreter's end is never collected: its segment's name would stay.

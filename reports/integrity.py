@@ -86,8 +86,13 @@ def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troub
     return IntegrityPart(
         params=", ".join(f"{name} {value}" for name, value in jobs[0].params.items()),
         columns=[CHECKS[name][0] for name in checks],
-        rows=[(peer, safety[peer], [_cell(by_check[name].cells.get(peer), troubles) for name in checks]) for peer in tested],
-        findings=[(record.peer, first_line(record.reason), _command(record)) for record in records if is_finding(record)],
+        rows=[
+            (peer, safety[peer], [_cell(by_check[name].cells.get(peer), troubles) for name in checks])
+            for peer in tested
+        ],
+        findings=[
+            (record.peer, first_line(record.reason), _command(record)) for record in records if is_finding(record)
+        ],
         summary=_summary({peer: safety[peer] for peer in tested}),
     )
 

@@ -18,6 +18,9 @@ MEMORY_SUITE = "memory"
 
 #: Nor is this: what it looks for is what must not happen.
 INTEGRITY_SUITE = "integrity"
+#: Its jobs are about more than one process at once: a section of its own, with ratios to this peer.
+SHARING_SUITE = "sharing"
+SHARING_REFERENCE = "cpprb[MP]"
 
 #: How benchmarks are called in tables, in this order; others come after, under their own name.
 BENCHMARKS = {
@@ -43,6 +46,11 @@ BENCHMARKS = {
     "lost": "lost rows",
     "duplicated": "rows stored twice",
     "killed": "explorers killed",
+    "adds": "add {batch} from N={explorers}",
+    "samples": "sample 32 beside N={explorers}, add {batch}",
+    "slowest": "slowest of N={explorers}, add {batch}",
+    "step": "learner's step, {batch} added",
+    "add_alone": "add {batch} alone",
 }
 #: What most of them mean beyond their names, for under the tables.
 EXPLAINED = {

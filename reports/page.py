@@ -10,13 +10,27 @@ from typing import Any
 from reports import notes
 from reports.formatting import NOTHING, listed
 from reports.integrity import integrity_part
-from reports.jobs import INTEGRITY_SUITE, MEMORY_SUITE, REFERENCE, is_finding, jobs_of
+from reports.jobs import (
+    INTEGRITY_SUITE,
+    MEMORY_SUITE,
+    REFERENCE,
+    SHARING_REFERENCE,
+    SHARING_SUITE,
+    is_finding,
+    jobs_of,
+)
 from reports.memory import memory_part
+from reports.sharing import sharing_part
 from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
 
 PEERS_A_FEATURE_TABLE = 6
+APART = (
+    MEMORY_SUITE,
+    SHARING_SUITE,
+    INTEGRITY_SUITE,
+)  # suites that have a section of their own, and no say in who is fastest
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -26,12 +40,12 @@ def page_of(run: Run) -> dict[str, Any]:
     suites = [
         suite_part(run, name, [job for job in jobs if job.suite == name], troubles)
         for name in dict.fromkeys(job.suite for job in jobs)
-        if name not in (MEMORY_SUITE, INTEGRITY_SUITE)
+        if name not in APART
     ]
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
+    sharing = sharing_part(run, [job for job in jobs if job.suite == SHARING_SUITE], troubles)
     integrity = integrity_part(run, [job for job in jobs if job.suite == INTEGRITY_SUITE], troubles)
-    speeds = {suite.name for suite in suites}
-    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite in speeds})
+    launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
     return {
         "run": run,
         "title": _title(run),
@@ -41,6 +55,8 @@ def page_of(run: Run) -> dict[str, Any]:
         "suites": suites,
         "memory": memory,
         "integrity": integrity,
+        "sharing": sharing,
+        "sharing_reference": SHARING_REFERENCE,
         "reference": REFERENCE,
         "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
         "troubles": troubles,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Picture
@@ -121,7 +122,12 @@ def _log_axis(axes: Axes, values: Sequence[float]) -> None:
     low, high = min(values) / 1.25, max(values) * 1.25
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    decades = high / low
+    _log_ticks(axes.xaxis, high / low)
+    axes.tick_params(axis="x", labelsize=8.5)
+
+
+def _log_ticks(axis: Axis, decades: float) -> None:
+    """`decades`: by what factor its end is above its beginning."""
     steps: tuple[float, ...] = (1,)
     if decades < 400:
         steps = (1, 3)
@@ -129,16 +135,20 @@ def _log_axis(axes: Axes, values: Sequence[float]) -> None:
         steps = (1, 2, 5)
     if decades < 4:
         steps = (1, 1.5, 2, 3, 4, 5, 7)
-    axes.xaxis.set_major_locator(LogLocator(subs=steps, numticks=7 if decades > 1e5 else 20))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:,.10g}"))
-    axes.tick_params(axis="x", labelsize=8.5)
+    axis.set_major_locator(LogLocator(subs=steps, numticks=7 if decades > 1e5 else 20))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:,.10g}"))
 
 
 def scaling(
-    title: str, lines: Mapping[str, Mapping[int, Figure]], unit: str, along: str, look: Mapping[str, Look]
+    title: str,
+    lines: Mapping[str, Mapping[int, Figure]],
+    unit: str,
+    along: str,
+    look: Mapping[str, Look],
+    log: bool = False,
 ) -> Picture:
-    """One line a peer: figure over `along` (the number of explorers, say), from zero."""
+    """One line a peer: figure over `along` (the number of explorers, say), from zero or on a log axis."""
     picture = Picture(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
@@ -156,11 +166,16 @@ def scaling(
             shifted, values, [below, above], label=peer, color=style.color, marker=style.marker, linestyle=style.line,
             markersize=6, linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
-    axes.set_ylim(bottom=0)
+    if log:
+        ends = [end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high)]
+        axes.set_yscale("log")
+        _log_ticks(axes.yaxis, max(ends) / min(ends))
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value) if value else "0"))
     axes.set_xticks(ticks)
     axes.set_xlabel(along)
     axes.set_ylabel(f"{unit}   (higher is better)")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value) if value else "0"))
     axes.tick_params(axis="y", colors=FAINT)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)

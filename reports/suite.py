@@ -122,9 +122,7 @@ def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Tr
         title=TITLES.get(name, name.capitalize()),
         scaling=scaling,
         reference=reference,
-        reference_note=" ".join(
-            filter(None, [_reference_note(reference, jobs), scaling and _crowding_note(run, jobs)])
-        ),
+        reference_note=" ".join(filter(None, [_reference_note(reference, jobs), scaling and crowding_note(run, jobs)])),
         summary=summary(run, name, jobs, answers, reference),
         answers=[_answer_row(answer) for answer in answers],
         standings=standings(run, jobs, answers, reference),
@@ -132,7 +130,7 @@ def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Tr
     )
 
 
-def _crowding_note(run: Run, jobs: Sequence[Job]) -> str:
+def crowding_note(run: Run, jobs: Sequence[Job]) -> str:
     """Explorers and learner beyond the cores take turns: the system's scheduling is then part of the figure."""
     cores = int(run.machine["cores"])
     most = max(int(job.params[ALONG]) for job in jobs)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
 from adapters.registry import is_ours
-from results.record import Record, Run
+from results.record import Better, Record, Run
 
 Outcome = Literal["ok", "failed", "wrong", "skipped"]
 REASON_CHARACTERS = 500
@@ -53,6 +53,16 @@ MEMORY: dict[str, dict[str, bool]] = {
 #: benchmarks of the apex suite and their units (higher is better)
 APEX = {"explorers": "transitions/s", "learner": "steps/s"}
 APEX_WORKLOAD = "CartPole-v1"
+#: kinds of job of the sharing suite, their benchmarks, units, and which way is better
+SHARING: dict[str, dict[str, tuple[str, Better]]] = {
+    "crowd": {
+        "adds": ("rows/s", "higher"),
+        "samples": ("samples/s", "higher"),
+        "slowest": ("of a fair share", "higher"),
+    },
+    "step": {"step": ("s/step", "lower")},
+    "alone": {"add_alone": ("s/transition", "lower")},
+}
 
 #: benchmarks of the integrity suite, and what a figure counts: how much was looked at. The reason says what was wrong.
 INTEGRITY = {
@@ -93,6 +103,42 @@ class Job:
     batch: int
     workload: str
     capacity: int
+
+
+@dataclass(frozen=True)
+class SharingJob:
+    """So many explorers add so many rows a call beside a learner; or one process does it alone (explorers 0)."""
+
+    kind: str
+    workload: str
+    capacity: int
+    batch: int
+    explorers: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> SharingJob:
+        """What `str` gave: "crowd:CartPole-v1:100000:1:8"."""
+        kind, workload, *numbers = text.split(":")
+        if kind not in SHARING:
+            raise ValueError(f"unknown kind of job: {kind}")
+        return cls(kind, workload, *map(int, numbers))
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.workload}:{self.capacity}:{self.batch}:{self.explorers}"
+
+    @property
+    def params(self) -> dict[str, int]:
+        crowd = {"explorers": self.explorers} if self.explorers else {}
+        return {**crowd, "batch": self.batch, "capacity": self.capacity}
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """Among one explorer there is no slowest."""
+        return [name for name in SHARING[self.kind] if name != "slowest" or self.explorers > 1]
+
+    def has(self, record: Record) -> bool:
+        mine = record.benchmark in SHARING[self.kind], self.workload, self.params
+        return mine == (True, record.workload, record.params)
 
 
 def declare_throughput(run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
@@ -160,6 +206,23 @@ def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Recor
 def is_finding_about_another(record: Record) -> bool:
     """What the integrity suite found wrong with a buffer that isn't this project's own."""
     return record.suite == "integrity" and record.status == "wrong" and not is_ours(record.peer)
+
+
+def declare_sharing(run: Run, peer: str, jobs: Sequence[SharingJob]) -> list[Record]:
+    """The cells of one peer's launch."""
+    return [
+        run.cell(
+            suite="sharing",
+            benchmark=benchmark,
+            peer=peer,
+            workload=job.workload,
+            params=job.params,
+            unit=SHARING[job.kind][benchmark][0],
+            better=SHARING[job.kind][benchmark][1],
+        )
+        for job in jobs
+        for benchmark in job.benchmarks
+    ]
 
 
 def node_id(record: Record, peer: str) -> str:

@@ -89,7 +89,7 @@ class Explorers:
         while now < begin + seconds:
             # The alarm ends a step that waits for ever on an explorer that can't let go.
             if now > looked + LOOK_SECONDS or now == begin:
-                signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+                _alarm_in(PATIENCE)
                 self.look_after()
                 looked = now
             held = step()  # noqa: F841 (a learner still holds one batch while it asks for the next)
@@ -159,15 +159,21 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
 
 @contextmanager
 def giving_up(seconds: float) -> Iterator[None]:
-    """In the learner's process: a step that is stuck ends with a TimeoutError. Should even that not get through to
-    it, stuck in native code, the process ends after so many seconds on top."""
-    signal.signal(signal.SIGALRM, _alarm)
+    """In the learner's process, around all that it does: who is stuck gets a TimeoutError, after `PATIENCE` where the
+    learner learns, elsewhere after so many seconds and some patience. Should even that not get through to native
+    code, the process ends."""
     faulthandler.dump_traceback_later(4 * PATIENCE + seconds, exit=True)
+    _alarm_in(3 * PATIENCE + seconds)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
 
 
-def _alarm(_signal: int, _frame: object) -> None:
-    raise TimeoutError(f"the learner was stuck for {PATIENCE:.0f} s in one step")
+def _alarm_in(seconds: float) -> None:
+    def stuck(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"the learner was stuck for {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, stuck)
+    signal.setitimer(signal.ITIMER_REAL, seconds)

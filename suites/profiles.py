@@ -1,12 +1,13 @@
 """How much a run measures, as data: `quick` for an answer over a coffee, `full` for a figure to
-publish, `tiny` to see that everything works, `sweep` for how a prioritized cycle depends on the capacity."""
+publish, `tiny` to see that everything works, `sweep` for how figures depend on the capacity and on the number of
+explorers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suites.cells import MEMORY, THROUGHPUT, Job
+from suites.cells import MEMORY, THROUGHPUT, Job, SharingJob
 
 ORDER = list(THROUGHPUT)
 
@@ -17,6 +18,18 @@ FRAMES = (("compressed_add", 1), ("compressed_sample", 32))
 CYCLE = (("prioritized", 32), ("prioritized", 256))
 FEW = (("add", 1), ("sample", 32))
 EVERYWHERE = ("plain", "priorities", "next_of")  # of the memory suite: a stack needs frames
+
+
+def crowds(workload: str, capacity: int, batches: Sequence[int], explorers: Sequence[int]) -> list[SharingJob]:
+    return [SharingJob("crowd", workload, capacity, batch, number) for batch in batches for number in explorers]
+
+
+def steps(*capacities: int) -> list[SharingJob]:
+    return [SharingJob("step", "CartPole-v1", capacity, 100) for capacity in capacities]
+
+
+def alone(capacity: int) -> list[SharingJob]:
+    return [SharingJob("alone", "CartPole-v1", capacity, 1)]
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,9 @@ class Profile:
     explorers: tuple[int, ...]
     integrity_seconds: float  # of each part of an integrity launch; 0: no such launch
     integrity_patience: float  # how long a learner or explorer may be stuck there after a kill
+    sharing: Sequence[Sequence[SharingJob]]  # the jobs of one launch each
+    sharing_blocks: int
+    sharing_seconds: float  # on each of its jobs
     limit_seconds: float  # after which a launch is killed
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
@@ -70,6 +86,13 @@ PROFILES = {
         explorers=(1, 2),
         integrity_seconds=0.3,
         integrity_patience=4.0,
+        sharing=(
+            crowds("CartPole-v1", 2_000, (1, 100), (2,)),
+            crowds("ALE/Seaquest-v5", 256, (1,), (2,)),
+            [*steps(2_000), *alone(2_000)],
+        ),
+        sharing_blocks=1,
+        sharing_seconds=0.05,
         limit_seconds=60,
     ),
     "quick": Profile(
@@ -88,6 +111,13 @@ PROFILES = {
         explorers=(1, 2, 4),
         integrity_seconds=1.0,
         integrity_patience=5.0,
+        sharing=(
+            crowds("CartPole-v1", 100_000, (1, 100), (1, 4, 8)),
+            crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
+            [*steps(10_000, 1_000_000), *alone(100_000)],
+        ),
+        sharing_blocks=3,
+        sharing_seconds=0.15,
         limit_seconds=180,
     ),
     "full": Profile(
@@ -106,6 +136,13 @@ PROFILES = {
         explorers=(1, 2, 4),
         integrity_seconds=20.0,
         integrity_patience=10.0,
+        sharing=(
+            crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8)),
+            crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
+            [*steps(10_000, 1_000_000), *alone(100_000)],
+        ),
+        sharing_blocks=10,
+        sharing_seconds=2.0,
         limit_seconds=1_200,
     ),
     "sweep": Profile(
@@ -120,6 +157,13 @@ PROFILES = {
         explorers=(),
         integrity_seconds=0.0,
         integrity_patience=0.0,
+        sharing=(
+            crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8, 16)),
+            crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
+            [*steps(10_000, 100_000, 1_000_000, 10_000_000), *alone(100_000)],
+        ),
+        sharing_blocks=5,
+        sharing_seconds=1.0,
         limit_seconds=600,
     ),
 }

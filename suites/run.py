@@ -1,7 +1,6 @@
 """The runner: declares every cell first, then measures peer after peer in fresh processes.
 
-    python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,memory,apex,integrity]
-                         [--out FILE]
+    python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,...] [--out FILE]
 
 Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
 (the others are in the run file all the same), 2 bad arguments, 130 interrupted. What the integrity suite finds
@@ -25,16 +24,18 @@ from suites import certified, integrity, workloads
 from suites.cells import (
     APEX_WORKLOAD,
     INTEGRITY_WORKLOAD,
+    SharingJob,
     declare_apex,
     declare_integrity,
     declare_memory,
+    declare_sharing,
     declare_throughput,
 )
 from suites.driver import Launch, drive, in_blocks
 from suites.launch import throughput_command
 from suites.profiles import PROFILES, Profile
 
-SUITES = ("throughput", "memory", "apex", "integrity")
+SUITES = ("throughput", "memory", "apex", "sharing", "integrity")
 WORKLOADS = (*workloads.NAMES, INTEGRITY_WORKLOAD)
 
 
@@ -110,6 +111,27 @@ def integrity_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list
     return [launch(peer) for peer in peers]
 
 
+def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
+    """One launch a peer and group of jobs. Alone, the library's unshared class is a peer too: sharing has a price."""
+
+    def launch(peer: str, jobs: Sequence[SharingJob]) -> Launch:
+        def command(records: Sequence[Record], cells: Path) -> list[str]:
+            wanted = [job for job in jobs if any(job.has(record) for record in records)]
+            options = _as_options({"peer": peer, "seconds": profile.sharing_seconds, "cells": cells})
+            return [sys.executable, "-m", "suites.sharing", *(f"--job={job}" for job in wanted), *options]
+
+        kinds = " and ".join(dict.fromkeys(job.kind for job in jobs))
+        name = f"sharing of {peer}, {kinds} on {jobs[0].workload}"
+        return Launch(name, declare_sharing(run, peer, jobs), command)
+
+    def jobs_of(peer: str, group: Sequence[SharingJob]) -> list[SharingJob]:
+        able = [job for job in group if job.kind == "alone" or peer in registry.SHARED]
+        return [job for job in able if job.workload in chosen]
+
+    groups = [(peer, jobs_of(peer, group)) for group in profile.sharing for peer in peers]
+    return [launch(peer, jobs) for peer, jobs in groups if jobs]
+
+
 def describe_workload(workload: workloads.Workload) -> dict:
     """What the record says of it."""
     about = ("name", "version", "source", "transitions", "row_bytes", "sha256")
@@ -147,13 +169,16 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     alone = [name for name in registry.PEERS if name in chosen]
     args.throughput = alone if "throughput" in args.suites and profile.jobs(args.workloads) else []
     args.memory = alone if "memory" in args.suites and set(profile.memory) & set(args.workloads) else []
-    args.apex = [name for name, of in variants.items() if name in chosen or of in chosen]
+    args.apex = shared = [name for name, of in variants.items() if name in chosen or of in chosen]
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
     args.integrity = [name for name, of in among_processes.items() if name in chosen or of in chosen]
     if "integrity" not in args.suites or INTEGRITY_WORKLOAD not in args.workloads or not profile.integrity_seconds:
         args.integrity = []
-    if not any((args.throughput, args.memory, args.apex, args.integrity)):
+    shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
+    unshared = [name for name in alone if name in variants.values()]
+    args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
+    if not any((args.throughput, args.memory, args.apex, args.sharing, args.integrity)):
         parser.error(
             "nothing to measure: these peers, workloads and suites have no cell in common "
             f"(apex is on {APEX_WORKLOAD}, integrity on {INTEGRITY_WORKLOAD})"
@@ -177,18 +202,20 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = PROFILES[args.profile]
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
-    for name in dict.fromkeys([*args.throughput, *args.memory, *args.apex, *args.integrity]):
+    for name in dict.fromkeys([*args.throughput, *args.memory, *args.apex, *args.sharing, *args.integrity]):
         run.add_peer(**asdict(registry.describe(name)))
 
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
     memory = memory_launches(run, profile, args.memory, args.workloads)
     apex = apex_launches(run, profile, args.apex)
     integrities = integrity_launches(run, profile, args.integrity)
+    sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     for name in dict.fromkeys(record.workload for record in run.records):
         made = certified.workload() if name == INTEGRITY_WORKLOAD else workloads.load(name)
         run.add_workload(**describe_workload(made))
     schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
-    schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(integrities, 1)
+    schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
+    schedule += in_blocks(integrities, 1)
     print(f"{run.declared} cells, {len(schedule)} launches")
     return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
 

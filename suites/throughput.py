@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 
 from adapters import checks, registry
-from adapters.base import Adapter, Columns, Spec, Step, Unavailable, WrongAnswer
+from adapters.base import Adapter, Columns, Spec, Step, Unavailable
 from suites.cells import THROUGHPUT
+from suites.filling import TooSlow, fill
 from suites.workloads import RECIPES, Workload
 
-FILL_ROWS = 1_000  # a call while filling
 STEPS_A_CALL = 64  # of an adapter, which loops over them
 BATCHES_A_CALL, BYTES_A_CALL = 20, 1 << 20  # likewise, and at most so many bytes of them
 LARGEST_LISTED_ROW = 1_000  # bytes
@@ -49,28 +49,13 @@ def _filled(peer: str, recording: Workload, capacity: int, seconds: float, **ask
     try:
         if spec.prioritized:
             checks.check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)
-        _fill(adapter, spec, recording, seconds)
+        try:
+            fill(adapter, spec, recording, seconds)
+        except TooSlow as reason:
+            pytest.skip(str(reason))
         yield adapter
     finally:
         adapter.close()
-
-
-def _fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> None:
-    random, deadline, added = np.random.default_rng(0), time.monotonic() + seconds, 0
-    at_once = min(FILL_ROWS, spec.capacity)
-    for start in itertools.cycle(range(0, recording.transitions, at_once)):
-        columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
-        rows = len(columns["done"])
-        adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
-        added += rows
-        # The next rows begin with another episode, so the last of these must have ended.
-        whole = start + rows == recording.transitions or not (spec.next_of or spec.stack_compress)
-        if added >= spec.capacity and whole:
-            break
-        if time.monotonic() > deadline:
-            pytest.skip(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
-    if len(adapter) != spec.capacity:
-        raise WrongAnswer(f"size: {len(adapter)} rows stored of {added} added, expected {spec.capacity}")
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +99,6 @@ def _over_and_over(items: Sequence, at_once: int) -> Iterator[Sequence]:
     """All items again and again, so many at a time; a last piece that is too short is left out."""
     starts = range(0, len(items) - at_once + 1, at_once)
     return itertools.cycle([items[at : at + at_once] for at in starts])
-
-
-def _batches(recording: Workload, rows: int) -> list[Step]:
-    """The recording in columns of so many rows, in the places of a step."""
-    rows = min(rows, recording.transitions)
-    starts = range(0, recording.transitions - rows + 1, rows)
-    return [Step(*(recording.columns[key][at : at + rows] for key in Step._fields)) for at in starts]
 
 
 def _batches_a_call(recording: Workload, rows: int) -> int:
@@ -190,7 +168,7 @@ def test_add(timed, batch: int, recording: Workload, steps: list, known: checks.
         _time_adding(timed, known, uniform, uniform.add, calls, STEPS_A_CALL)
     else:
         at_once = _batches_a_call(recording, batch)
-        calls = zip(_over_and_over(_batches(recording, batch), at_once))
+        calls = zip(_over_and_over(recording.batches(batch), at_once))
         _time_adding(timed, known, uniform, uniform.add_batches, calls, at_once * batch)
 
 
@@ -203,7 +181,7 @@ def test_add_lists(timed, batch: int, recording: Workload, known: checks.AddedRo
     if recording.row_bytes > LARGEST_LISTED_ROW:
         pytest.skip("nested lists of whole frames: nobody has them, and they take eight times the memory")
     at_once = _batches_a_call(recording, batch)
-    lists = [Step(*(column.tolist() for column in columns)) for columns in _batches(recording, batch)]
+    lists = [Step(*(column.tolist() for column in columns)) for columns in recording.batches(batch)]
     _time_adding(timed, known, uniform, uniform.add_lists, zip(_over_and_over(lists, at_once)), at_once * batch)
 
 

@@ -50,6 +50,13 @@ class Workload:
         """The recording as a training loop has it in hand, one `env.step` after the other."""
         return list(self.stepwise())
 
+    def batches(self, rows: int) -> list[Step]:
+        """The recording in columns of so many rows, in the places of a step; a last piece that is shorter is left
+        out."""
+        rows = min(rows, self.transitions)
+        starts = range(0, self.transitions - rows + 1, rows)
+        return [Step(*(self.columns[key][at : at + rows] for key in Step._fields)) for at in starts]
+
     def stepwise(self) -> Iterator[Step]:
         """The same one at a time; nothing of a step is kept here.
 

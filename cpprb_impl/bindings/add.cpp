@@ -1,6 +1,4 @@
 // add(): read everything, then claim, then copy. A call that fails has changed nothing.
-#include <algorithm>
-
 #include "ring.hpp"
 
 namespace rb {
@@ -24,17 +22,14 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     if (meaning[i] == Keywords::kPriorities && args[i] != Py_None) priorities = args[i];
   }
 
-  // Taken out for the time of the call: a value's __array__ may call add() of this very buffer.
-  struct Lent {
-    Incoming& home;
-    Incoming incoming;
-    explicit Lent(Incoming& from) : home(from), incoming(std::move(from)) {}
-    ~Lent() {
+  Lent<Incoming> lent(ring.incoming);
+  Incoming& in = *lent;
+  struct LetGo {
+    Incoming& incoming;
+    ~LetGo() {
       for (auto& source : incoming.sources) source.let_go();
-      home = std::move(incoming);
     }
-  } lent(ring.incoming);
-  Incoming& in = lent.incoming;
+  } let_go{in};
   // Priorities first: converting them may run Python code, and after read_sources none may run.
   const bool given = priorities != nullptr;
   const Numbers numbers = given ? Numbers(priorities, "priorities") : Numbers();
@@ -53,36 +48,14 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
   Use use(self);
   Store& store = use.store();
-  if (ring.rows->has_files() && ring.maker != process_number())
+  if (store.rows().has_files() && !ring.is_shared && ring.maker != process_number())
     raise(PyExc_RuntimeError, "a forked child can't add to a buffer with mmap_prefix: its parent has the same files");
   const float leaf_of_max = ring.prioritized && !given ? ring.leaf_of_max_priority() : 0;
-  // Of more rows than the ring holds only the last ones would survive.
-  const std::size_t skip = count > store.capacity() ? count - store.capacity() : 0;
-  ring.rows->prepare(in.data.data(), skip, count);
-  std::uint64_t first;
-  {
-    TurnWaiting waiting(ring);
-    ExplorerTurn turn(store, use.seat(), count, waiting);
-    first = turn.first();
-    const std::uint64_t slot = (first + skip) % store.capacity();
-    ring.rows->write(in.data.data(), skip, count, slot);
-    if (ring.prioritized) {
-      store.raise_max_priority(largest);
-      float* leaf = store.tree().leaves();
-      const std::size_t before_end = std::min<std::size_t>(count - skip, store.capacity() - slot);
-      if (given) {
-        const float* from = in.leaves.data() + skip;
-        std::copy_n(from, before_end, leaf + slot);
-        std::copy_n(from + before_end, count - skip - before_end, leaf);
-      } else {
-        std::fill_n(leaf + slot, before_end, leaf_of_max);
-        std::fill_n(leaf, count - skip - before_end, leaf_of_max);
-      }
-    }
-  }
-  if (ring.rows->has_streams()) ring.rows->forget_before(store.tail() % store.capacity());
+  const NewRows all{in.data.data(), count, given ? in.leaves.data() : nullptr, leaf_of_max, largest};
+  TurnWaiting waiting(ring);
+  const std::uint64_t slot = store.add(all, waiting);
   ring.episode_rows += count;
-  return PyLong_FromUnsignedLongLong(first % store.capacity());
+  return PyLong_FromUnsignedLongLong(slot);
 }
 
 }  // namespace rb

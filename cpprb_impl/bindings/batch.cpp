@@ -153,6 +153,10 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
   }
 }
 
+void Batch::shorten(npy_intp rows) {
+  for (auto& array : batch_.arrays) PyArray_DIMS(array.array())[0] = rows;
+}
+
 PyObject* Batch::give() {
   PyObject* dict = Py_NewRef(batch_.dict.get());
   if (recent_ != nullptr) recent_->keep(std::move(batch_));

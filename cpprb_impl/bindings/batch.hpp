@@ -49,9 +49,10 @@ class Batch {
   Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further = {},
         PyObject* out = nullptr, RecentBatches* recent = nullptr);
 
-  void fill(const Rows& from, const std::size_t* slots, std::size_t count) {
-    from.read(slots, count, batch_.data.data());
-  }
+  // By field: where its values go.
+  char* const* places() { return batch_.data.data(); }
+  // Only the first `rows` are there. In new arrays only.
+  void shorten(npy_intp rows);
   // The memory of the nth further array.
   void* further(std::size_t nth) { return batch_.data[fields_ + nth]; }
   PyObject* give();

@@ -19,10 +19,10 @@ std::uint64_t entropy() {
 namespace {
 
 Discipline discipline_named(const char* name) {
-  if (std::strcmp(name, "unshared") == 0) return Discipline::unshared;
+  if (std::strcmp(name, "none") == 0) return Discipline::none;
   if (std::strcmp(name, "buffer") == 0) return Discipline::buffer;
   if (std::strcmp(name, "critical") == 0) return Discipline::critical;
-  raise(PyExc_ValueError, "lock must be 'buffer' or 'critical', not '%s'", name);
+  raise(PyExc_ValueError, "lock must be 'none', 'buffer' or 'critical', not '%s'", name);
 }
 
 }  // namespace
@@ -62,13 +62,20 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
       for (const char* taken : {"priorities", "weights", "indexes"})
         if (prioritized && PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
           raise(PyExc_ValueError, "a prioritized buffer has %s of its own: name the field otherwise", taken);
-    ring->rows = std::make_unique<Rows>(storage_of(ring->fields, mmap_prefix ? mmap_prefix : ""));
-    const Store::Shape shape{static_cast<std::uint64_t>(capacity), ring->rows->stride(), prioritized,
-                             discipline_named(lock)};
-    if (shape.discipline != Discipline::unshared && (ring->rows->has_streams() || mmap_prefix != nullptr))
-      raise(PyExc_NotImplementedError, "a shared buffer has no next_of, stack_compress or mmap_prefix");
-    ring->store = segment ? std::make_unique<Store>(segment, shape) : std::make_unique<Store>(shape);
-    ring->rows->settle(ring->store->row_in_slot(0), shape.capacity);
+    const auto rows = static_cast<std::uint64_t>(capacity);
+    ring->is_shared = std::strcmp(lock, "unshared") != 0;
+    auto storage = storage_of(ring->fields, mmap_prefix ? mmap_prefix : "");
+    if (ring->is_shared) {
+      const SharedStore::Shape shape{rows, prioritized, discipline_named(lock)};
+      auto places = std::make_unique<Rows>(std::move(storage), SharedStore::front(prioritized));
+      if (places->has_streams() || mmap_prefix != nullptr)
+        raise(PyExc_NotImplementedError, "a shared buffer has no next_of, stack_compress or mmap_prefix");
+      ring->store = segment ? std::make_unique<SharedStore>(std::move(places), shape, segment)
+                            : std::make_unique<SharedStore>(std::move(places), shape);
+    } else {
+      ring->store = std::make_unique<OwnStore>(std::make_unique<Rows>(std::move(storage)), rows, prioritized,
+                                               check_for_update != 0);
+    }
     ring->process = ring->maker = process_number();
     if (seed == Py_None) {
       ring->random.reseed(entropy());
@@ -79,7 +86,6 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
     ring->alpha = alpha;
     ring->eps = eps;
-    ring->check_for_update = check_for_update != 0;
     ring->add_through_python = add_through_python != 0;
     ring->batch_through_python = batch_through_python != 0;
     if (prioritized && !std::isfinite(ring->leaf(1.0)))

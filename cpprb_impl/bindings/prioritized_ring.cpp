@@ -27,29 +27,19 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     Batch batch(ring.fields, rows, further, for_batch(ring, given[2]), recent_batches(ring));
     auto* weights = static_cast<float*>(batch.further(0));
     auto* indexes = static_cast<npy_int64*>(batch.further(1));
-    bool empty, drawable = false;
+    Lent<Drawn> drawn(ring.drawn);
+    drawn->slots.resize(static_cast<std::size_t>(rows));
+    Found found;
     {
       TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
-      ring.slots.resize(static_cast<std::size_t>(rows));  // only now: see ring_sample
-      store.bring_tree_up_to_date();
-      empty = store.stored() == 0;
-      drawable = store.tree().total() > 0;
-      if (!empty && drawable) {
-        store.tree().draw(ring.random, ring.slots.size(), ring.slots.data());
-        ring.read_into(batch, ring.slots);
-        ring.leaves.resize(ring.slots.size());
-        for (std::size_t i = 0; i < ring.slots.size(); ++i) {
-          indexes[i] = static_cast<npy_int64>(ring.slots[i]);
-          ring.leaves[i] = store.tree().leaves()[ring.slots[i]];
-        }
-        // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
-        ratio_powers(ring.leaves.data(), ring.leaves.size(), store.tree().bounds().smallest, -beta, weights);
-        ring.sampled_at = store.head();
-      }
+      found = store.sample_by_priority(ring.random, *drawn, batch.places(), waiting);
     }
-    if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
-    if (!drawable) raise(PyExc_ValueError, "can't sample: every stored priority is 0");
+    if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
+    if (found == Found::no_mass) raise(PyExc_ValueError, "can't sample: every stored priority is 0");
+    std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
+    // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
+    ratio_powers(drawn->leaves.data(), drawn->leaves.size(), drawn->smallest, -beta, weights);
     return finished(self, batch);
   });
 }
@@ -65,10 +55,11 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     Use use(self);
     Ring& ring = use.ring();
     Store& store = use.store();
-    npy_intp count, values, missing = -1;
+    npy_intp count, values;
     bool changed;
-    std::size_t bad = kAllGood;
+    std::size_t bad = kAllGood, missing = kAllGood;
     const npy_int64* index;
+    Lent<Drawn> drawn(ring.drawn);
     {
       TurnWaiting waiting(ring);
       LearnerTurn turn(store, waiting);
@@ -79,35 +70,19 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
       index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
       double largest = 0;
       if (values != count) count = 0;
-      ring.slots.resize(static_cast<std::size_t>(count));
-      ring.leaves.resize(static_cast<std::size_t>(count));
-      if (count != 0) bad = ring.leaves_of(priorities, ring.leaves.data(), largest);
-      std::size_t kept = 0;
-      for (npy_intp i = 0; i < count && missing < 0; ++i) {
-        const auto slot = static_cast<std::uint64_t>(index[i]);
-        if (slot >= store.capacity()) {
-          missing = i;
-        } else if (!store.holds(slot)) {
-          // Another process may have cleared it since; on one's own it is a mistake.
-          if (store.name().empty()) missing = i;
-        } else if (!ring.check_for_update || store.row_of(slot) < ring.sampled_at) {
-          ring.slots[kept] = slot;
-          ring.leaves[kept++] = ring.leaves[static_cast<std::size_t>(i)];
-        }
-      }
-      if (missing < 0 && bad == kAllGood && kept != 0) {
-        store.raise_max_priority(largest);
-        ring.slots.resize(kept);
-        store.set_leaves(ring.slots, ring.leaves.data());
-        ring.let_max_priority_fall();
+      drawn->leaves.resize(static_cast<std::size_t>(count));
+      if (count != 0) bad = ring.leaves_of(priorities, drawn->leaves.data(), largest);
+      if (count != 0 && bad == kAllGood) {
+        missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest);
+        if (missing == kAllGood) ring.let_max_priority_fall();
       }
     }
     if (changed) raise(PyExc_ValueError, "indexes or priorities: the array was changed while it was read");
     if (values != count)
       raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", values, PyArray_SIZE(indexes.array()));
     if (bad != kAllGood) raise_bad_priority(priorities, bad);
-    if (missing >= 0)
-      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
+    if (missing != kAllGood)
+      raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", missing,
             static_cast<long long>(index[missing]));
     Py_RETURN_NONE;
   });
@@ -154,11 +129,11 @@ float Ring::leaf_of_max_priority() {
 void Ring::let_max_priority_fall() {
   constexpr double kFirst = 1.0;      // what a buffer begins with
   constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
-  if (store->max_priority() <= kFirst || alpha == 0) return;
-  store->bring_tree_up_to_date();  // the largest may have come, or gone, since the last sample
-  const float largest = store->tree().bounds().largest;
-  if (largest >= kSame * leaf_of_max_priority()) return;
-  store->set_max_priority(std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
+  const double known = store->max_priority();
+  if (known <= kFirst || alpha == 0) return;
+  const float largest = store->largest_leaf();
+  if (largest >= kSame * leaf(known)) return;
+  store->lower_max_priority(known, std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
 }
 
 std::size_t Ring::leaves_of(const Numbers& priorities, float* leaves, double& largest) const {

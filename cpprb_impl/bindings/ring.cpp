@@ -49,19 +49,15 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     Use use(self);
     Ring& ring = use.ring();
     Batch batch(ring.fields, rows, {}, for_batch(ring, given[1]), recent_batches(ring));
-    bool empty;
+    Lent<Drawn> drawn(ring.drawn);
+    drawn->slots.resize(static_cast<std::size_t>(rows));
+    Found found;
     {
       TurnWaiting waiting(ring);
       LearnerTurn turn(use.store(), waiting);
-      // Only now: while this thread waited, another one may have sampled.
-      ring.slots.resize(static_cast<std::size_t>(rows));
-      empty = use.store().stored() == 0;
-      if (!empty) {
-        use.store().draw_uniform(ring.random, ring.slots.size(), ring.slots.data());
-        ring.read_into(batch, ring.slots);
-      }
+      found = use.store().sample(ring.random, *drawn, batch.places(), waiting);
     }
-    if (empty) raise(PyExc_ValueError, "can't sample from an empty buffer");
+    if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
     return finished(self, batch);
   });
 }
@@ -71,26 +67,18 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     const Ref all = as_indexes(indexes);
     // Copied: while this thread waits for its turn, another one may change the caller's array.
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(all.array()));
-    const std::vector<npy_int64> index(from, from + PyArray_SIZE(all.array()));
-    const auto rows = static_cast<npy_intp>(index.size());
+    const std::vector<std::size_t> slots(from, from + PyArray_SIZE(all.array()));
     Use use(self);
-    Ring& ring = use.ring();
-    Batch batch(ring.fields, rows);
-    npy_intp missing = -1;
+    Batch batch(use.ring().fields, static_cast<npy_intp>(slots.size()));
+    std::size_t missing;
     {
-      TurnWaiting waiting(ring);
+      TurnWaiting waiting(use.ring());
       LearnerTurn turn(use.store(), waiting);
-      ring.slots.clear();
-      for (npy_intp i = 0; i < rows && missing < 0; ++i) {
-        const auto slot = static_cast<std::uint64_t>(index[static_cast<std::size_t>(i)]);
-        if (slot >= use.store().capacity() || !use.store().holds(slot)) missing = i;
-        ring.slots.push_back(slot);
-      }
-      if (missing < 0) ring.read_into(batch, ring.slots);
+      missing = use.store().read(slots, batch.places(), waiting);
     }
-    if (missing >= 0)
-      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", missing,
-            static_cast<long long>(index[static_cast<std::size_t>(missing)]));
+    if (missing != kAllGood)
+      raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", missing,
+            static_cast<long long>(slots[missing]));
     return finished(self, batch);
   });
 }
@@ -114,7 +102,8 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
       // Before other threads run, who may want it otherwise.
       if (std::exchange(collecting, 0)) PyGC_Enable();
-      use.ring().read_into(*batch, slots);
+      const std::size_t rows = use.store().read_stored(slots, batch->places(), waiting);
+      if (rows != slots.size()) batch->shorten(static_cast<npy_intp>(rows));
     } catch (...) {
       if (collecting) PyGC_Enable();
       throw;
@@ -129,7 +118,6 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
     TurnWaiting waiting(use.ring());
     LearnerTurn turn(use.store(), waiting);
     use.store().clear();
-    use.ring().rows->clear();
     use.ring().episode_rows = 0;
     Py_RETURN_NONE;
   });
@@ -163,7 +151,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
     Ring& ring = ring_of(self);
     ring.close_wanted = true;
     ring.recent.clear();
-    if (ring.users == 0) ring.give_back();  // else the last user does it
+    if (ring.users == 0) ring.store.reset();  // else the last user does it
     Py_RETURN_NONE;
   });
 }

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "../core/store.hpp"
+#include "../core/own_store.hpp"
+#include "../core/shared_store.hpp"
 #include "batch.hpp"
 #include "fields.hpp"
 #include "python.hpp"
@@ -26,8 +27,8 @@ struct Ring {
   Ring(std::vector<Field> fields, bool prioritized);
 
   std::vector<Field> fields;
-  std::unique_ptr<Rows> rows;    // empty once closed
-  std::unique_ptr<Store> store;  // likewise
+  std::unique_ptr<Store> store;  // empty once closed
+  bool is_shared = false;
   bool prioritized;
   bool close_wanted = false;
   // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
@@ -40,21 +41,16 @@ struct Ring {
   // Own to each process; see Use.
   std::uint64_t process = 0;
   std::uint64_t maker = 0;  // that of the process that made it
-  std::optional<std::size_t> seat;
   Random random;
 
   std::uint64_t episode_rows = 0;
   Keywords keywords;
   Incoming incoming;
   RecentBatches recent;
-  // Only touched inside a turn: while a thread waits for its turn, another one may use them.
-  std::vector<std::size_t> slots;
-  std::vector<float> leaves;
+  Drawn drawn;
 
   // Prioritized: leaf = (priority + eps)^alpha, Schaul et al. 2015, section 3.3.
   double alpha = 0.6, eps = 1e-4;
-  bool check_for_update = false;
-  std::uint64_t sampled_at = 0;  // the head when this process last sampled
   double known_max = -1;
   float leaf_of_max = 0;
 
@@ -67,25 +63,38 @@ struct Ring {
   // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
   std::size_t leaves_of(const Numbers& priorities, float* leaves, double& largest) const;
 
-  void give_back() {
-    store.reset();
-    rows.reset();
-  }
-
   // A long copy out of an unshared ring lets other Python threads run; those that come to this ring wait.
   bool copying = false;  // guarded by the interpreter's lock
   std::mutex end_of_copy;
   void let_copy_end();
-  void read_into(Batch& batch, const std::vector<std::size_t>& from);
 };
 
 // For a turn of this ring.
 class TurnWaiting final : public PythonWaiting {
  public:
-  explicit TurnWaiting(Ring& ring) : PythonWaiting(ring.signalled) { ring.let_copy_end(); }
+  explicit TurnWaiting(Ring& ring);
+  void copy(const std::function<void()>& work) override;
+
+ private:
+  Ring& ring_;
 };
 
-inline constexpr std::size_t kAllGood = ~std::size_t{0};
+// What a call keeps for the next one's memory: taken out meanwhile, for other threads may call, and an argument's
+// own code.
+template <class Kept>
+class Lent {
+ public:
+  explicit Lent(Kept& home) : home_(home), kept_(std::move(home)) {}
+  ~Lent() { home_ = std::move(kept_); }
+  Lent(const Lent&) = delete;
+  Kept* operator->() { return &kept_; }
+  Kept& operator*() { return kept_; }
+
+ private:
+  Kept& home_;
+  Kept kept_;
+};
+
 [[noreturn]] void raise_bad_priority(const Numbers& priorities, std::size_t place);
 
 struct RingObject {
@@ -93,7 +102,7 @@ struct RingObject {
 };
 
 // One call's use of the store: it can't be closed meanwhile, and a process that was forked since the
-// last call gets random numbers and a seat of its own first. Raises ValueError when closed.
+// last call gets random numbers of its own first. Raises ValueError when closed.
 class Use {
  public:
   explicit Use(PyObject* self);
@@ -102,7 +111,6 @@ class Use {
 
   Ring& ring() { return ring_; }
   Store& store() { return *ring_.store; }
-  std::size_t seat();
 
  private:
   Ring& ring_;

@@ -12,9 +12,10 @@ namespace {
 class OwnUse : public Use {
  public:
   OwnUse(PyObject* self, const char* method) : Use(self) {
-    if (!store().name().empty()) raise(PyExc_ValueError, "%s() is not for a buffer that processes share", method);
+    if (ring().is_shared) raise(PyExc_ValueError, "%s() is not for a buffer that processes share", method);
   }
-  Store& prioritized(const char* method) {
+  OwnStore& store() { return static_cast<OwnStore&>(Use::store()); }
+  OwnStore& prioritized(const char* method) {
     if (!store().prioritized()) raise(PyExc_TypeError, "%s() is for buffers with priorities", method);
     return store();
   }
@@ -29,7 +30,7 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
 }
 
 // The slots in `indexes`, each of which holds a row; raises IndexError otherwise.
-std::vector<std::size_t> held_slots(PyObject* indexes, const Store& store) {
+std::vector<std::size_t> held_slots(PyObject* indexes, const OwnStore& store) {
   const Ref array = as_indexes(indexes);
   const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
   const npy_intp count = PyArray_SIZE(array.array());
@@ -76,10 +77,9 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
     if (first >= use.store().capacity())
       raise(PyExc_IndexError, "slot %llu is beyond the capacity %llu", static_cast<unsigned long long>(first),
             static_cast<unsigned long long>(use.store().capacity()));
-    use.store().clear(first);
-    use.ring().rows->clear();
+    use.store().clear_to(first);
     use.ring().episode_rows = 0;
-    use.ring().sampled_at = 0;
+    use.store().sampled_at = 0;
     Py_RETURN_NONE;
   });
 }
@@ -100,12 +100,12 @@ PyObject* get_head(PyObject* self, PyObject*) {
 PyObject* get_leaves(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
     OwnUse use(self, "_get_leaves");
-    Store& store = use.prioritized("_get_leaves");
+    OwnStore& store = use.prioritized("_get_leaves");
     const std::vector<std::size_t> slots = held_slots(indexes, store);
     auto count = static_cast<npy_intp>(slots.size());
     Ref array(checked(PyArray_SimpleNew(1, &count, NPY_FLOAT32)));
     auto* leaf = static_cast<float*>(PyArray_DATA(array.array()));
-    for (const std::size_t slot : slots) *leaf++ = store.tree().leaves()[slot];
+    for (const std::size_t slot : slots) *leaf++ = store.leaf(slot);
     return array.give();
   });
 }
@@ -121,7 +121,7 @@ PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
         raise(PyExc_ValueError, "leaves[%zu] is %R: must be finite and not negative", i,
               Ref(checked(PyFloat_FromDouble(static_cast<double>(leaves[i])))).get());
     OwnUse use(self, "_set_leaves");
-    Store& store = use.prioritized("_set_leaves");
+    OwnStore& store = use.prioritized("_set_leaves");
     std::vector<std::size_t> slots = held_slots(args[0], store);
     if (slots.size() != leaves.size())
       raise(PyExc_ValueError, "leaves: %zu values for %zu indexes", leaves.size(), slots.size());
@@ -135,7 +135,7 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
     const double value = PyFloat_AsDouble(priority);
     if (PyErr_Occurred()) throw PythonError();
     OwnUse use(self, "_set_max_priority");
-    Store& store = use.prioritized("_set_max_priority");
+    OwnStore& store = use.prioritized("_set_max_priority");
     if (!(value >= 0) || !std::isfinite(use.ring().leaf(value)))
       raise(PyExc_ValueError, "a priority must be finite and not negative, but is %R", priority);
     store.set_max_priority(value);
@@ -147,7 +147,7 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
 PyObject* get_unseen(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     OwnUse use(self, "_get_unseen");
-    return PyLong_FromUnsignedLongLong(use.store().head() - use.ring().sampled_at);
+    return PyLong_FromUnsignedLongLong(use.store().head() - use.store().sampled_at);
   });
 }
 
@@ -155,19 +155,18 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t unseen = unsigned_number(rows, "a number of rows");
     OwnUse use(self, "_set_unseen");
-    use.ring().sampled_at = use.store().head() - std::min(unseen, use.store().head());
+    use.store().sampled_at = use.store().head() - std::min(unseen, use.store().head());
     Py_RETURN_NONE;
   });
 }
 
 // Where the stack of each stored transition begins, oldest transition first, counted from the oldest frame.
-PyObject* first_frames(Ring& ring, std::size_t field, const FrameStream& frames) {
-  const Store& store = *ring.store;
+PyObject* first_frames(OwnStore& store, std::size_t field, const FrameStream& frames) {
   auto rows = static_cast<npy_intp>(store.stored());
   Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
   auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
   for (std::uint64_t row = store.tail(); row < store.head(); ++row) {
-    const std::uint64_t newest = frames.whole(ring.rows->number_at(field, row % store.capacity()));
+    const std::uint64_t newest = frames.whole(store.rows().number_at(field, row % store.capacity()));
     *first++ = static_cast<npy_int64>(newest + 1 - frames.shape().frames - frames.first());
   }
   return array.give();
@@ -180,7 +179,7 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     std::size_t f = 0, next = 0;
     while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
     if (PyErr_Occurred()) throw PythonError();
-    const FrameStream* frames = f < ring.fields.size() ? ring.rows->stream_of(f) : nullptr;
+    const FrameStream* frames = f < ring.fields.size() ? use.store().rows().stream_of(f) : nullptr;
     if (frames == nullptr) Py_RETURN_NONE;
     while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
 
@@ -194,8 +193,8 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     char* to = PyArray_BYTES(all.array());
     for (std::uint64_t number = frames->first(); number < frames->end(); ++number)
       to = std::copy_n(frames->frame(number), frames->shape().frame_bytes(), to);
-    Ref first(first_frames(ring, f, *frames));
-    Ref next_first(next < ring.fields.size() ? first_frames(ring, next, *frames) : Py_NewRef(Py_None));
+    Ref first(first_frames(use.store(), f, *frames));
+    Ref next_first(next < ring.fields.size() ? first_frames(use.store(), next, *frames) : Py_NewRef(Py_None));
     return PyTuple_Pack(3, all.get(), first.get(), next_first.get());
   });
 }

@@ -31,21 +31,33 @@ void Ring::let_copy_end() {
   }
 }
 
-void Ring::read_into(Batch& batch, const std::vector<std::size_t>& from) {
-  // Whoever gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that.
-  constexpr std::size_t kLongCopy = std::size_t{1} << 24;
-  std::size_t row_bytes = 0;
-  for (const auto& field : fields) row_bytes += static_cast<std::size_t>(field.bytes);
-  if (from.size() * row_bytes < kLongCopy || !store->name().empty()) return batch.fill(*rows, from.data(), from.size());
-  copying = true;
+TurnWaiting::TurnWaiting(Ring& ring) : PythonWaiting(ring.signalled), ring_(ring) {
+  // Whoever gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that. Nor is
+  // a longer one where the other threads could not come to this ring, either.
+  long_copy = std::size_t{1} << (ring.is_shared ? 20 : 24);
+  ring.let_copy_end();
+}
+
+void TurnWaiting::copy(const std::function<void()>& work) {
   PyThreadState* state;
-  {
-    const std::lock_guard until_done(end_of_copy);
+  if (ring_.is_shared) {
     state = PyEval_SaveThread();
-    batch.fill(*rows, from.data(), from.size());
+    try {
+      work();
+    } catch (...) {
+      take_interpreter(state);
+      throw;
+    }
+    return take_interpreter(state);
+  }
+  ring_.copying = true;
+  {
+    const std::lock_guard until_done(ring_.end_of_copy);
+    state = PyEval_SaveThread();
+    work();
   }
   take_interpreter(state);  // after the lock: it may never come back
-  copying = false;
+  ring_.copying = false;
 }
 
 Ring& ring_of(PyObject* self) {
@@ -59,7 +71,7 @@ Use::Use(PyObject* self) : ring_(ring_of(self)) {
     raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
   if (ring_.process != process_number()) {
     ring_.process = process_number();
-    ring_.seat.reset();
+    if (ring_.store) ring_.store->forked();
     ring_.random.reseed(entropy());
     // By a thread that this process has not; one that only waited may have the lock, too.
     ring_.copying = false;
@@ -73,12 +85,7 @@ Use::Use(PyObject* self) : ring_(ring_of(self)) {
 }
 
 Use::~Use() {
-  if (--ring_.users == 0 && ring_.close_wanted) ring_.give_back();
-}
-
-std::size_t Use::seat() {
-  if (!ring_.seat) ring_.seat = ring_.store->take_new_seat();
-  return *ring_.seat;
+  if (--ring_.users == 0 && ring_.close_wanted) ring_.store.reset();
 }
 
 RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? nullptr : &ring.recent; }

@@ -4,12 +4,77 @@
 // not a call: with rows of 41 bytes in five fields that is five times faster than a memcpy a field.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 namespace rb {
+
+// How values are copied out of a ring and into it.
+//
+// Alone: nobody writes meanwhile.
+struct Alone {
+  template <class Width>
+  static void out(char* to, const char* from, Width width) {
+    std::memcpy(to, from, width);
+  }
+  template <class Width>
+  static void in(char* to, const char* from, Width width) {
+    std::memcpy(to, from, width);
+  }
+};
+
+// Beside others, who may write what is read: in words, each of them loaded with acquire and stored with release
+// (steps E5 and L2 of docs/protocol.md). Costs nothing on x86-64, where every load and store is that.
+struct BesideOthers {
+  // Of a value of so many bytes: in the ring it must be aligned to this.
+  static constexpr std::size_t unit(std::size_t bytes) {
+    return bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+  }
+
+  template <class Width>
+  static void out(char* to, const char* from, Width width) {
+    in_units(width, [=](auto word) { copy_out<decltype(word)>(to, from, width); });
+  }
+  template <class Width>
+  static void in(char* to, const char* from, Width width) {
+    in_units(width, [=](auto word) { copy_in<decltype(word)>(to, from, width); });
+  }
+
+ private:
+  template <class Width, class Copy>
+  static void in_units(Width width, Copy&& copy) {
+    switch (unit(width)) {
+      case 8: return copy(std::uint64_t());
+      case 4: return copy(std::uint32_t());
+      case 2: return copy(std::uint16_t());
+      default: return copy(std::uint8_t());
+    }
+  }
+  template <class Word, class Width>
+  static void copy_out(char* to, const char* from, Width width) {
+    for (std::size_t at = 0; at < width; at += sizeof(Word)) {
+      const Word word = __atomic_load_n(shared<Word>(from + at), __ATOMIC_ACQUIRE);
+      std::memcpy(to + at, &word, sizeof word);
+    }
+  }
+  template <class Word, class Width>
+  static void copy_in(char* to, const char* from, Width width) {
+    for (std::size_t at = 0; at < width; at += sizeof(Word)) {
+      Word word;
+      std::memcpy(&word, from + at, sizeof word);
+      __atomic_store_n(shared<Word>(to + at), word, __ATOMIC_RELEASE);
+    }
+  }
+  template <class Word>
+  using Aliased __attribute__((may_alias)) = Word;
+  template <class Word>
+  static Aliased<Word>* shared(const char* at) {
+    return reinterpret_cast<Aliased<Word>*>(const_cast<char*>(at));
+  }
+};
 
 // The value of row `slot` stands at base + slot * stride.
 struct Column {
@@ -23,16 +88,16 @@ struct Column {
 namespace detail {
 
 // Everything by value: through a reference each byte written could change what the loop runs on.
-template <class Width>
+template <class Copy, class Width>
 void gather(const char* base, std::size_t stride, Width width, const std::size_t* slots, std::size_t count, char* to) {
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * width, base + slots[i] * stride, width);
+  for (std::size_t i = 0; i < count; ++i) Copy::out(to + i * width, base + slots[i] * stride, width);
 }
 
-template <class Width>
+template <class Copy, class Width>
 void scatter(char* to, std::size_t stride, Width width, std::size_t count, const char* from) {
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * stride, from + i * width, width);
+  for (std::size_t i = 0; i < count; ++i) Copy::in(to + i * stride, from + i * width, width);
 }
 
 // Calls copy(width) with a compile-time width where there is one for `bytes`, else with the number itself.
@@ -58,23 +123,26 @@ void with_width(std::size_t bytes, Copy&& copy) {
 }  // namespace detail
 
 // Values of rows `slots`, one behind the other, to `to`.
-inline void gather(const Column& column, const std::size_t* slots, std::size_t count, char* to) {
+template <class Copy>
+void gather(const Column& column, const std::size_t* slots, std::size_t count, char* to) {
   detail::with_width(column.bytes,
-                     [&](auto width) { detail::gather(column.base, column.stride, width, slots, count, to); });
+                     [&](auto width) { detail::gather<Copy>(column.base, column.stride, width, slots, count, to); });
 }
 
 // One value, at `from`, into row `slot`.
-inline void put(const Column& column, std::size_t slot, const char* from) {
-  detail::with_width(column.bytes, [&](auto width) { std::memcpy(column.at(slot), from, width); });
+template <class Copy>
+void put(const Column& column, std::size_t slot, const char* from) {
+  detail::with_width(column.bytes, [&](auto width) { Copy::in(column.at(slot), from, width); });
 }
 
 // `count` values, one behind the other at `from`, into the rows from `slot` on; no wrap.
-inline void scatter(const Column& column, std::size_t slot, std::size_t count, const char* from) {
-  if (column.stride == column.bytes)
-    std::memcpy(column.at(slot), from, count * column.bytes);
+template <class Copy>
+void scatter(const Column& column, std::size_t slot, std::size_t count, const char* from) {
+  if (std::is_same_v<Copy, Alone> && column.stride == column.bytes)
+    Copy::in(column.at(slot), from, count * column.bytes);
   else
     detail::with_width(column.bytes,
-                       [&](auto width) { detail::scatter(column.at(slot), column.stride, width, count, from); });
+                       [&](auto width) { detail::scatter<Copy>(column.at(slot), column.stride, width, count, from); });
 }
 
 }  // namespace rb

@@ -6,22 +6,11 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <stdexcept>
 #include <system_error>
 
+#include "waiting.hpp"
+
 namespace rb {
-
-// Thrown when a wait was given up (Ctrl-C); no lock is kept.
-struct Interrupted : std::exception {};
-
-// What a thread does while it must wait. The core knows nothing of Python: the binding's version
-// releases the interpreter lock and looks for signals.
-struct Waiting {
-  virtual ~Waiting() = default;
-  virtual void begin() {}
-  virtual bool go_on() { return true; }  // called now and then; false: give up
-  virtual void end() {}
-};
 
 // Process-shared and robust: when the holder dies, the next one gets the lock and is told so.
 class RobustMutex {
@@ -72,8 +61,8 @@ class RobustMutex {
     if (code == 0) return Got::yes;
     if (code == EBUSY || code == ETIMEDOUT) return Got::no;
     if (code == EOWNERDEAD) {
-      // Consistent at once: what the dead holder left half-done is written down in the segment
-      // (claims, the tree's dirty mark), not in the lock.
+      // Consistent at once: what the dead holder left half-done is written down in the segment (its claim), not in
+      // the lock.
       pthread_mutex_consistent(&mutex_);
       return Got::from_the_dead;
     }

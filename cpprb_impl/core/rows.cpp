@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "points.hpp"
+
 namespace rb {
 namespace {
 
@@ -17,15 +19,19 @@ constexpr std::size_t kPage = 4096, kLine = 64;
 
 }  // namespace
 
-Rows::Rows(std::vector<FieldStorage> fields)
+Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
     : fields_(std::move(fields)),
       followers_(fields_.size(), FieldStorage::kNone),
       offsets_(fields_.size()),
+      stride_(front),
+      is_shared_(front != 0),
       columns_(fields_.size()),
       streams_(fields_.size()),
       numbers_(fields_.size()) {
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
+    bytes_ += field.bytes;
+    if (is_shared_) field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes));
     if (is_next(f)) followers_[field.next_of] = f;
     columns_[f].bytes = field.bytes;
     if (field.framed) {
@@ -97,19 +103,25 @@ void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count)
 }
 
 void Rows::write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot) {
+  is_shared_ ? write_as<BesideOthers>(data, skip, count, slot) : write_as<Alone>(data, skip, count, slot);
+}
+
+template <class Copy>
+void Rows::write_as(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot) {
   const std::size_t rows = count - skip;
   const std::size_t before_end = std::min<std::size_t>(rows, capacity_ - slot);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     if (follows_at_once(f)) continue;
+    RB_POINT(E5);
     const Column& column = columns_[f];
     const char* from = fields_[f].framed ? reinterpret_cast<const char*>(numbers_[f].data()) : data[f];
     if (count == 1) {
-      put(column, slot, from);
+      put<Copy>(column, slot, from);
       continue;
     }
     from += skip * column.bytes;
-    scatter(column, slot, before_end, from);
-    if (before_end < rows) scatter(column, 0, rows - before_end, from + before_end * column.bytes);
+    scatter<Copy>(column, slot, before_end, from);
+    if (before_end < rows) scatter<Copy>(column, 0, rows - before_end, from + before_end * column.bytes);
   }
 }
 
@@ -130,26 +142,34 @@ FrameStream::Number Rows::number_at(std::size_t f, std::size_t slot) const {
   return implied ? number + 1 : number;
 }
 
-void Rows::read(const std::size_t* slots, std::size_t count, char* const* to) const {
-  const bool wide = stride_ >= kWideBytes;
-  const std::size_t tile = wide ? count : std::max<std::size_t>(kTileBytes / std::max<std::size_t>(stride_, 1), 1);
-  for (std::size_t at = 0; at < count; at += tile) {
-    const std::size_t rows = std::min(tile, count - at);
-    if (!wide)
-      for (std::size_t i = 0; i < rows; ++i) __builtin_prefetch(base_ + slots[at + i] * stride_);
-    for (std::size_t f = 0; f < fields_.size(); ++f)
-      if (!fields_[f].framed && !(wide && in_row(f)))
-        gather(columns_[f], slots + at, rows, to[f] + at * fields_[f].bytes);
-  }
-  if (wide) read_wide(slots, count, to);
+bool Rows::is_wide() const { return stride_ >= kWideBytes; }
+
+std::size_t Rows::tile() const {
+  return is_wide() ? 1 : std::max<std::size_t>(kTileBytes / std::max<std::size_t>(stride_, 1), 1);
+}
+
+void Rows::read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
+                char* const* to) const {
+  is_shared_ ? read_as<BesideOthers>(slots, first, last, count, to) : read_as<Alone>(slots, first, last, count, to);
+}
+
+template <class Copy>
+void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
+                   char* const* to) const {
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (streams_[f]) read_framed(f, slots, count, to);
+    if (!fields_[f].framed && !(is_wide() && in_row(f)))
+      gather<Copy>(columns_[f], slots + first, last - first, to[f] + first * fields_[f].bytes);
+  if (is_wide()) read_wide<Copy>(slots, first, last, count, to);
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    if (streams_[f]) read_framed(f, slots, first, last, to);
 }
 
 // Row by row and in the order in which the fields lie, with what comes kPage later on its way: a
 // processor's own prefetching ends at each page, and again at each row.
-void Rows::read_wide(const std::size_t* slots, std::size_t count, char* const* to) const {
-  for (std::size_t i = 0; i < count; ++i) {
+template <class Copy>
+void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
+                     char* const* to) const {
+  for (std::size_t i = first; i < last; ++i) {
     const char* row = base_ + slots[i] * stride_;
     const char* next_row = i + 1 < count ? base_ + slots[i + 1] * stride_ : row;
     for (const auto f : in_row_) {
@@ -160,17 +180,18 @@ void Rows::read_wide(const std::size_t* slots, std::size_t count, char* const* t
         const char* ahead = place < stride_ ? row + place : next_row + (place - stride_);
         const std::size_t piece = std::min(kPage, bytes - done);
         for (std::size_t line = 0; line < piece; line += kLine) __builtin_prefetch(ahead + line);
-        std::memcpy(to[f] + i * bytes + done, row + offsets_[f] + done, piece);
+        Copy::out(to[f] + i * bytes + done, row + offsets_[f] + done, piece);
       }
     }
   }
 }
 
 // obs and next_obs together: they share all their frames but two.
-void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* const* to) const {
+void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last,
+                       char* const* to) const {
   const FrameStream& frames = *streams_[f];
   const std::size_t next = followers_[f], bytes = fields_[f].bytes;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = first; i < last; ++i) {
     frames.read(number_at(f, slots[i]), to[f] + i * bytes);
     if (next != FieldStorage::kNone) frames.read(number_at(next, slots[i]), to[next] + i * bytes);
   }

@@ -32,7 +32,8 @@ struct FieldStorage {
 
 class Rows {
  public:
-  explicit Rows(std::vector<FieldStorage> fields);
+  // `front` bytes of each row are for the words by which processes agree; 0: nobody writes while another reads.
+  explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0);
   Rows(const Rows&) = delete;
 
   std::size_t stride() const { return stride_; }  // bytes a row in the store; 0 when nothing is there
@@ -44,12 +45,18 @@ class Rows {
   // nothing that can be seen.
   void prepare(const char* const* data, std::size_t skip, std::size_t count);
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
+  std::size_t bytes() const { return bytes_; }  // of a transition as it is given back
   // The row in `oldest_slot` is the oldest that is wanted.
   void forget_before(std::uint64_t oldest_slot);
   void clear();
 
-  // The values of rows `slots` to to[field], one behind the other.
-  void read(const std::size_t* slots, std::size_t count, char* const* to) const;
+  // The values of rows slots[first] .. slots[last - 1], out of `count`, to places first .. last - 1 of to[field].
+  void read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
+  // So many rows are best read at a time, and before they are, looked for.
+  std::size_t tile() const;
+  void look_for(const std::size_t* slots, std::size_t count) const {
+    for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(base_ + slots[i] * stride_);
+  }
 
   bool has_streams() const { return has_streams_; }
   bool has_files() const { return !files_.empty(); }
@@ -62,15 +69,22 @@ class Rows {
   // obs and next_obs are in one stream; where a stack is one frame the next one needs no number.
   bool follows_at_once(std::size_t f) const { return is_next(f) && fields_[f].shape.frames == 1; }
   bool in_row(std::size_t f) const { return fields_[f].framed || fields_[f].file.empty(); }
-  void read_wide(const std::size_t* slots, std::size_t count, char* const* to) const;
-  void read_framed(std::size_t f, const std::size_t* slots, std::size_t count, char* const* to) const;
+  bool is_wide() const;
+  template <class Copy>
+  void write_as(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
+  template <class Copy>
+  void read_as(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
+  template <class Copy>
+  void read_wide(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
+                 char* const* to) const;
+  void read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
 
   std::vector<FieldStorage> fields_;
   std::vector<std::size_t> followers_;  // by field: its next, or kNone
   std::vector<std::size_t> in_row_;     // the fields that have a place in the row, in their order there
   std::vector<std::size_t> offsets_;    // by field: bytes from the row's start
-  std::size_t stride_ = 0;
-  bool has_streams_ = false;
+  std::size_t bytes_ = 0, stride_ = 0;
+  bool is_shared_, has_streams_ = false;
 
   char* base_ = nullptr;
   std::uint64_t capacity_ = 0;

@@ -153,7 +153,7 @@ def test_options_for_cpprbs_sake():
     with pytest.raises(ValueError, match="backend must be one of sharedctypes, SharedMemory"):
         MPReplayBuffer(4, ENV_DICT, backend="files")
     for wrong in ("none at all", "unshared"):
-        with pytest.raises(ValueError, match="lock must be one of critical, buffer"):
+        with pytest.raises(ValueError, match="lock must be one of none, critical, buffer"):
             MPPrioritizedReplayBuffer(4, ENV_DICT, lock=wrong)
     with pytest.raises(NotImplementedError, match="next_of"):
         MPReplayBuffer(4, ENV_DICT, next_of="obs")

@@ -156,6 +156,41 @@ def add_apex(run: Run, blocks: int = 5, noise: float = 0.05) -> None:
                     record.add_sample(block, value * random.lognormal(0, noise))
 
 
+#: Invented: rows a second at one explorer, samples a second, share of the slowest; a step's seconds; an add's alone.
+SHARED = {
+    "cpprb_impl[lock=buffer]": (2e6, 5e5, 0.8, 2.5e-6, 1.5e-7),
+    "cpprb[MP]": (4e4, 1e4, 0.6, 1e-4, 1.5e-5),
+}
+
+
+def add_sharing(run: Run, explorers: tuple[int, ...] = (1, 4), blocks: int = 3) -> None:
+    """Invented figures of shared buffers, and of the unshared cpprb_impl, which takes half a shared one's time."""
+    units = {"adds": "rows/s", "samples": "samples/s", "slowest": "of a fair share"}
+
+    def cell(benchmark: str, peer: str, params: dict, unit: str, value: float) -> None:
+        record = run.cell(
+            suite="sharing", benchmark=benchmark, peer=peer, workload="CartPole-v1", params=params, unit=unit,
+            better="higher" if benchmark in units else "lower",
+        )  # fmt: skip
+        for block in range(blocks):
+            record.add_sample(block, value * (1 + block / 100))
+
+    for peer, (adds, samples, share, step, add) in SHARED.items():
+        if peer not in {known.name for known in run.peers}:
+            run.add_peer(peer, "11.0.0", "one learner, N explorers", {**FEATURES, "processes": "yes"})
+        for batch, number in ((batch, number) for batch in (1, 100) for number in explorers):
+            params = {"explorers": number, "batch": batch, "capacity": 1_000}
+            for (benchmark, unit), value in zip(
+                units.items(), (adds * number * batch, samples / number, share), strict=True
+            ):
+                if benchmark != "slowest" or number > 1:
+                    cell(benchmark, peer, params, unit, value)
+        for capacity in (10_000, 1_000_000):
+            cell("step", peer, {"batch": 100, "capacity": capacity}, "s/step", step * capacity**0.1)
+        cell("add_alone", peer, {"batch": 1, "capacity": 1_000}, "s/transition", add)
+    cell("add_alone", "cpprb_impl", {"batch": 1, "capacity": 1_000}, "s/transition", 7.5e-8)
+
+
 #: Invented bytes a transition on CartPole, in the order of MEMORY_JOBS.
 MEMORY_JOBS = ("plain", "priorities", "next_of")
 BYTES = {"cpprb_impl": (48, 57, 40), "cpprb": (46, 62, 41), "baselines-style": (200, 300, None)}

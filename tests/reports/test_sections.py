@@ -5,7 +5,9 @@ import re
 from reports.build import build
 from reports.jobs import jobs_of
 
-from .synthetic_runs import add_memory, throughput_cell, throughput_run
+from .synthetic_runs import add_memory, add_sharing, throughput_cell, throughput_run
+
+OURS, TIMES = "| cpprb_impl[lock=buffer] |", "\N{MULTIPLICATION SIGN}"
 
 
 def test_memory_has_its_own_section_and_no_say_in_who_is_fastest(tmp_path):
@@ -22,6 +24,54 @@ def test_memory_has_its_own_section_and_no_say_in_who_is_fastest(tmp_path):
     assert "| baselines-style | next_of | skipped (1) | |" in section
     assert '<section id="memory">' in html and "1 launch a cell" in html
     assert (tmp_path / "with" / re.search(r"!\[memory: [^]]*\]\(([^)]+)\)", section)[1]).exists()
+
+
+def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
+    run = throughput_run()
+    build(run, tmp_path / "without")
+    add_sharing(run)
+    html, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path / "with"))
+    answer, rest = markdown.split("\n## Throughput")
+    assert answer == (tmp_path / "without" / "report.md").read_text(encoding="utf-8").split("\n## Throughput")[0]
+    section = rest.split("\n## Sharing")[1].split("\n## What each")[0]
+    for row in (
+        f"{OURS} N=4, add 1 | **8,080** | thousand rows/s | [8,000, 8,160] | 50.0{TIMES} |",
+        "| cpprb[MP] | N=4, add 1 | 162 | thousand rows/s | [160, 163] |  |  |",
+        f"{OURS} N=4, add 100 | **0.808** | of a fair share | [0.800, 0.816] |  |  |",
+        f"{OURS} time, last column over first | 1.58{TIMES} | ratio |",
+        f"{OURS} time, over its library's unshared class | 2.00{TIMES} | ratio |",
+        "- CartPole-v1, 4 explorers, 1 row a call: adds most: cpprb_impl[lock=buffer], 8,080 thousand rows/s "
+        f"(50.0{TIMES} cpprb[MP]); samples most: cpprb_impl[lock=buffer], 126,000 samples/s",
+        "This machine has 2 cores",
+    ):
+        assert row in section
+    assert '<section id="sharing">' in html and "3 launches a cell" in html
+    pictures = re.findall(r"!\[sharing: ([^]]*)\]\(([^)]+)\)", section)
+    assert [name for name, _ in pictures] == [
+        f"{who}, add {batch} on CartPole-v1" for batch in (1, 100) for who in ("explorers", "learner")
+    ]
+    assert all((tmp_path / "with" / file).exists() for _, file in pictures)
+
+
+def test_who_starves_has_the_reason_and_the_others_no_ratio_to_it(tmp_path):
+    run = throughput_run(blocks=1)
+    add_sharing(run, explorers=(4,))
+    for record in run.records:
+        if (record.peer, record.benchmark) == ("cpprb[MP]", "adds"):
+            record.fail("failed", "4 of 4 explorers could add nothing (synthetic)")
+    markdown = build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert "4 of 4 explorers could add nothing (synthetic)" in markdown
+    assert "| cpprb[MP] | N=4, add 1 | failed (1) |" in markdown
+    assert f"{OURS} N=4, add 1 | **8,080** | thousand rows/s | [8,000, 8,160] |  |  |" in markdown
+    assert "![sharing:" not in markdown  # lines over one number of explorers
+
+
+def test_a_run_of_sharing_alone_has_no_answer_and_says_where_to_look(tmp_path):
+    run = throughput_run(blocks=1)
+    run.records.clear()
+    add_sharing(run)
+    html = build(run, tmp_path)[0].read_text(encoding="utf-8")
+    assert "The suites of this run have sections of their own, below." in html
 
 
 def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():

@@ -15,7 +15,7 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"
-ODD = "plain broken unfair killed absent messy torn deadly deadlocked hoarder remote"
+ODD = "plain broken unfair killed absent messy torn deadly deadlocked hoarder remote favouring starving"
 
 
 @dataclass

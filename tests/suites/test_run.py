@@ -135,7 +135,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
     [
         ("--peers=nobody", "plain"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
-        ("--suites=tables", "throughput, memory, apex"),
+        ("--suites=tables", "throughput, memory, apex, sharing"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
@@ -166,7 +166,7 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
 
 def test_every_profile_plans_known_benchmarks_on_known_workloads():
     from suites import workloads
-    from suites.cells import BATCHES, MEMORY, THROUGHPUT
+    from suites.cells import BATCHES, MEMORY, SHARING, THROUGHPUT
 
     assert set(BATCHES) == set(THROUGHPUT)
     for profile in profiles.PROFILES.values():
@@ -176,6 +176,9 @@ def test_every_profile_plans_known_benchmarks_on_known_workloads():
         assert len(jobs) == len(set(jobs)) == sum(len(place.benchmarks) for place in places)
         assert all(job.batch in BATCHES[job.benchmark] for job in jobs)
         assert all(benchmark in MEMORY for _, benchmarks in profile.memory.values() for benchmark in benchmarks)
+        shared = [job for group in profile.sharing for job in group]
+        assert len(shared) == len(set(shared)) and {job.kind for job in shared} == set(SHARING)
+        assert all(job.workload in workloads.NAMES for job in shared)
 
 
 def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):

@@ -195,6 +195,32 @@ class Deadlocked(Plain):
             self.lock.acquire()
 
 
+class Favouring(Plain):
+    """Lets the first explorer that comes add at once, and the others when they have waited."""
+
+    name = "favouring"
+    wait = 0.01
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.maker, self.favourite = os.getpid(), multiprocessing.get_context("fork").RawValue("q", 0)
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        if os.getpid() != self.maker:
+            with self.lock:
+                self.favourite.value = self.favourite.value or os.getpid()
+            if self.favourite.value != os.getpid():
+                time.sleep(self.wait)
+        super().add_batch(columns, priorities)
+
+
+class Starving(Favouring):
+    """Lets the others wait for longer than a launch is given."""
+
+    name = "starving"
+    wait = 3.0
+
+
 class Built(Plain):
     """Stands for the gate's package: notes which build of it was imported."""
 

@@ -1,0 +1,147 @@
+#include "own_store.hpp"
+
+#include <new>
+#include <utility>
+
+namespace rb {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+OwnStore::OwnStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update)
+    : Store(std::move(rows)), capacity_(capacity), prioritized_(prioritized), check_for_update_(check_for_update) {
+  // 2^62 bytes is beyond every address space; checked so that the sums below can't wrap around.
+  if (capacity > (std::uint64_t{1} << 62) / (rows_->stride() + 16)) throw std::bad_alloc();
+  const std::uint64_t rows_at = prioritized ? round_up(PriorityTree::bytes(capacity), kPage) : 0;
+  memory_ = Memory::make_private(round_up(rows_at + capacity * rows_->stride() + 1, kPage));  // without fields, too
+  if (prioritized) {
+    tree_ = PriorityTree(memory_.data(), capacity);
+    tree_.format();
+  }
+  rows_->settle(memory_.data() + rows_at, capacity);
+}
+
+std::uint64_t OwnStore::add(const NewRows& rows, Waiting&) {
+  const std::size_t skip = rows.count > capacity_ ? rows.count - capacity_ : 0;
+  rows_->prepare(rows.data, skip, rows.count);
+  const std::uint64_t first = std::exchange(head_, head_ + rows.count);
+  if (head_ - tail_ > capacity_) tail_ = head_ - capacity_;
+  const std::uint64_t slot = (first + skip) % capacity_;
+  rows_->write(rows.data, skip, rows.count, slot);
+  if (prioritized_) {
+    raise_max_priority(rows.largest);
+    const std::size_t count = rows.count - skip, before_end = std::min<std::size_t>(count, capacity_ - slot);
+    float* leaf = tree_.leaves();
+    if (rows.leaves != nullptr) {
+      std::copy_n(rows.leaves + skip, before_end, leaf + slot);
+      std::copy_n(rows.leaves + skip + before_end, count - before_end, leaf);
+    } else {
+      std::fill_n(leaf + slot, before_end, rows.leaf);
+      std::fill_n(leaf, count - before_end, rows.leaf);
+    }
+  }
+  if (rows_->has_streams()) rows_->forget_before(tail_ % capacity_);
+  return first % capacity_;
+}
+
+void OwnStore::fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+  const std::size_t count = slots.size(), tile = rows_->tile();
+  copy(count, waiting, [&] {
+    for (std::size_t at = 0; at < count; at += tile) {
+      const std::size_t end = std::min(at + tile, count);
+      rows_->look_for(slots.data() + at, end - at);
+      rows_->read(slots.data(), at, end, count, to);
+    }
+  });
+}
+
+Found OwnStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
+  const std::uint64_t rows = stored(), first_slot = tail_ % capacity_;
+  if (rows == 0) return Found::nothing;
+  for (auto& slot : drawn.slots) {
+    slot = first_slot + random.below(rows);
+    if (slot >= capacity_) slot -= capacity_;
+  }
+  fill(drawn.slots, to, waiting);
+  return Found::rows;
+}
+
+Found OwnStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
+  bring_tree_up_to_date();
+  if (stored() == 0) return Found::nothing;
+  if (!(tree_.total() > 0)) return Found::no_mass;
+  tree_.draw(random, drawn.slots.size(), drawn.slots.data());
+  drawn.leaves.resize(drawn.slots.size());
+  for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = tree_.leaves()[drawn.slots[i]];
+  drawn.smallest = tree_.bounds().smallest;
+  sampled_at = head_;
+  fill(drawn.slots, to, waiting);
+  return Found::rows;
+}
+
+std::size_t OwnStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (!holds(static_cast<std::uint64_t>(index[i]))) return i;
+  changed_.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto slot = static_cast<std::size_t>(index[i]);
+    if (check_for_update_ && row_of(slot) >= sampled_at) continue;
+    tree_.leaves()[slot] = leaves[i];
+    changed_.push_back(slot);
+  }
+  if (!changed_.empty()) raise_max_priority(largest);
+  tree_.refresh_scattered(changed_);
+  return kAllGood;
+}
+
+float OwnStore::largest_leaf() {
+  bring_tree_up_to_date();  // the largest may have come, or gone, since the last sample
+  return tree_.bounds().largest;
+}
+
+std::size_t OwnStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (!holds(slots[i])) return i;
+  fill(slots, to, waiting);
+  return kAllGood;
+}
+
+std::vector<std::size_t> OwnStore::stored_slots() {
+  std::vector<std::size_t> slots;
+  slots.reserve(stored());
+  for (std::uint64_t slot = 0; slot < capacity_; ++slot)
+    if (holds(slot)) slots.push_back(slot);
+  return slots;
+}
+
+std::size_t OwnStore::read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+  fill(slots, to, waiting);
+  return slots.size();
+}
+
+void OwnStore::bring_tree_up_to_date() {
+  const std::uint64_t known = std::exchange(in_tree_, head_), count = head_ - known;
+  if (count >= capacity_) return tree_.rebuild();
+  const std::uint64_t from = known % capacity_, before_end = std::min(count, capacity_ - from);
+  tree_.refresh(from, before_end);
+  tree_.refresh(0, count - before_end);
+}
+
+void OwnStore::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {
+  for (std::size_t i = 0; i < slots.size(); ++i) tree_.leaves()[slots[i]] = leaves[i];
+  tree_.refresh_scattered(slots);
+}
+
+void OwnStore::clear_to(std::uint64_t slot) {
+  head_ = tail_ = in_tree_ = (head_ + capacity_ - 1) / capacity_ * capacity_ + slot;
+  rows_->clear();
+  if (!prioritized_) return;
+  tree_.format();
+  max_priority_ = 1.0;
+}
+
+}  // namespace rb

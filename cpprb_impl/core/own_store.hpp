@@ -1,0 +1,75 @@
+// The store of one process, whose interpreter lock is the only one.
+//
+// Rows are numbered from 0 for ever; row `s` lives in slot `s % capacity`. The rows [tail, head) are stored.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "memory.hpp"
+#include "priority_tree.hpp"
+#include "store.hpp"
+
+namespace rb {
+
+class OwnStore final : public Store {
+ public:
+  // A new, empty one; makes the files and streams of `rows`. Throws std::bad_alloc, std::system_error.
+  OwnStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
+
+  std::uint64_t capacity() const override { return capacity_; }
+  std::uint64_t next_slot() const override { return head_ % capacity_; }
+  std::uint64_t stored() override { return head_ - tail_; }
+  bool prioritized() const override { return prioritized_; }
+  std::size_t bytes() const override { return memory_.bytes(); }
+
+  std::uint64_t add(const NewRows& rows, Waiting& waiting) override;
+
+  double max_priority() const override { return max_priority_; }
+  void raise_max_priority(double priority) override { max_priority_ = std::max(max_priority_, priority); }
+  void lower_max_priority(double, double priority) override { max_priority_ = priority; }
+
+  Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
+  Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
+  std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) override;
+  float largest_leaf() override;
+  std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
+  std::vector<std::size_t> stored_slots() override;
+  std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
+  // Row numbers go on, so that what was sampled before is not taken for what comes.
+  void clear() override { clear_to(0); }
+
+  // For state that is taken out and put back.
+
+  std::uint64_t head() const { return head_; }
+  std::uint64_t tail() const { return tail_; }
+  bool holds(std::uint64_t slot) const { return slot < capacity_ && head_ - row_of(slot) <= head_ - tail_; }
+  float leaf(std::uint64_t slot) const { return tree_.leaves()[slot]; }
+  // At once known to draws. Overwrites `slots`.
+  void set_leaves(std::vector<std::size_t>& slots, const float* leaves);
+  void set_max_priority(double priority) { max_priority_ = priority; }
+  // Forgets every row; the next one goes to `slot`.
+  void clear_to(std::uint64_t slot);
+
+  std::uint64_t sampled_at = 0;  // the head when last sampled, for check_for_update
+
+ private:
+  // The newest row that was written to `slot`, or is the next that would have been before the first lap.
+  std::uint64_t row_of(std::uint64_t slot) const {
+    const std::uint64_t last = head_ - 1;
+    return last - (last % capacity_ + capacity_ - slot) % capacity_;
+  }
+  void bring_tree_up_to_date();
+  void fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting);
+
+  std::uint64_t capacity_;
+  bool prioritized_, check_for_update_;
+  Memory memory_;
+  PriorityTree tree_;
+  std::vector<std::size_t> changed_;
+  std::uint64_t head_ = 0, tail_ = 0;
+  std::uint64_t in_tree_ = 0;  // the tree's nodes know the leaves of the rows before this one
+  double max_priority_ = 1.0;
+};
+
+}  // namespace rb

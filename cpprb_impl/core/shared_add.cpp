@@ -1,0 +1,183 @@
+// How explorers add rows: steps E1 to E8, and burying whoever died doing so (B1, B2).
+#include <sched.h>
+
+#include <algorithm>
+
+#include "points.hpp"
+#include "shared_store.hpp"
+#include "turns.hpp"
+
+namespace rb {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto acquire = std::memory_order_acquire;
+constexpr auto release = std::memory_order_release;
+constexpr auto acquire_release = std::memory_order_acq_rel;
+
+using Got = RobustMutex::Got;
+
+// Gives others the processor; looks for signals now and then.
+void wait_a_moment(Waiting& waiting, unsigned round) {
+  waiting.begin();
+  sched_yield();
+  const bool go_on = round % 256 != 0 || waiting.go_on();
+  waiting.end();
+  if (!go_on) throw Interrupted();
+}
+
+}  // namespace
+
+std::uint64_t SharedStore::chunk() const { return std::clamp<std::uint64_t>(capacity() / 64, 1, ClaimWord::kMost); }
+
+std::uint64_t SharedStore::add(const NewRows& rows, Waiting& waiting) {
+  // Of more rows than the ring holds only the last ones would survive.
+  const std::uint64_t unused = rows.count > capacity() ? rows.count - capacity() : 0;
+  std::uint64_t first_slot = next_slot();
+  if (rows.count == 0) return first_slot;
+  {
+    ExplorerTurn turn(*this, waiting);
+    std::vector<std::size_t> left;
+    for (std::size_t at = unused; at < rows.count;) {
+      const std::size_t count = std::min<std::size_t>(chunk(), rows.count - at);
+      const std::uint64_t before = at == unused ? unused : 0;
+      const std::uint64_t first = claim(turn.seat(), count, before, waiting);
+      if (at == unused) first_slot = (first - before) % capacity();
+      copy(count, waiting, [&] { place(rows, at, count, first, turn.seat(), left); });
+      for (const std::size_t each : left) {
+        const std::uint64_t slot = place_later(rows, each, turn.seat(), waiting);
+        if (each == 0) first_slot = slot;
+      }
+      left.clear();
+      at += count;
+    }
+  }
+  RB_POINT(E8);
+  if (rows.largest > 0) raise_max_priority(rows.largest);
+  return first_slot;
+}
+
+// E1. Its lock is only ever tried: if it is taken, another seat is as good.
+std::size_t SharedStore::take_seat(Waiting& waiting) {
+  std::size_t seat = seat_.load(relaxed);
+  for (unsigned round = 1;; ++round, seat = (seat + 1) % kSeats) {
+    // Before the lock: a learner that closes the gate takes all seats that are in use.
+    std::uint32_t used = header_->seats_used.load();
+    while (used <= seat && !header_->seats_used.compare_exchange_weak(used, static_cast<std::uint32_t>(seat) + 1)) {
+    }
+    RB_POINT(E1);
+    if (header_->seats[seat].lock.try_lock() != Got::no) break;
+    if (round % kSeats == 0) wait_a_moment(waiting, round / kSeats);
+  }
+  seat_.store(seat, relaxed);
+  bury(seat);
+  return seat;
+}
+
+// E2, E3. Returns the number of the first row; `unused` numbers before it are passed over.
+std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uint64_t unused, Waiting& waiting) {
+  const bool locked = header_->discipline == Discipline::critical;
+  if (locked) {
+    RB_POINT(G5);
+    header_->index.lock(waiting);
+  }
+  std::uint64_t next = header_->head.load(relaxed), first;
+  do {
+    first = std::max(next, header_->cleared.load(acquire)) + unused;
+    RB_POINT(E2);
+    header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
+    RB_POINT(E3);
+  } while (!header_->head.compare_exchange_weak(next, first + count, release, relaxed));
+  if (locked) {
+    RB_POINT(G6);
+    header_->index.unlock();
+  }
+  return first;
+}
+
+// E4.
+SharedStore::Marked SharedStore::mark(std::uint64_t row, std::size_t seat) {
+  Atomic& word = this->word(row % capacity());
+  SlotWord found{word.load(acquire)};
+  for (;;) {
+    if (found.row() > row) return Marked::overtaken;
+    if (found.is_writing()) {
+      if (!bury_if_dead(found.seat())) return Marked::held;
+      found.bits = word.load(acquire);
+      continue;
+    }
+    RB_POINT(E4);
+    if (word.compare_exchange_weak(found.bits, SlotWord::writing(row, seat).bits, acquire_release, acquire))
+      return Marked::yes;
+  }
+}
+
+// E5, E6: `count` rows, whose slots are neighbours and marked.
+void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first) {
+  const std::uint64_t slot = first % capacity();
+  rows_->write(rows.data, at, at + count, slot);
+  if (prioritized())
+    for (std::size_t i = 0; i < count; ++i) {
+      const float leaf = rows.leaves != nullptr ? rows.leaves[at + i] : rows.leaf;
+      priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
+    }
+  for (std::size_t i = 0; i < count; ++i) {
+    RB_POINT(E6);
+    word(slot + i).store(SlotWord::written(first + i).bits, release);
+  }
+}
+
+// Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots others hold are `left`.
+void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first, std::size_t seat,
+                        std::vector<std::size_t>& left) {
+  for (std::size_t i = 0; i < count;) {
+    const std::size_t begin = i;
+    Marked marked = Marked::yes;
+    while (i < count && ((first + i) % capacity() != 0 || i == begin) &&
+           (marked = mark(first + i, seat)) == Marked::yes)
+      ++i;
+    if (i > begin) write(rows, at + begin, i - begin, first + begin);
+    if (marked == Marked::yes) continue;  // the ring's end, or ours
+    if (marked == Marked::held) left.push_back(at + i);
+    ++i;
+  }
+}
+
+// A row whose slot was held goes to the next one that is not. Returns its slot.
+std::uint64_t SharedStore::place_later(const NewRows& rows, std::size_t at, std::size_t seat, Waiting& waiting) {
+  for (std::uint64_t tries = 1;; ++tries) {
+    const std::uint64_t row = claim(seat, 1, 0, waiting);
+    const Marked marked = mark(row, seat);
+    if (marked == Marked::yes) write(rows, at, 1, row);
+    if (marked != Marked::held) return row % capacity();
+    if (tries % (2 * capacity()) == 0) wait_a_moment(waiting, static_cast<unsigned>(tries / (2 * capacity())));
+  }
+}
+
+// Whether its holder is not inside any more. Its lock is a witness of life: the kernel frees a dead one's.
+bool SharedStore::bury_if_dead(std::size_t seat) {
+  if (header_->seats[seat].lock.try_lock() == Got::no) return false;
+  bury(seat);
+  header_->seats[seat].lock.unlock();
+  return true;
+}
+
+// An open claim on a seat whose lock we have is a dead one's.
+void SharedStore::bury(std::size_t seat) {
+  const ClaimWord left{header_->seats[seat].claim.load(acquire)};
+  if (left.count() == 0) return;
+  const std::uint64_t end = left.first() + left.count();
+  std::uint64_t known = header_->holes_until.load(relaxed);
+  while (known < end + capacity() &&
+         !header_->holes_until.compare_exchange_weak(known, end + capacity(), release, relaxed)) {
+  }
+  for (std::uint64_t row = left.first(); row < end; ++row) {
+    std::uint64_t held = SlotWord::writing(row, seat).bits;
+    RB_POINT(B1);
+    word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
+  }
+  RB_POINT(B2);
+  header_->seats[seat].claim.store(0, release);
+}
+
+}  // namespace rb

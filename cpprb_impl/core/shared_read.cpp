@@ -1,0 +1,185 @@
+// How learners read rows while explorers write: steps L1 to L3.
+#include <sched.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "points.hpp"
+#include "priority_view.hpp"
+#include "shared_store.hpp"
+
+namespace rb {
+namespace {
+
+constexpr auto acquire = std::memory_order_acquire;
+constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
+
+// Explorers in a ring of very few rows may leave hardly a moment in which a row can be read.
+constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 20;
+
+[[noreturn]] void give_up() {
+  throw std::runtime_error(
+      "rows were overwritten faster than they could be read: the buffer is too small for its explorers");
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
+  const SlotWord found{word(slot).load(acquire)};
+  if (!found.is_written() || found.row() < header_->cleared.load(acquire)) return std::nullopt;
+  return found.row();
+}
+
+// The rows of drawn.slots[first] .. [last - 1] to the same places of `to`. What could not be read has failed.
+void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
+  rows_->look_for(drawn.slots.data() + first, last - first);
+  for (std::size_t i = first; i < last; ++i) {
+    RB_POINT(L1);
+    drawn.rows[i] = row_in(drawn.slots[i]).value_or(kNoRow);
+  }
+  RB_POINT(L2);
+  rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
+  const bool by_priority = !drawn.leaves.empty();
+  for (std::size_t i = first; i < last; ++i) {
+    const std::uint64_t row = drawn.rows[i];
+    bool good = row != kNoRow;
+    if (by_priority)
+      good = good && PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
+    RB_POINT(L3);
+    if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
+  }
+}
+
+void SharedStore::read_drawn(Drawn& drawn, char* const* to, Waiting& waiting) {
+  const std::size_t count = drawn.slots.size(), tile = rows_->tile();
+  drawn.rows.resize(count);
+  drawn.failed.clear();
+  copy(count, waiting, [&] {
+    for (std::size_t at = 0; at < count; at += tile) read_tile(drawn, at, std::min(at + tile, count), to);
+  });
+}
+
+// `draw(i)` draws place i anew; false if there is nothing to draw from just now. Returns false if that lasts.
+template <class Draw>
+bool SharedStore::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const {
+  for (unsigned tries = 1, nothing = 0; !drawn.failed.empty(); ++tries) {
+    if (tries % kTriesAtOnce == 0) sched_yield();
+    if (tries == kTries + drawn.slots.size()) give_up();
+    const std::size_t i = drawn.failed.back();
+    if (draw(i)) {
+      drawn.failed.pop_back();
+      read_tile(drawn, i, i + 1, to);
+    } else {
+      if (++nothing == kLooks) return false;
+      sched_yield();
+    }
+  }
+  return true;
+}
+
+Found SharedStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
+  const std::uint64_t possible = rows_possible();
+  if (possible == 0) return Found::nothing;
+  drawn.leaves.clear();
+  for (auto& slot : drawn.slots) slot = random.below(possible);
+  read_drawn(drawn, to, waiting);
+  // Of a ring that was hardly begun when its explorers died few slots hold a row: then these are drawn from.
+  std::vector<std::size_t> stored;
+  std::size_t tries = 0;
+  const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
+    if (++tries % (kTriesAtOnce * drawn.slots.size()) == 0) stored = stored_slots();
+    drawn.slots[i] = stored.empty() ? random.below(possible) : stored[random.below(stored.size())];
+    return tries < kTriesAtOnce * drawn.slots.size() || !stored.empty();
+  });
+  return read ? Found::rows : Found::nothing;
+}
+
+PriorityView& SharedStore::view() {
+  if (!view_) view_ = std::make_unique<PriorityView>(*this);
+  return *view_;
+}
+
+Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
+  if (rows_possible() == 0) return Found::nothing;
+  PriorityView& known = view();
+  known.catch_up();
+  // Rows may be there in a moment.
+  for (unsigned tries = 0; !(known.tree().total() > 0); ++tries) {
+    if (tries == kTriesAtOnce) return stored_slots().empty() ? Found::nothing : Found::no_mass;
+    sched_yield();
+    known.catch_up();
+  }
+  drawn.leaves.resize(drawn.slots.size());
+  known.tree().draw(random, drawn.slots.size(), drawn.slots.data());
+  for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
+  drawn.smallest = known.tree().bounds().smallest;
+  read_drawn(drawn, to, waiting);
+  const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
+    known.mend(drawn.slots[i]);
+    if (!(known.tree().total() > 0)) known.catch_up();
+    if (!(known.tree().total() > 0)) return false;
+    known.tree().draw(random, 1, &drawn.slots[i]);
+    drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
+    return true;
+  });
+  if (!read) return stored_slots().empty() ? Found::nothing : Found::no_mass;
+  known.remember(drawn);
+  return Found::rows;
+}
+
+std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (static_cast<std::uint64_t>(index[i]) >= capacity()) return i;
+  if (view().update(index, count, leaves)) raise_max_priority(largest);
+  return kAllGood;
+}
+
+float SharedStore::largest_leaf() {
+  view().catch_up();
+  return view().tree().bounds().largest;
+}
+
+std::size_t SharedStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+  Drawn drawn;
+  drawn.slots = slots;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (slots[i] >= capacity() || (!row_in(slots[i]) && !SlotWord{word(slots[i]).load(acquire)}.is_writing())) return i;
+  read_drawn(drawn, to, waiting);
+  std::size_t missing = kAllGood;
+  const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
+    missing = i;
+    return row_in(slots[i]).has_value();
+  });
+  return read ? kAllGood : missing;
+}
+
+std::size_t SharedStore::read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+  Drawn drawn;
+  drawn.slots.resize(slots.size());
+  drawn.rows.resize(slots.size());
+  std::size_t done = 0;
+  copy(slots.size(), waiting, [&] {
+    const std::size_t most = rows_->tile();
+    std::size_t tile = most;
+    unsigned tries = 0;
+    for (std::size_t next = 0; next < slots.size();) {
+      const std::size_t count = std::min(tile, slots.size() - next);
+      std::copy_n(slots.begin() + static_cast<std::ptrdiff_t>(next), count,
+                  drawn.slots.begin() + static_cast<std::ptrdiff_t>(done));
+      drawn.failed.clear();
+      read_tile(drawn, done, done + count, to);
+      if (drawn.failed.empty()) {
+        done += count;
+      } else if (count > 1 || (++tries < kTriesAtOnce && row_in(slots[next]))) {
+        tile = std::max<std::size_t>(count / 2, 1);
+        continue;
+      }  // else it is being written: as good as gone
+      next += count;
+      tries = 0;
+      tile = std::min(2 * tile, most);
+    }
+  });
+  return done;
+}
+
+}  // namespace rb

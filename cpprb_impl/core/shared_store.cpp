@@ -1,0 +1,137 @@
+// The segment, what is stored in it, and forgetting it.
+#include "shared_store.hpp"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "priority_view.hpp"
+
+namespace rb {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto acquire = std::memory_order_acquire;
+constexpr auto release = std::memory_order_release;
+constexpr std::uint64_t kPage = 4096;
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+struct Plan {
+  std::uint64_t journal_at, rows_at, bytes;
+};
+
+Plan plan(const SharedStore::Shape& shape, std::size_t stride) {
+  // 2^62 bytes is beyond every address space; checked so that the sums below can't wrap around.
+  if (shape.capacity > (std::uint64_t{1} << 62) / (stride + 16)) throw std::bad_alloc();
+  Plan p{};
+  p.journal_at = round_up(sizeof(SegmentHeader), 64);
+  p.rows_at = round_up(p.journal_at + (shape.prioritized ? PriorityView::journal_bytes(shape.capacity) : 0), kPage);
+  p.bytes = round_up(p.rows_at + shape.capacity * stride, kPage);
+  return p;
+}
+
+void raise(Atomic& word, std::uint64_t to) {
+  std::uint64_t known = word.load(relaxed);
+  while (known < to && !word.compare_exchange_weak(known, to, release, relaxed)) {
+  }
+}
+
+}  // namespace
+
+SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store(std::move(rows)) {
+  const Plan p = plan(shape, rows_->stride());
+  memory_ = Memory::make_shared(p.bytes);
+  header_ = new (memory_.data()) SegmentHeader{};
+  header_->capacity = shape.capacity;
+  header_->stride = rows_->stride();
+  header_->journal_at = p.journal_at;
+  header_->rows_at = p.rows_at;
+  header_->bytes = p.bytes;
+  header_->discipline = shape.discipline;
+  header_->prioritized = shape.prioritized;
+  header_->max_priority = 1.0;
+  header_->gate.format();
+  header_->index.format();
+  for (auto& seat : header_->seats) seat.lock.format();
+  view_memory();
+  header_->magic = SegmentHeader::kMagic;
+}
+
+SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name)
+    : Store(std::move(rows)), memory_(Memory::attach(name)) {
+  const Plan p = plan(shape, rows_->stride());
+  header_ = reinterpret_cast<SegmentHeader*>(memory_.data());
+  const bool same = memory_.bytes() == p.bytes && header_->magic == SegmentHeader::kMagic &&
+                    header_->capacity == shape.capacity && header_->stride == rows_->stride() &&
+                    header_->prioritized == (shape.prioritized ? 1u : 0u) && header_->discipline == shape.discipline;
+  if (!same)
+    throw std::runtime_error("shared segment " + name +
+                             " is laid out otherwise: made by another version, or for other fields");
+  view_memory();
+}
+
+SharedStore::~SharedStore() = default;
+
+void SharedStore::view_memory() {
+  first_row_ = memory_.data() + header_->rows_at;
+  rows_->settle(first_row_, header_->capacity);
+  seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
+}
+
+void SharedStore::forked() {
+  seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
+  if (view_) view_->forked();
+}
+
+std::uint64_t SharedStore::next_slot() const {
+  return std::max(header_->head.load(acquire), header_->cleared.load(acquire)) % capacity();
+}
+
+// Slots [0, this) may hold rows, others none: a clearing begins at slot 0.
+std::uint64_t SharedStore::rows_possible() const {
+  const std::uint64_t first = header_->cleared.load(acquire), end = header_->head.load(acquire);
+  return end <= first ? 0 : std::min(end - first, capacity());
+}
+
+// A row that is just being overwritten counts: it will be there in a moment. One that is written to a slot for the
+// first time does not.
+std::uint64_t SharedStore::stored() {
+  const std::uint64_t rows = rows_possible(), first_lap = header_->cleared.load(acquire) + capacity();
+  std::uint64_t to_come = 0;
+  const std::size_t seats = std::min<std::size_t>(header_->seats_used.load(acquire), kSeats);
+  for (std::size_t seat = 0; seat < seats; ++seat) {
+    const ClaimWord open{header_->seats[seat].claim.load(acquire)};
+    if (open.count() != 0 && !bury_if_dead(seat) && open.first() < first_lap) to_come += open.count();
+  }
+  if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return stored_slots().size();
+  return rows - std::min(rows, to_come);
+}
+
+std::vector<std::size_t> SharedStore::stored_slots() {
+  std::vector<std::size_t> slots;
+  const std::uint64_t possible = rows_possible();
+  for (std::uint64_t slot = 0; slot < possible; ++slot)
+    if (row_in(slot)) slots.push_back(slot);
+  return slots;
+}
+
+// Rows claimed from now on begin there, in slot 0; who claimed one before did so before the clearing.
+void SharedStore::clear() {
+  const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
+  raise(header_->cleared, round_up(next, capacity()));
+  header_->max_priority.store(1.0, release);
+}
+
+void SharedStore::raise_max_priority(double priority) {
+  double known = header_->max_priority.load(relaxed);
+  while (priority > known && !header_->max_priority.compare_exchange_weak(known, priority, release, relaxed)) {
+  }
+}
+
+void SharedStore::lower_max_priority(double known, double priority) {
+  header_->max_priority.compare_exchange_strong(known, priority, release, relaxed);
+}
+
+}  // namespace rb

@@ -1,0 +1,103 @@
+// The store that processes share: a ring in one segment, by the protocol of docs/protocol.md.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory.hpp"
+#include "segment_header.hpp"
+#include "store.hpp"
+
+namespace rb {
+
+class PriorityView;
+
+class SharedStore final : public Store {
+ public:
+  // Bytes at the start of each row, for its slot's word and priority.
+  static std::size_t front(bool prioritized) { return prioritized ? 16 : 8; }
+
+  struct Shape {
+    std::uint64_t capacity;  // rows, at least 1
+    bool prioritized;
+    Discipline discipline;
+  };
+
+  // A new, empty store in a segment of its own. Throws std::bad_alloc, std::system_error.
+  SharedStore(std::unique_ptr<Rows> rows, const Shape& shape);
+  // The store in the segment `name`. Throws std::system_error when it is gone, std::runtime_error when it is
+  // laid out otherwise.
+  SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name);
+  ~SharedStore() override;
+
+  std::uint64_t capacity() const override { return header_->capacity; }
+  std::uint64_t next_slot() const override;
+  std::uint64_t stored() override;
+  bool prioritized() const override { return header_->prioritized != 0; }
+  std::size_t bytes() const override { return memory_.bytes(); }
+  std::string name() const override { return memory_.name(); }
+
+  std::uint64_t add(const NewRows& rows, Waiting& waiting) override;
+
+  double max_priority() const override { return header_->max_priority.load(std::memory_order_acquire); }
+  void raise_max_priority(double priority) override;
+  void lower_max_priority(double known, double priority) override;
+
+  void forked() override;
+
+  Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
+  Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
+  std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) override;
+  float largest_leaf() override;
+  std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
+  std::vector<std::size_t> stored_slots() override;
+  std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
+  void clear() override;
+
+ private:
+  friend class ExplorerTurn;
+  friend class PriorityView;
+
+  void view_memory();
+  Atomic& word(std::uint64_t slot) const { return *reinterpret_cast<Atomic*>(first_row_ + slot * header_->stride); }
+  Atomic& priority(std::uint64_t slot) const { return *(&word(slot) + 1); }
+
+  // Explorers.
+  enum class Marked { yes, held, overtaken };
+  std::uint64_t claim(std::size_t seat, std::uint64_t count, std::uint64_t unused, Waiting& waiting);
+  Marked mark(std::uint64_t row, std::size_t seat);
+  void write(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first);
+  void place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first, std::size_t seat,
+             std::vector<std::size_t>& left);
+  std::uint64_t place_later(const NewRows& rows, std::size_t at, std::size_t seat, Waiting& waiting);
+  std::size_t take_seat(Waiting& waiting);
+  bool bury_if_dead(std::size_t seat);
+  void bury(std::size_t seat);
+  // Rows of one claim: few enough that who stops while it writes holds but a small part of the ring.
+  std::uint64_t chunk() const;
+
+  // Learners.
+  std::optional<std::uint64_t> row_in(std::uint64_t slot) const;
+  void read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
+  void read_drawn(Drawn& drawn, char* const* to, Waiting& waiting);
+  template <class Draw>
+  bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const;
+  std::uint64_t rows_possible() const;
+  PriorityView& view();
+
+  void begin_learning(Waiting& waiting) override;
+  void end_learning() override;
+  void take_every_seat(Waiting& waiting);
+
+  Memory memory_;
+  SegmentHeader* header_ = nullptr;
+  char* first_row_ = nullptr;
+  std::atomic<std::size_t> seat_;  // where this process's next add looks first
+  std::size_t seats_held_ = 0;     // by the learner, in discipline "critical"
+  std::unique_ptr<PriorityView> view_;
+};
+
+}  // namespace rb

@@ -1,0 +1,53 @@
+// The words by which processes agree on a slot, a claim and a priority; see docs/protocol.md.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+namespace rb {
+
+using Atomic = std::atomic<std::uint64_t>;
+static_assert(Atomic::is_always_lock_free && sizeof(Atomic) == 8, "atomics in shared memory must not hide a lock");
+
+// What a slot holds. Rows are numbered for ever, the numbers of a slot only rise, and each is written at most
+// once, so that the same word means the same row. 2^52 rows are enough for a year at 10^8 a second.
+struct SlotWord {
+  std::uint64_t bits = 0;  // 0: free from the start
+
+  static SlotWord writing(std::uint64_t row, std::uint64_t seat) { return {row << 12 | seat << 2 | 1}; }
+  static SlotWord written(std::uint64_t row) { return {row << 12 | 2}; }
+  static SlotWord free(std::uint64_t row) { return {row << 12}; }  // whoever was to write that row died
+
+  bool is_writing() const { return (bits & 3) == 1; }
+  bool is_written() const { return (bits & 3) == 2; }
+  std::uint64_t row() const { return bits >> 12; }
+  std::uint64_t seat() const { return bits >> 2 & 1023; }
+  bool operator==(const SlotWord&) const = default;
+};
+
+// Rows [first, first + count) that a seat's holder is writing; 0: none.
+struct ClaimWord {
+  static constexpr std::uint64_t kMost = 256;  // rows
+
+  std::uint64_t bits = 0;
+
+  static ClaimWord of(std::uint64_t first, std::uint64_t count) { return {first << 12 | count}; }
+  std::uint64_t first() const { return bits >> 12; }
+  std::uint64_t count() const { return bits & 4095; }
+  bool operator==(const ClaimWord&) const = default;
+};
+
+// A leaf, and the row that it is of: by the low half of its number.
+struct PriorityWord {
+  std::uint64_t bits = 0;
+
+  static PriorityWord of(std::uint64_t row, float leaf) { return {row << 32 | std::bit_cast<std::uint32_t>(leaf)}; }
+  float leaf() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits)); }
+  bool is_of(std::uint64_t row) const {
+    return static_cast<std::uint32_t>(bits >> 32) == static_cast<std::uint32_t>(row);
+  }
+  bool operator==(const PriorityWord&) const = default;
+};
+
+}  // namespace rb

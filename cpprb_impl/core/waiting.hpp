@@ -1,0 +1,25 @@
+// What a thread does when something takes time. The core knows nothing of Python: the binding's version lets
+// other threads run meanwhile, and looks for signals.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+
+namespace rb {
+
+// Thrown when a wait was given up (Ctrl-C); no lock is kept.
+struct Interrupted : std::exception {};
+
+struct Waiting {
+  virtual ~Waiting() = default;
+  virtual void begin() {}
+  virtual bool go_on() { return true; }  // called now and then; false: give up
+  virtual void end() {}
+
+  // A copy of so many bytes is long enough to let others run.
+  std::size_t long_copy = ~std::size_t{0};
+  virtual void copy(const std::function<void()>& work) { work(); }
+};
+
+}  // namespace rb

@@ -1,0 +1,37 @@
+"""Filling a buffer once over, before anything is timed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+
+import numpy as np
+
+from adapters.base import Adapter, Spec, WrongAnswer
+from suites.workloads import Workload
+
+ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
+
+
+class TooSlow(Exception):  # noqa: N818 (a state of things rather than an error)
+    """The buffer is not full after as much time as the profile has for that."""
+
+
+def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = math.inf) -> None:
+    """Add the recording over and over until the buffer is full; new rows have random priorities."""
+    random, deadline, added = np.random.default_rng(0), time.monotonic() + seconds, 0
+    at_once = min(ROWS_A_CALL, spec.capacity, max(1, BYTES_A_CALL // recording.row_bytes))
+    for start in itertools.cycle(range(0, recording.transitions, at_once)):
+        columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
+        rows = len(columns["done"])
+        adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
+        added += rows
+        # The next rows begin with another episode, so the last of these must have ended.
+        whole = start + rows == recording.transitions or not (spec.next_of or spec.stack_compress)
+        if added >= spec.capacity and whole:
+            break
+        if time.monotonic() > deadline:
+            raise TooSlow(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
+    if len(adapter) != spec.capacity:
+        raise WrongAnswer(f"size: {len(adapter)} rows stored of {added} added, expected {spec.capacity}")
