@@ -12,7 +12,9 @@ from results import Record, Run
 from results.record import first_line
 
 UNSAFE = "✗"
-EXPLAINED = f"{UNSAFE} did not pass the integrity suite, so its figure is the speed of a buffer that can give wrong answers or hang"
+UNSAFE_MEANS = (
+    "did not pass the integrity suite: its figure is the speed of a buffer that can give wrong answers, or hang."
+)
 
 #: benchmark -> its column, what is wrong with a peer that fails, and what a cell counts
 CHECKS = {
@@ -60,6 +62,13 @@ def safety_of(run: Run) -> dict[str, Safety]:
     if not records:
         return {}
     return {peer.name: _safety([record for record in records if record.peer == peer.name]) for peer in run.peers}
+
+
+def marks_of(run: Run) -> dict[str, str]:
+    """What stands beside each peer's name and figures: UNSAFE or nothing."""
+    return dict.fromkeys([peer.name for peer in run.peers], "") | {
+        name: safety.mark for name, safety in safety_of(run).items()
+    }
 
 
 def _safety(records: Sequence[Record]) -> Safety:

@@ -9,7 +9,7 @@ from typing import Any
 
 from reports import notes
 from reports.formatting import NOTHING, listed
-from reports.integrity import integrity_part
+from reports.integrity import UNSAFE, UNSAFE_MEANS, integrity_part, safety_of
 from reports.jobs import (
     INTEGRITY_SUITE,
     MEMORY_SUITE,
@@ -26,11 +26,8 @@ from reports.suite import SuitePart, suite_part
 from results import Run
 
 PEERS_A_FEATURE_TABLE = 6
-APART = (
-    MEMORY_SUITE,
-    SHARING_SUITE,
-    INTEGRITY_SUITE,
-)  # suites that have a section of their own, and no say in who is fastest
+#: Suites that have a section of their own, and no say in who is fastest.
+APART = (MEMORY_SUITE, SHARING_SUITE, INTEGRITY_SUITE)
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -55,6 +52,8 @@ def page_of(run: Run) -> dict[str, Any]:
         "suites": suites,
         "memory": memory,
         "integrity": integrity,
+        "safety": safety_of(run),
+        "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",
         "sharing": sharing,
         "sharing_reference": SHARING_REFERENCE,
         "reference": REFERENCE,
