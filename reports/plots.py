@@ -165,8 +165,8 @@ def scaling(
         above = [line[count].high - line[count].value for count in counts]
         style = look[peer]
         axes.errorbar(
-            shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(), color=style.color, marker=style.marker, linestyle=style.line,
-            markersize=6, linewidth=1.6, elinewidth=1.6, capsize=3,
+            shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(),
+            color=style.color, marker=style.marker, linestyle=style.line, markersize=6, linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
     if log:
         ends = [end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high)]

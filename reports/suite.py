@@ -159,8 +159,8 @@ def _reference_note(reference: str | None, jobs: Sequence[Job]) -> str:
 
 
 def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
-    def named(peer: str, mark: str = "") -> str:
-        return f"{peer} {mark}{unsafe[peer]}".strip()
+    def named(peer: str | None, mark: str = "") -> str:
+        return f"{peer} {mark}{unsafe.get(peer or '', '')}".strip()
 
     job = answer.job
     reference = job.cells.get(answer.reference or "")
@@ -175,9 +175,7 @@ def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
         else "is the reference"
         if answer.winner and answer.winner == answer.reference
         else NOTHING,
-        reference=f"{named(answer.reference or '')}, {_alone(figure_of(reference), job.unit)}"
-        if reference
-        else NOTHING,
+        reference=f"{named(answer.reference)}, {_alone(figure_of(reference), job.unit)}" if reference else NOTHING,
         runner_up=f"{named(answer.runner_up)}, {_alone(answer.runner_up_figure, job.unit)}"
         if answer.runner_up and answer.runner_up_figure
         else NOTHING,
