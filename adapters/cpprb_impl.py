@@ -61,3 +61,10 @@ class CpprbImplCriticalLock(CpprbImplBufferLock):
     usage = 'its MP class with lock="critical" made by the learner, passed to forked explorers'
     features = Features(processes="any; one shared segment, locks around the index only", n_step="no", **FEATURES)
     lock = "critical"
+
+
+class CpprbImplNoLock(CpprbImplBufferLock):
+    name = "cpprb_impl[lock=none]"
+    usage = 'its MP class with lock="none" made by the learner, passed to forked explorers'
+    features = Features(processes="any; one shared segment, nobody waits for anybody", n_step="no", **FEATURES)
+    lock = "none"

@@ -22,6 +22,7 @@ PEERS: dict[str, str] = {
 #: The buffers that forked explorers and one learner share: each takes `add_batch` from the explorers and
 #: `sample` and `update_priorities` from the process that made it.
 SHARED: dict[str, str] = {
+    "cpprb_impl[lock=none]": "adapters.cpprb_impl:CpprbImplNoLock",
     "cpprb_impl[lock=buffer]": "adapters.cpprb_impl:CpprbImplBufferLock",
     "cpprb_impl[lock=critical]": "adapters.cpprb_impl:CpprbImplCriticalLock",
     "cpprb[PER behind one lock]": "adapters.cpprb_shared:CpprbBehindOneLock",

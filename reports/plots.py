@@ -166,7 +166,8 @@ def scaling(
         style = look[peer]
         axes.errorbar(
             shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(),
-            color=style.color, marker=style.marker, linestyle=style.line, markersize=6, linewidth=1.6, elinewidth=1.6, capsize=3,
+            color=style.color, marker=style.marker, linestyle=style.line, markersize=6,
+            linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
     if log:
         ends = [end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high)]

@@ -20,6 +20,7 @@ from adapters.lifeline import exit_with_parent
 PATIENCE = 10.0  # seconds without any progress after which a launch is given up
 START_PATIENCE = 60.0  # for explorers that must import a library or find a server first
 LOOK_SECONDS = 0.1
+SLICE_SECONDS = 1e-4  # a loop looks at the clock about so often, if the buffer lets it: looking takes time as well
 
 
 class Shared:
@@ -84,7 +85,7 @@ class Explorers:
 
     def learn(self, step: Callable[[], object], seconds: float) -> tuple[float, int]:
         """Call `step` over and over, for so long: (seconds, calls). Needs `giving_up`."""
-        calls = 0
+        calls, at_once = 0, 1
         begin = now = looked = time.perf_counter()
         while now < begin + seconds:
             # The alarm ends a step that waits for ever on an explorer that can't let go.
@@ -92,11 +93,18 @@ class Explorers:
                 _alarm_in(PATIENCE)
                 self.look_after()
                 looked = now
-            held = step()  # noqa: F841 (a learner still holds one batch while it asks for the next)
-            calls += 1
-            now = time.perf_counter()
+            for _ in range(at_once):
+                held = step()  # noqa: F841 (a learner still holds one batch while it asks for the next)
+            calls += at_once
+            before, now = now, time.perf_counter()
+            at_once = next_slice(at_once, now - before)
         signal.setitimer(signal.ITIMER_REAL, 0)
         return now - begin, calls
+
+
+def next_slice(calls: int, took: float) -> int:
+    """How many calls to make before looking at the clock again, after so many took so long."""
+    return 2 * calls if took < SLICE_SECONDS else max(1, calls // 2)
 
 
 def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> None:

@@ -34,13 +34,12 @@ from adapters.checks import AddedRows, check_priorities, check_round_trip
 from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import Result, SharingJob, append_result, failure
-from suites.explorers import Explorers, Shared, exploring, giving_up
+from suites.explorers import Explorers, Shared, exploring, giving_up, next_slice
 from suites.filling import fill
 from suites.workloads import Workload
 
 LEARNER_BATCH = 32
 STEPS_A_CALL = 64  # of an adapter, which loops over them
-SLICE_SECONDS = 1e-4  # an explorer counts its rows and looks for the end at least that often, if the buffer lets it
 ROUND_SECONDS = 0.002
 PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
 CHECKED = {"rows": 32, "batches": 100}
@@ -112,10 +111,9 @@ def explore(add: Callable[[Sequence[Step]], None], calls: Sequence[Step], job: S
         some = calls[at : at + count]
         begin = time.perf_counter()
         add(some)
-        quick = time.perf_counter() - begin < SLICE_SECONDS
+        count = next_slice(count, time.perf_counter() - begin)
         counter.value += len(some) * job.batch
         at = (at + len(some)) % len(calls)
-        count = min(2 * count, STEPS_A_CALL) if quick else max(1, count // 2)
 
 
 def _watch(explorers: Explorers, sample: Callable[[], object], seconds: float) -> dict[str, float | str]:
