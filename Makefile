@@ -2,8 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= quick
 SECONDS ?= 60
+TRIALS ?= 1000
 # A misspelt variable would otherwise be ignored, and everything measured.
-KNOWN := PYTHON PROFILE PEERS WORKLOADS SUITES RUN BASE ARGS SECONDS
+KNOWN := PYTHON PROFILE PEERS WORKLOADS SUITES RUN BASE ARGS SECONDS TRIALS
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -16,7 +17,7 @@ CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test sanitize fuzz draws portable lint format lock clean
+.PHONY: help setup bench report gate test sanitize fuzz soak crash draws portable lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,12 @@ $(FUZZ_INSTALLED): constraints-fuzz.txt $(INSTALLED)
 fuzz: $(BUILT) $(FUZZ_INSTALLED) ## crashes, wrong answers of add and load_transitions? with Atheris (needs clang++): [SECONDS=60 each]
 	@.ci/fuzz add $(SECONDS)
 	@.ci/fuzz file $(SECONDS)
+
+soak: $(BUILT) ## 8 explorers and 2 learners at full speed on shared buffers: all rows whole, none lost? [SECONDS=60 in all]
+	@$(PY) -m tests.torture.soak --seconds $(SECONDS) --record build/soak.jsonl
+
+crash: $(BUILT) ## explorers and learners are killed and stopped at each step of docs/protocol.md: [TRIALS=1000 a discipline]
+	@.ci/crash --trials $(TRIALS)
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws

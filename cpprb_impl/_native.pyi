@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from typing_extensions import disjoint_base
 
+def _segment_prefix() -> str: ...
+def _description_of(segment: str, /) -> str: ...
+
 @disjoint_base
 class Ring:
     def __init__(
@@ -19,6 +22,7 @@ class Ring:
         mmap_prefix: str | None = None,
         lock: str = "unshared",
         segment: str | None = None,
+        description: str = "",
         seed: int | None = None,
         alpha: float = 0.6,
         eps: float = 0.0001,

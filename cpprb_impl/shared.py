@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from typing import Any
+from typing import Any, Self
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, check_exponent, check_options
+from cpprb_impl.description import Description, description_of
 from cpprb_impl.fields import native_fields, whole_size
+from cpprb_impl.machine import Machine, check_machine, this_machine
+from cpprb_impl.state import Attributes
+from cpprb_impl.watchdog import watch
 
 LOCKS = ("none", "critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
@@ -35,18 +39,45 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _Shared(Ring):
+class _Shared(Attributes, Ring):
     """What both MP classes do alike: reach the segment, and be passed to other processes."""
 
-    def _make(self, capacity: int, fields: list, options: dict[str, Any], seed: int | None) -> None:
-        """Make the segment, or attach to the one that `options` names."""
-        super().__init__(capacity, fields, seed=seed, **options)
-        self._recipe = (capacity, fields, options)
+    def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
+        """Make the segment, or attach to the one named."""
+        if segment is None:
+            watch()
+        text = recipe.text()
+        super().__init__(recipe.size, recipe.fields, seed=seed, segment=segment, description=text, **recipe.options)
+        self._recipe = recipe
         _open.add(self)
 
+    @classmethod
+    def attach(cls, segment: str, *, seed: int | None = None) -> Self:
+        """The buffer that a process of the same user on this machine has made, by the name of its `segment`.
+
+        Any number of processes may, at any time until the maker closes it or ends; what they attached to stays usable
+        after that. `__init__` is not called.
+
+        Raises
+        ------
+        FileNotFoundError
+            When the segment is gone.
+        PermissionError
+            When it is another user's.
+        ValueError
+            For what is no segment, or was cut short, or is of another class.
+        RuntimeError
+            For a segment that another version of this library made.
+        """
+        segment, text = description_of(segment)
+        recipe = Description.read(text, segment)
+        if recipe.prioritized != issubclass(cls, PrioritizedRing):
+            of = "MPPrioritizedReplayBuffer" if recipe.prioritized else "MPReplayBuffer"
+            raise ValueError(f"shared segment {segment} is of an {of}, to which {cls.__name__} can't attach")
+        return _attach(cls, recipe, segment, seed)
+
     def __reduce__(self) -> tuple:
-        capacity, fields, options = self._recipe
-        return _attach, (type(self), capacity, fields, {**options, "segment": self.segment})
+        return _find, (type(self), self._recipe, self.segment, this_machine()), self.__getstate__()
 
     def __copy__(self) -> None:
         raise TypeError("a shared buffer can't be copied: pickled, it is the same one in another process")
@@ -59,10 +90,18 @@ class _Shared(Ring):
         return False
 
 
-def _attach(kind: type[_Shared], capacity: int, fields: list, options: dict[str, Any]) -> _Shared:
+def _attach(kind: type[_Shared], recipe: Description, segment: str, seed: int | None = None) -> _Shared:
     buffer = kind.__new__(kind)
-    buffer._make(capacity, fields, options, seed=None)
+    buffer._make(recipe, seed, segment)
     return buffer
+
+
+def _find(kind: type[_Shared], recipe: Description, segment: str, machine: Machine) -> _Shared:
+    """A buffer that was pickled."""
+    check_machine(machine)
+    if description_of(segment)[1] != recipe.text():
+        raise RuntimeError(f"shared segment {segment} is laid out otherwise than the buffer that was pickled")
+    return _attach(kind, recipe, segment)
 
 
 def _check_options(buffer: Ring, lock: str, backend: str, options: dict[str, Any]) -> None:
@@ -108,7 +147,7 @@ class MPReplayBuffer(_Shared):
         **options: Any,
     ) -> None:
         _check_options(self, lock, backend, options)
-        self._make(whole_size(size), native_fields(env_dict, default_dtype), {"lock": lock}, seed)
+        self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), {"lock": lock}, False), seed)
 
 
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
@@ -142,4 +181,4 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         _check_options(self, lock, backend, options)
         priorities = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
         native = {"lock": lock, "check_for_update": True, **priorities}
-        self._make(whole_size(size), native_fields(env_dict, default_dtype), native, seed)
+        self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), native, True), seed)

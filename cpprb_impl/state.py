@@ -130,16 +130,32 @@ def restore(buffer: Ring, position: dict[str, Any], columns: Columns, rows: int,
     buffer._set_random(position["random"])
 
 
-class Portable:
-    """A buffer that can be copied, deep-copied and pickled: mixed in before the native ring.
+class Attributes:
+    """What a subclass keeps in a buffer's attributes goes along where the buffer goes, as any object's do.
 
-    A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next. From then on each goes its own way. `__init__` is not called for a copy: attributes
-    are copied as any object's are, through `__getstate__` and `__setstate__` where a subclass has them. Those named
-    in `_parts` belong to the buffer: every copy has its own.
+    Those named in `_parts` belong to the buffer: whoever makes it anew makes them too.
     """
 
     _parts: tuple[str, ...] = ()
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if isinstance(state, tuple):  # a subclass has __slots__
+            return (self._attributes(state[0]), *state[1:])
+        return self._attributes(state)
+
+    def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
+
+
+class Portable(Attributes):
+    """A buffer that can be copied, deep-copied and pickled: mixed in before the native ring.
+
+    A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
+    original would draw next. From then on each goes its own way. `__init__` is not called for a copy; its attributes
+    are copies, through `__getstate__` and `__setstate__` where a subclass has them, and every copy has `_parts` of
+    its own.
+    """
 
     def _make(self, capacity: int, fields: list, *, seed: int | None = None, **options: Any) -> None:
         """Make the native ring, and keep how."""
@@ -160,16 +176,6 @@ class Portable:
     def _ring_columns(self, slots: np.ndarray) -> Columns:
         """What the native ring holds in `held_slots`."""
         return columns_of(self, slots)
-
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        if isinstance(state, tuple):  # a subclass has __slots__
-            return (self._attributes(state[0]), *state[1:])
-        return self._attributes(state)
-
-    def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Those that are not made anew for a copy."""
-        return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
 
 
 def _revive(kind: type[Portable], recipe: tuple, held: tuple, parts: dict[str, Any]) -> Portable:

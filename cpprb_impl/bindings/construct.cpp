@@ -36,6 +36,7 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
                                   "mmap_prefix",
                                   "lock",
                                   "segment",
+                                  "description",
                                   "seed",
                                   "alpha",
                                   "eps",
@@ -45,12 +46,12 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
                                   nullptr};
     Py_ssize_t capacity;
     PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None;
-    const char *mmap_prefix = nullptr, *lock = "unshared", *segment = nullptr;
+    const char *mmap_prefix = nullptr, *lock = "unshared", *segment = nullptr, *description = "";
     double alpha = 0.6, eps = 1e-4;
     int check_for_update = 0, add_through_python = 0, batch_through_python = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszOddppp", const_cast<char**>(names), &capacity, &fields,
-                                     &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &seed, &alpha, &eps,
-                                     &check_for_update, &add_through_python, &batch_through_python))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszsOddppp", const_cast<char**>(names), &capacity, &fields,
+                                     &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &seed,
+                                     &alpha, &eps, &check_for_update, &add_through_python, &batch_through_python))
       throw PythonError();
     auto* object = reinterpret_cast<RingObject*>(self);
     if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
@@ -66,7 +67,7 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     ring->is_shared = std::strcmp(lock, "unshared") != 0;
     auto storage = storage_of(ring->fields, mmap_prefix ? mmap_prefix : "");
     if (ring->is_shared) {
-      const SharedStore::Shape shape{rows, prioritized, discipline_named(lock)};
+      const SharedStore::Shape shape{rows, prioritized, discipline_named(lock), description};
       auto places = std::make_unique<Rows>(std::move(storage), SharedStore::front(prioritized));
       if (places->has_streams() || mmap_prefix != nullptr)
         raise(PyExc_NotImplementedError, "a shared buffer has no next_of, stack_compress or mmap_prefix");

@@ -1,6 +1,38 @@
 // The extension module cpprb_impl._native.
 #define CPPRB_IMPL_MODULE_INIT
+#include "../core/description.hpp"
+#include "../core/memory.hpp"
 #include "ring.hpp"
+
+namespace {
+
+PyObject* segment_prefix(PyObject*, PyObject*) {
+  return rb::guarded<PyObject*>(nullptr, [] { return PyUnicode_FromString(rb::Memory::own_prefix().c_str()); });
+}
+
+PyObject* description_of_segment(PyObject*, PyObject* name) {
+  return rb::guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    const char* segment = PyUnicode_AsUTF8(name);
+    if (segment == nullptr) throw rb::PythonError();
+    try {
+      const std::string text = rb::description_of(segment);
+      return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+    } catch (const std::invalid_argument& error) {
+      rb::raise(PyExc_ValueError, "%s", error.what());
+    }
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_description_of", description_of_segment, METH_O,
+     "_description_of(segment, /)\n--\n\n"
+     "What the maker of a segment said about it. Raises FileNotFoundError when it is gone, ValueError for what is no\n"
+     "segment or was cut short, RuntimeError for another version's."},
+    {"_segment_prefix", segment_prefix, METH_NOARGS,
+     "_segment_prefix()\n--\n\nWhat the names of all segments begin with that this process makes, and no other's."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
 
 PyMODINIT_FUNC PyInit__native() {
   import_array();
@@ -8,6 +40,7 @@ PyMODINIT_FUNC PyInit__native() {
   definition.m_name = "cpprb_impl._native";
   definition.m_doc = "Native parts of cpprb_impl.";
   definition.m_size = -1;
+  definition.m_methods = functions;
   rb::Ref module(PyModule_Create(&definition));
   if (!module || rb::prepare_types(module.get()) < 0) return nullptr;
   return module.give();

@@ -81,7 +81,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     if (values != count)
       raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", values, PyArray_SIZE(indexes.array()));
     if (bad != kAllGood) raise_bad_priority(priorities, bad);
-    if (missing != kAllGood)
+    if (missing < kAllLate)
       raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", missing,
             static_cast<long long>(index[missing]));
     Py_RETURN_NONE;

@@ -9,10 +9,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -26,13 +28,13 @@ constexpr const char* kPrefix = "cpprb_impl-";
   throw std::system_error(code, std::generic_category(), doing);
 }
 
-std::string fresh_name() {
+std::string random_text() {
   std::uint64_t word = 0;
   if (getrandom(&word, sizeof word, 0) != sizeof word) fail(errno, "getrandom");
   static const char* digits = "0123456789abcdef";
-  std::string name = "/" + std::string(kPrefix) + std::to_string(getpid()) + "-";
-  for (int i = 0; i < 16; ++i, word >>= 4) name += digits[word & 15];
-  return name;
+  std::string text;
+  for (int i = 0; i < 16; ++i, word >>= 4) text += digits[word & 15];
+  return text;
 }
 
 // Removes segments whose every user has died without saying goodbye (SIGKILL). Each process that
@@ -88,11 +90,22 @@ Memory Memory::make_private(std::size_t bytes) {
   return memory;
 }
 
+const std::string& Memory::own_prefix() {
+  static pid_t process = 0;
+  static std::string prefix;
+  if (process != getpid()) {  // a forked child makes segments of its own
+    prefix = "/" + std::string(kPrefix) + std::to_string(getpid()) + "-" + random_text() + "-";
+    process = getpid();
+  }
+  return prefix;
+}
+
 Memory Memory::make_shared(std::size_t bytes) {
+  static std::atomic<unsigned> made = 0;
   sweep_abandoned();
   Memory memory;
   for (;;) {
-    memory.name_ = fresh_name();
+    memory.name_ = own_prefix() + std::to_string(++made);
     memory.descriptor_ = shm_open(memory.name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (memory.descriptor_ < 0) {
       const int code = errno;
@@ -123,6 +136,7 @@ Memory Memory::attach(const std::string& name) {
   if (flock(memory.descriptor_, LOCK_SH) != 0 || fstat(memory.descriptor_, &status) != 0)
     fail(errno, "shared segment " + name);
   memory.bytes_ = static_cast<std::size_t>(status.st_size);
+  if (memory.bytes_ == 0) throw std::invalid_argument("shared segment " + name + " is empty");
   memory.data_ = map(memory.bytes_, MAP_SHARED, memory.descriptor_);
   return memory;
 }

@@ -15,7 +15,12 @@ class Memory {
   // /dev/shm is an exception here (std::system_error, ENOSPC) and not a bus error later.
   static Memory make_shared(std::size_t bytes);
 
-  // The segment that another process made. Throws std::system_error (ENOENT when it is gone).
+  // What the names of all segments begin with that this process makes, and no other's: known before the first
+  // is made, so that whoever is to remove them if this process is killed can be told in time.
+  static const std::string& own_prefix();
+
+  // The segment that another process made. Throws std::system_error (ENOENT when it is gone),
+  // std::invalid_argument for an empty file.
   static Memory attach(const std::string& name);
 
   Memory() = default;

@@ -93,7 +93,8 @@ std::size_t OwnStore::update(const std::int64_t* index, std::size_t count, const
     tree_.leaves()[slot] = leaves[i];
     changed_.push_back(slot);
   }
-  if (!changed_.empty()) raise_max_priority(largest);
+  if (changed_.empty()) return kAllLate;
+  raise_max_priority(largest);
   tree_.refresh_scattered(changed_);
   return kAllGood;
 }

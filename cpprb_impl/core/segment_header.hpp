@@ -25,7 +25,7 @@ struct alignas(64) Seat {
 };
 
 struct SegmentHeader {
-  static constexpr std::uint64_t kMagic = 0x3231'6c70'6d69'6272;  // changes with the layout below
+  static constexpr std::uint64_t kMagic = 0x3331'6c70'6d69'6272;  // changes with the layout below
 
   // Written once, before anybody else can see the segment.
   std::uint64_t magic;

@@ -130,7 +130,8 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
 std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) {
   for (std::size_t i = 0; i < count; ++i)
     if (static_cast<std::uint64_t>(index[i]) >= capacity()) return i;
-  if (view().update(index, count, leaves)) raise_max_priority(largest);
+  if (!view().update(index, count, leaves)) return kAllLate;
+  raise_max_priority(largest);
   return kAllGood;
 }
 

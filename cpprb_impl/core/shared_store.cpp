@@ -19,7 +19,7 @@ constexpr std::uint64_t kPage = 4096;
 std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Plan {
-  std::uint64_t journal_at, rows_at, bytes;
+  std::uint64_t journal_at, rows_at, description_at, bytes;
 };
 
 Plan plan(const SharedStore::Shape& shape, std::size_t stride) {
@@ -28,7 +28,8 @@ Plan plan(const SharedStore::Shape& shape, std::size_t stride) {
   Plan p{};
   p.journal_at = round_up(sizeof(SegmentHeader), 64);
   p.rows_at = round_up(p.journal_at + (shape.prioritized ? PriorityView::journal_bytes(shape.capacity) : 0), kPage);
-  p.bytes = round_up(p.rows_at + shape.capacity * stride, kPage);
+  p.description_at = p.rows_at + shape.capacity * stride;
+  p.bytes = round_up(p.description_at + shape.description.size(), kPage);
   return p;
 }
 
@@ -48,6 +49,9 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   header_->stride = rows_->stride();
   header_->journal_at = p.journal_at;
   header_->rows_at = p.rows_at;
+  header_->description_at = p.description_at;
+  header_->description_bytes = shape.description.size();
+  std::copy(shape.description.begin(), shape.description.end(), memory_.data() + p.description_at);
   header_->bytes = p.bytes;
   header_->discipline = shape.discipline;
   header_->prioritized = shape.prioritized;

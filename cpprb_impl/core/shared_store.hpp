@@ -24,6 +24,7 @@ class SharedStore final : public Store {
     std::uint64_t capacity;  // rows, at least 1
     bool prioritized;
     Discipline discipline;
+    std::string description{};  // told to whoever attaches by name (description.hpp)
   };
 
   // A new, empty store in a segment of its own. Throws std::bad_alloc, std::system_error.

@@ -33,7 +33,7 @@ struct Drawn {
 
 enum class Found { rows, nothing, no_mass };  // no_mass: rows, but every priority is 0
 
-inline constexpr std::size_t kAllGood = ~std::size_t{0};
+inline constexpr std::size_t kAllGood = ~std::size_t{0}, kAllLate = kAllGood - 1;
 
 class Store {
  public:
@@ -68,7 +68,7 @@ class Store {
   // The same in proportion to the leaves, stratified (Schaul et al. 2015, appendix B.2.1).
   virtual Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
   // Gives leaves to the rows at `index`; `largest` is the largest raw priority. Returns the place of the first index
-  // where no row can be (nothing has changed then), else kAllGood.
+  // where no row can be (nothing has changed then), kAllLate if none of the rows was to be changed, else kAllGood.
   virtual std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) = 0;
   virtual float largest_leaf() = 0;
   // The rows in `slots`. Returns the place of the first slot that holds none, else kAllGood.

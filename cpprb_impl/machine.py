@@ -1,0 +1,32 @@
+"""Which machine this is: shared memory ends at its borders, a pickle does not."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Machine(NamedTuple):
+    boot: str  # differs between any two running systems; "" where the system does not say
+    host: str
+
+
+def this_machine() -> Machine:
+    try:
+        boot = BOOT_ID.read_text().strip()
+    except OSError:
+        boot = ""
+    return Machine(boot, socket.gethostname())
+
+
+def check_machine(made_on: Machine) -> None:
+    """Raises RuntimeError unless what was made there can be here."""
+    here = this_machine()
+    if made_on.boot != here.boot:
+        raise RuntimeError(
+            f"this buffer lives on host {made_on.host}: a shared buffer can only be used on the machine where it was "
+            f"made, and this is host {here.host}"
+        )

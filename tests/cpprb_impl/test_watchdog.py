@@ -1,0 +1,221 @@
+"""However the maker of a segment ends, its name is gone soon after, and nobody is left who waited for that."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cpprb_impl import MPReplayBuffer, watchdog
+
+from .jobs import wait_until
+
+SHM = Path("/dev/shm")
+pytestmark = pytest.mark.timeout(120)
+
+MAKE = "from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}); print(b.segment, flush=True)\n"
+
+
+def add_until_told(buffer: MPReplayBuffer, stop: str) -> None:
+    print(os.getpid(), flush=True)
+    while not Path(stop).exists():
+        buffer.add(x=1)
+        time.sleep(0.001)
+
+
+@contextlib.contextmanager
+def started(code: str, stop: Path | None = None) -> Iterator[tuple[subprocess.Popen, Callable[[], str]]]:
+    """A process that runs `code` in a process group of its own, and a function that reads a line of what it says.
+
+    At the end nobody that it started is left, and it has said nothing on stderr.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    try:
+        yield process, lambda: process.stdout.readline().strip()
+    finally:
+        process.kill()
+        if stop is not None:
+            stop.touch()
+        _, said = process.communicate(timeout=60)  # until the last process that has its stderr
+    assert said == ""
+
+
+def names_of(segment: str) -> set[str]:
+    """The segments of its maker that there are."""
+    return {path.name for path in SHM.glob(prefix_of(segment).strip("/") + "*")}
+
+
+def prefix_of(segment: str) -> str:
+    assert segment.startswith("/cpprb_impl-")
+    return segment.rpartition("-")[0] + "-"
+
+
+def shells_of(segment: str) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cmdline").read_bytes().split(b"\0")[-2:-1] == [prefix_of(segment).encode()]:
+                found.append(int(process.name))
+    return found
+
+
+def wait_until_gone(segment: str) -> None:
+    wait_until(lambda: not names_of(segment) and not shells_of(segment), seconds=10)
+
+
+def test_killed():
+    with started(MAKE + "c = MPReplayBuffer(100, {'x': {}}); print(flush=True); import time; time.sleep(600)") as (
+        owner,
+        line,
+    ):
+        segment = line()
+        line()
+        assert len(names_of(segment)) == 2 and len(shells_of(segment)) == 1
+        owner.kill()
+        owner.wait()
+        wait_until_gone(segment)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_killed_while_explorers_live_on(method, tmp_path):
+    stop = tmp_path / "stop"
+    code = f"""
+        import multiprocessing, time
+        from cpprb_impl import MPReplayBuffer
+        from tests.cpprb_impl.test_watchdog import add_until_told
+        if __name__ == "__main__":
+            b = MPReplayBuffer(100, {{'x': {{}}}})
+            print(b.segment, flush=True)
+            context = multiprocessing.get_context("{method}")
+            for _ in range(2):
+                context.Process(target=add_until_told, args=(b, "{stop}")).start()
+            time.sleep(600)
+    """
+    with started(code, stop) as (owner, line):
+        segment, *explorers = line(), int(line()), int(line())
+        owner.kill()
+        owner.wait()
+        wait_until_gone(segment)
+        for explorer in explorers:
+            assert Path(f"/proc/{explorer}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # it lives
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "import sys; sys.exit(3)",
+        "import os; os._exit(0)",
+        "b.close()",
+        "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+        "import os; os.abort()",
+    ],
+)
+def test_ended(ending):
+    with started(MAKE + ending) as (owner, line):
+        segment = line()
+        owner.wait(60)
+        wait_until_gone(segment)
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(1)", "os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_made_in_a_child_that_ends(ending):
+    """Each process that makes segments is watched, and takes only its own with it."""
+    code = f"""
+        import multiprocessing, os, sys
+        from cpprb_impl import MPReplayBuffer
+        def job():
+            global mine
+            mine = MPReplayBuffer(100, {{'x': {{}}}})
+            print(mine.segment, flush=True)
+            {ending}
+        b = MPReplayBuffer(100, {{'x': {{}}}})
+        print(b.segment, flush=True)
+        child = multiprocessing.get_context("fork").Process(target=job)
+        child.start()
+        child.join()
+        print("joined", flush=True)
+        sys.stdin.read()
+    """
+    with started(code) as (_, line):
+        of_parent, of_child = line(), line()
+        assert line() == "joined"
+        wait_until_gone(of_child)
+        assert len(names_of(of_parent)) == 1
+
+
+def test_fails_in_the_constructor():
+    code = MAKE + "MPReplayBuffer(1 << 50, {'x': {}})"
+    with started("try:\n    " + code.replace("\n", "\n    ") + "\nexcept OSError:\n    print('full')") as (owner, line):
+        segment = line()
+        assert line() == "full"
+        owner.wait(60)
+        wait_until_gone(segment)
+
+
+def test_ctrl_c_reaches_only_the_maker():
+    code = "import signal; signal.signal(signal.SIGINT, lambda *_: print('heard', flush=True))\n"
+    with started(MAKE + code + "print('ready', flush=True)\nwhile True: signal.pause()") as (owner, line):
+        segment = line()
+        assert line() == "ready"
+        for number in (signal.SIGINT, signal.SIGINT):
+            os.killpg(owner.pid, number)
+            assert line() == "heard"
+        assert len(names_of(segment)) == 1 and len(shells_of(segment)) == 1
+        os.killpg(owner.pid, signal.SIGKILL)
+        wait_until_gone(segment)
+
+
+def test_is_no_child_and_holds_nothing_open():
+    code = """
+        import os
+        held = os.open("/etc/passwd", os.O_RDONLY)
+        os.set_inheritable(held, True)
+    """
+    code = textwrap.dedent(code) + MAKE
+    with started(code + "try: os.wait()\nexcept ChildProcessError: print('none', flush=True)\ninput()") as (_, line):
+        segment = line()
+        assert line() == "none"
+        (shell,) = shells_of(segment)
+        open_there = {os.readlink(f) for f in Path(f"/proc/{shell}/fd").iterdir()}
+        assert {name for name in open_there if not name.startswith("pipe:")} == {"/dev/null"}
+        assert len(open_there) == 2
+        assert os.getsid(shell) not in (os.getsid(0), shell)  # so it can't get a terminal either
+
+
+def test_another_one_when_it_was_killed():
+    buffer = MPReplayBuffer(4, {"x": {}})
+    (first,) = shells_of(buffer.segment)
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: not shells_of(buffer.segment))
+    MPReplayBuffer(4, {"x": {}}).close()
+    (second,) = shells_of(buffer.segment)
+    MPReplayBuffer(4, {"x": {}}).close()
+    assert shells_of(buffer.segment) == [second]
+    buffer.close()
+
+
+def test_where_there_is_no_shell(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(watchdog, "SHELL", "/no/shell")
+        watchdog._let_go()
+        buffer = MPReplayBuffer(4, {"x": {}})
+        assert watchdog._pipe is None
+        wait_until(lambda: not shells_of(buffer.segment))
+        assert len(names_of(buffer.segment)) == 1
+        buffer.close()

@@ -1,0 +1,257 @@
+"""One buffer, a crew that lives (two explorers, a learner), and victims that are killed or stopped beside it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+
+from . import certified, points
+from .certified import NARROW, WIDE, Due, Findings
+from .fleet import FOR_EVER, Fleet, HangError, explore, fleet, learn
+
+CREW = 2  # explorers
+BATCH = 32
+RANDOM_MOMENT = "moment"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done to whom in one trial."""
+
+    lock: str
+    point: str  # or RANDOM_MOMENT
+    nth: int
+    stop: bool  # SIGSTOP; else SIGKILL
+    then_kill: bool  # what was stopped; else it goes on
+    alone: bool  # the crew adds nothing until the victim is hit
+    explores: bool  # else it samples
+
+
+def plan_for(lock: str, point: str, rng: random.Random) -> Plan:
+    explores = {"E": True, "B": True, "L": False, "T": False, "U": False}.get(point[0], rng.random() < 0.7)
+    return Plan(
+        lock,
+        point,
+        nth=1 if point[0] == "B" else int(1.07 ** rng.uniform(0, 68)),  # 1 to 100, small ones oftener
+        stop=lock == "none" and rng.random() < 0.5,  # with a lock, who stops while it holds it blocks by design
+        then_kill=rng.random() < 0.5,
+        alone=point[0] == "B" or (explores and rng.random() < 0.3),
+        explores=explores,
+    )
+
+
+@dataclass
+class Outcome:
+    plan: Plan
+    hit: bool = False  # the victim came to the point
+    longest_sample_ms: float = 0
+    due: int = 0  # rows that had to be there
+    findings: Findings = field(default_factory=Findings)
+    trouble: list[str] = field(default_factory=list)
+
+    def is_clean(self) -> bool:
+        return not self.trouble and not self.findings.faults()
+
+
+@dataclass
+class Victim:
+    pid: int
+    number: int  # of its place on the board
+    alive: bool = True
+
+    def wait_until_hit(self, seconds: float) -> bool:
+        """Whether it was killed or stopped by then."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+            if pid:
+                self.alive = os.WIFSTOPPED(status)
+                if os.WIFEXITED(status):
+                    raise RuntimeError(f"the victim ended by itself, with {os.WEXITSTATUS(status)}")
+                return True
+            time.sleep(0.0003)
+        return False
+
+    def kill(self) -> None:
+        if self.alive:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.alive = False
+
+
+class Arena:
+    """The buffer and its crew; how large it all is, is drawn from `rng`."""
+
+    def __init__(self, lock: str, prioritized: bool, rng: random.Random, trials: int) -> None:
+        self.rng, self.prioritized = rng, prioritized
+        self.width, self.capacity = rng.choice([(NARROW, 64), (NARROW, 100), (NARROW, 256), (WIDE, 64), (WIDE, 100)])
+        self.rows_a_call = rng.choice([1, 3, 20])
+        # What one process can hold: its chunk, and another one that it is burying.
+        self.held = 2 * max(1, self.capacity // 64)
+        options = {"alpha": 1.0, "eps": 0.0} if prioritized else {}
+        kind = MPPrioritizedReplayBuffer if prioritized else MPReplayBuffer
+        self.buffer = kind(self.capacity, certified.env_dict(self.width), lock=lock, **options)
+        self.guests, self.next_guest = 2 * trials, 0
+
+    @contextmanager
+    def crew(self) -> Iterator[Fleet]:
+        shape = (self.width, self.rows_a_call, BATCH, self.prioritized)
+        with fleet(self.buffer, CREW, 1, *shape, guests=self.guests) as crew:
+            self.board = crew.board
+            crew.start(quota=self.capacity)
+            crew.wait_until_idle()
+            yield crew
+
+    def spawn(self, explores: bool, arm: Callable[[], None]) -> Victim:
+        number = self.next_guest + (CREW if explores else 1)
+        self.next_guest += 1
+        order = self.board.order_to_guests
+        order[:] = order[0] + 1, FOR_EVER, 1
+
+        def job() -> None:
+            arm()
+            if explores:
+                explore(self.buffer, self.board, order, number, self.width, self.rows_a_call, self.prioritized)
+            else:
+                learn(self.buffer, self.board, number, BATCH, self.prioritized, Findings())
+
+        return Victim(_fork(job), number)
+
+    def look(self, due: list[Due], outcome: Outcome) -> int:
+        """At all rows, while nobody adds any; how many there are."""
+        everything = self.buffer.get_all_transitions()
+        drawn = None
+        if self.prioritized:
+            drawn = self.buffer.sample(certified.DRAWS * len(everything["id"]), beta=1.0)
+        certified.look_at_all(everything, self.board.begun, due, outcome.findings, drawn)
+        outcome.due += sum(count for _, _, count in due)
+        size = self.buffer.get_stored_size()
+        if size != len(everything["id"]):
+            outcome.trouble.append(f"stored size {size}, but {len(everything['id'])} rows")
+        return size
+
+    def sample(self, outcome: Outcome) -> None:
+        began = time.perf_counter()
+        batch = self.buffer.sample(BATCH, **({"beta": 1.0} if self.prioritized else {}))
+        outcome.longest_sample_ms = max(outcome.longest_sample_ms, (time.perf_counter() - began) * 1e3)
+        if self.prioritized:
+            self.buffer.update_priorities(batch["indexes"], certified.changed_priorities(batch["id"].ravel()))
+            outcome.findings.stale += certified.stale_priorities(batch)
+        certified.read(batch, self.board.begun, outcome.findings)
+
+    def burst(self, crew: Fleet, count: int) -> list[Due]:
+        """The crew adds `count` rows."""
+        before = self.board.done[:CREW].copy()
+        crew.start(quota=count // CREW)
+        crew.wait_until_idle()
+        return [(i, int(n) + 1, int(self.board.done[i] - n)) for i, n in enumerate(before)]
+
+
+def _fork(job: Callable[[], None]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            job()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return pid
+
+
+def trial(arena: Arena, crew: Fleet, plan: Plan) -> Outcome:
+    outcome = Outcome(plan)
+    if plan.point[0] == "B":  # there must be somebody to bury
+        dead = arena.spawn(True, lambda: points.arm("E5", arena.rng.randint(1, 20), signal.SIGKILL))
+        dead.wait_until_hit(3)
+        dead.kill()
+    deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
+    by_itself = plan.point != RANDOM_MOMENT
+    victim = arena.spawn(plan.explores, lambda: points.arm(plan.point, plan.nth, deed) if by_itself else None)
+    try:
+        if not plan.alone:
+            crew.start()
+        if not by_itself:
+            time.sleep(arena.rng.uniform(0.001, 0.01))
+            os.kill(victim.pid, deed)
+        outcome.hit = victim.wait_until_hit(3)
+        if not outcome.hit:
+            victim.kill()
+        for _ in range(3):
+            arena.sample(outcome)
+        if not plan.alone:
+            crew.wait_for_rows(arena.rows_a_call)
+            crew.halt()
+        crew.wait_for_samples()
+        arena.look([], outcome)
+        if victim.alive:
+            _while_it_is_stopped(arena, crew, plan, victim, outcome)
+            victim.kill()
+        _every_slot_comes_back(arena, crew, outcome)
+    except HangError as hang:
+        outcome.trouble.append(f"hang: {hang}")
+    finally:
+        victim.kill()
+    return outcome
+
+
+def _while_it_is_stopped(arena: Arena, crew: Fleet, plan: Plan, victim: Victim, outcome: Outcome) -> None:
+    """What the others add now is there, and stays there when the victim goes on: it was never lapped meanwhile."""
+    due = arena.burst(crew, arena.capacity - 2 * arena.held - arena.rows_a_call)
+    arena.look(due, outcome)
+    if plan.then_kill:
+        return
+    board, number = arena.board, victim.number
+    samples = int(board.samples[number]) if not plan.explores else 0
+    board.order_to_guests[2] = 0  # after the call that it is in
+    os.kill(victim.pid, signal.SIGCONT)
+    deadline = time.monotonic() + 30
+    while board.idle[number] != board.order_to_guests[0] if plan.explores else board.samples[number] == samples:
+        if time.monotonic() > deadline:
+            raise HangError("the victim does not go on")
+        time.sleep(0.0003)
+    if plan.explores and plan.alone:  # its own call began less than a lap ago
+        due.append((number, int(board.done[number]) - arena.rows_a_call + 1, arena.rows_a_call))
+    arena.look(due, outcome)
+
+
+def _every_slot_comes_back(arena: Arena, crew: Fleet, outcome: Outcome) -> None:
+    """Within a lap, and what the dead held beside it; then a lap of rows is all there."""
+    arena.burst(crew, arena.capacity + 2 * arena.held)
+    size = arena.look([], outcome)
+    if size != arena.capacity:
+        outcome.trouble.append(f"{arena.capacity - size} of {arena.capacity} slots did not come back")
+    arena.look(arena.burst(crew, arena.capacity), outcome)
+    arena.sample(outcome)
+    findings = crew.findings()
+    if findings.faults():
+        outcome.trouble.append(f"the crew's learner has seen {findings.faults()}")
+
+
+def run(pipe: Any, lock: str, prioritized: bool, chosen: list[str], seed: int) -> None:
+    """Trials at the chosen points, one after the other: sends the segment's name, then each plan and its outcome."""
+    os.setpgid(0, 0)  # so that whoever hears no more of it can end all of it
+    rng = random.Random(seed)
+    arena = Arena(lock, prioritized, rng, len(chosen))
+    pipe.send(arena.buffer.segment)
+    try:
+        with arena.crew() as crew:
+            for point in chosen:
+                plan = plan_for(lock, point, rng)
+                pipe.send(plan)
+                outcome = trial(arena, crew, plan)
+                pipe.send(outcome)
+                if not outcome.is_clean():
+                    break
+    finally:
+        arena.buffer.close()
+        pipe.close()

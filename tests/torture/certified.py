@@ -1,0 +1,148 @@
+"""Rows that certify themselves: every word of one follows from its id, which names its writer and its sequence number.
+
+So a row that mixes two shows, wherever the seam is, and so does memory that nobody wrote. Its priority follows from
+the id too, so that one which was meant for another row shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+Batch = Mapping[str, np.ndarray]
+Due = tuple[int, int, int]  # rows of a writer that have to be there: its number, the first, how many
+
+NARROW, WIDE = 2, 7000  # words of an obs: rows of 41 bytes, and of 56 KB
+SEQUENCE_BITS = 40
+DRAWS = 8
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd: ids are mixed, and none is lost
+_PLACE = np.arange(1, WIDE + 1, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)
+
+
+def env_dict(width: int) -> dict:
+    return {
+        "id": {"dtype": np.uint64},
+        "obs": {"dtype": np.uint64, "shape": width},
+        "next_obs": {"dtype": np.uint64, "shape": 2},
+        "done": {"dtype": np.uint8},
+    }
+
+
+def ids(writer: int, first: int, count: int) -> np.ndarray:
+    """Of the rows `first` to `first + count - 1` of `writer`; both count from 1."""
+    return np.arange(first, first + count, dtype=np.uint64) | np.uint64(writer << SEQUENCE_BITS)
+
+
+def writers_of(row_ids: np.ndarray) -> np.ndarray:
+    return (row_ids >> np.uint64(SEQUENCE_BITS)).astype(np.int64)
+
+
+def sequences_of(row_ids: np.ndarray) -> np.ndarray:
+    return (row_ids & np.uint64((1 << SEQUENCE_BITS) - 1)).astype(np.int64)
+
+
+def rows(row_ids: np.ndarray, width: int) -> dict[str, np.ndarray]:
+    mixed = row_ids * _SPREAD
+    return {
+        "id": row_ids,
+        "obs": mixed[:, None] + _PLACE[:width],
+        "next_obs": mixed[:, None] ^ _PLACE[:2],
+        "done": (mixed >> np.uint64(56)).astype(np.uint8),
+    }
+
+
+def torn(batch: Batch) -> np.ndarray:
+    """For each row whether it is not what its id says."""
+    row_ids, obs = batch["id"].ravel(), batch["obs"]
+    mixed = row_ids * _SPREAD
+    # All at once first: a reduction along short rows costs more than all the rest.
+    parts = [
+        obs == mixed[:, None] + _PLACE[: obs.shape[1]],
+        batch["next_obs"] == mixed[:, None] ^ _PLACE[:2],
+        batch["done"] == (mixed >> np.uint64(56)).astype(np.uint8)[:, None],
+    ]
+    if all(part.all() for part in parts):
+        return np.zeros(len(row_ids), bool)
+    return ~np.logical_and.reduce([part.all(axis=1) for part in parts])
+
+
+def priorities(row_ids: np.ndarray) -> np.ndarray:
+    """float32 in [1, 2), of 2^18 different values, so that a row nearly never has another's."""
+    mixed = row_ids * _SPREAD
+    return (1 + (mixed >> np.uint64(46)).astype(np.float64) * 2.0**-18).astype(np.float32)
+
+
+def changed_priorities(row_ids: np.ndarray) -> np.ndarray:
+    """What learners give: twice that, or the same again; which of the two may come and go."""
+    return priorities(row_ids) * (1 + (row_ids & np.uint64(1)).astype(np.float32))
+
+
+def stale_priorities(batch: Batch) -> int:
+    """How many rows of a sample with beta=1 (from a buffer with alpha=1, eps=0) were drawn by no priority of theirs.
+
+    A weight is smallest / priority. The smallest is the same for a whole batch, and not known: it is what most say.
+    """
+    smallest = np.log2(batch["weights"].ravel().astype(np.float64) * priorities(batch["id"].ravel()))
+    turn = smallest - np.floor(smallest)  # the factor of 2 that an update may have brought does not count
+    off = np.abs(turn - np.sort(turn)[len(turn) // 2])
+    return int((np.minimum(off, 1 - off) > 2e-6).sum())
+
+
+@dataclass
+class Findings:
+    """What a learner, or a look at all rows, has seen."""
+
+    rows: int = 0
+    torn: int = 0
+    unwritten: int = 0
+    invented: int = 0
+    duplicated: int = 0
+    lost: int = 0
+    undrawn: int = 0
+    stale: int = 0
+
+    FAULTS: ClassVar = ("torn", "unwritten", "invented", "duplicated", "lost", "undrawn", "stale")
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(*(getattr(self, name) + getattr(other, name) for name in vars(self)))
+
+    def faults(self) -> dict[str, int]:
+        return {name: count for name in self.FAULTS if (count := getattr(self, name))}
+
+
+def read(batch: Batch, begun: np.ndarray, findings: Findings) -> None:
+    """Count a sample's rows and faults; `begun[w]`: rows that writer w had begun to add by the END of the sample."""
+    row_ids = batch["id"].ravel()
+    findings.rows += len(row_ids)
+    bad = torn(batch)
+    if bad.any():
+        # zeros: memory that was never written
+        zero = np.logical_and.reduce([(batch[n].reshape(len(row_ids), -1) == 0).all(axis=1) for n in env_dict(2)])
+        findings.unwritten += int(zero.sum())
+        findings.torn += int((bad & ~zero).sum())
+        row_ids = row_ids[~bad]
+    writer = writers_of(row_ids)
+    known = writer < len(begun)
+    findings.invented += int((~known | (sequences_of(row_ids) > begun[np.where(known, writer, 0)])).sum())
+
+
+def look_at_all(
+    everything: Batch, begun: np.ndarray, due: list[Due], findings: Findings, drawn: Batch | None = None
+) -> None:
+    """Of a buffer at rest: no row twice, every due one is there, and all of them can be drawn.
+
+    `drawn` is a prioritized sample of `DRAWS` times as many rows: one in each equal part of the sum of priorities,
+    which are between 1 and 4. So each row has a whole part of its own, and must be there.
+    """
+    read(everything, begun, findings)
+    stored = everything["id"].ravel()
+    findings.duplicated += len(stored) - len(np.unique(stored))
+    for writer, first, count in due:
+        findings.lost += int(np.isin(ids(writer, first, count), stored, invert=True).sum())
+    if drawn is not None:
+        read(drawn, begun, findings)
+        findings.stale += stale_priorities(drawn)
+        findings.undrawn += int(np.isin(stored, drawn["id"].ravel(), invert=True).sum())

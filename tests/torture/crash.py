@@ -1,0 +1,150 @@
+"""Explorers and learners are killed, or stopped, at each numbered point of docs/protocol.md and at random moments.
+
+    .ci/crash --trials 1000  builds the native module with its points first
+
+After each: a sample returns, whole; who lives goes on; what is added now is all there; every slot is used again within
+a lap. With "buffer" and "critical" nobody is stopped: who stops while it holds the lock blocks the others, by design.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from tqdm import tqdm
+
+from cpprb_impl.shared import LOCKS
+
+from . import arena, points
+from .arena import RANDOM_MOMENT, Outcome, Plan
+from .certified import Findings
+
+TRIALS_A_BUFFER = 20
+BOUND = 60  # seconds without a word from an arena: it hangs
+
+context = multiprocessing.get_context("fork")
+
+
+def places(prioritized: bool) -> list[str]:
+    """Where processes are hit: without priorities there are no steps of theirs."""
+    named = points.names() if points.are_built_in() else []
+    return [*(name for name in named if prioritized or name[0] not in "TU"), RANDOM_MOMENT]
+
+
+def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
+    """On a new buffer every so often; each place about as often as any other."""
+    rng = random.Random(seed)
+    while count > 0:
+        prioritized = rng.random() < 0.6
+        known = places(prioritized)
+        chosen = [rng.choice(known) for _ in range(min(TRIALS_A_BUFFER, count))]
+        count -= len(chosen)
+        yield from _in_an_arena(lock, prioritized, chosen, rng.getrandbits(32))
+
+
+def _in_an_arena(lock: str, prioritized: bool, chosen: list[str], seed: int) -> Iterator[Outcome]:
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=arena.run, args=(theirs, lock, prioritized, chosen, seed))
+    process.start()
+    theirs.close()
+    plan, segment = None, _hear(ours)
+    try:
+        for _ in chosen:
+            plan = _hear(ours)
+            outcome = _hear(ours)
+            yield outcome
+            if not outcome.is_clean():
+                return
+        process.join(BOUND)
+        if os.path.exists(f"/dev/shm/{segment.lstrip('/')}"):
+            yield Outcome(plan, trouble=[f"{segment} was left in /dev/shm"])
+    except EOFError:
+        yield Outcome(plan, trouble=[f"the trials ended, with {process.exitcode}; seed {seed}"])
+    except TimeoutError:
+        yield Outcome(plan, trouble=[f"a hang; seed {seed}"])
+    finally:
+        _end(process)
+
+
+def _hear(pipe) -> Plan | Outcome | str:
+    if not pipe.poll(BOUND):
+        raise TimeoutError
+    return pipe.recv()
+
+
+def _end(process) -> None:
+    """It and its children, stopped ones too."""
+    for _ in range(2):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            break
+        process.join()
+
+
+def table(outcomes: list[Outcome]) -> str:
+    at = defaultdict(list)
+    for outcome in outcomes:
+        at[outcome.plan.point].append(outcome)
+    lines = [f"{'at':8} {'killed':>7} {'stopped':>8} {'missed':>7} {'longest sample ms':>18}"]
+    for point, there in sorted(at.items()):
+        kinds = Counter("missed" if not o.hit else "stopped" if o.plan.stop else "killed" for o in there)
+        longest = max(o.longest_sample_ms for o in there)
+        lines.append(f"{point:8} {kinds['killed']:7} {kinds['stopped']:8} {kinds['missed']:7} {longest:18.1f}")
+    return "\n".join(lines)
+
+
+def never_reached(outcomes: list[Outcome]) -> list[str]:
+    hit = {outcome.plan.point for outcome in outcomes if outcome.hit}
+    return sorted({outcome.plan.point for outcome in outcomes} - hit)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lock", choices=LOCKS, action="append", help="may be given again; default: all")
+    parser.add_argument("--trials", type=int, default=1000, help="for each discipline")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--record", type=Path, help="a JSON file that gets one line for each discipline")
+    args = parser.parse_args()
+    if not points.are_built_in():
+        return "this native module has no points: see .ci/crash"
+
+    bad = []
+    for lock in args.lock or LOCKS:
+        every = trials(lock, args.trials, args.seed)
+        outcomes = list(tqdm(every, desc=f"crash {lock}", total=args.trials, file=sys.stderr, disable=None))
+        print(f'lock="{lock}", {len(outcomes)} trials, seed {args.seed}\n{table(outcomes)}')
+        bad += [str(outcome) for outcome in outcomes if not outcome.is_clean()]
+        bad += [f'lock="{lock}": nobody ever came to {point}' for point in never_reached(outcomes)]
+        total = sum((outcome.findings for outcome in outcomes), Findings())
+        due = sum(outcome.due for outcome in outcomes)
+        print(f"{total.rows:,} rows read, {due:,} due; faults: {total.faults() or 'none'}\n")
+        if args.record:
+            args.record.parent.mkdir(parents=True, exist_ok=True)
+            hits = Counter((o.plan.point, "stopped" if o.plan.stop else "killed") for o in outcomes if o.hit)
+            hits = {f"{point} {how}": count for (point, how), count in sorted(hits.items())}
+            record = {
+                "lock": lock,
+                "seed": args.seed,
+                "trials": len(outcomes),
+                "hits": hits,
+                "due": due,
+                **asdict(total),
+            }
+            with args.record.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+    print("\n".join(bad) or "nothing found")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

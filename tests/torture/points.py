@@ -1,0 +1,26 @@
+"""The numbered points of docs/protocol.md in a build of the native module that has them (.ci/torture-build)."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import cpprb_impl._native as module
+
+_library = ctypes.CDLL(module.__file__)
+
+
+def are_built_in() -> bool:
+    return hasattr(_library, "cpprb_impl_at_point")
+
+
+def names() -> list[str]:
+    """All that stand in the sources, which lie beside the package."""
+    sources = Path(module.__file__).parent.glob("*/*.?pp")
+    return sorted({name for file in sources for name in re.findall(r"RB_POINT\((\w+)\)", file.read_text())} - {"name"})
+
+
+def arm(point: str, nth: int, signal: int) -> None:
+    """This process raises `signal` on itself the `nth` time from now that it comes to `point`."""
+    _library.cpprb_impl_at_point(point.encode(), ctypes.c_long(nth), ctypes.c_int(signal))

@@ -1,0 +1,169 @@
+"""Explorers and learners at full speed; every row that is read is checked, and at each rest all rows that are due.
+
+    python -m tests.torture.soak --lock none --seconds 60 --writers 8 --learners 2 --record tests/torture/records/x.json
+
+A round is a storm, in which explorers overtake each other, then a burst of at most as many rows as the ring has slots.
+Nothing claims a slot twice within a burst: each of its rows has to be there afterwards, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+
+from tqdm import tqdm
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.shared import LOCKS
+
+from . import certified
+from .certified import NARROW, WIDE, Findings
+from .fleet import HangError, fleet
+
+LARGE = {NARROW: 1_000_000, WIDE: 2048}
+TINY = 64
+BATCH = {NARROW: 4096, WIDE: 64}
+BURST = 20_000  # rows at most, of all explorers
+
+
+@dataclass(frozen=True)
+class Setting:
+    lock: str
+    capacity: int
+    width: int
+    rows_a_call: int
+    prioritized: bool
+
+    def __str__(self) -> str:
+        kind = "prioritized" if self.prioritized else "uniform"
+        bytes_a_row = 8 * self.width + 25
+        return f"{self.lock:8} ring {self.capacity:7} rows {bytes_a_row:5} B add {self.rows_a_call:3} {kind}"
+
+
+@dataclass
+class Outcome:
+    setting: Setting
+    added: int = 0
+    due: int = 0  # rows that had to be there, over all bursts
+    bursts: int = 0
+    longest_sample_ms: float = 0
+    slowest_share: float = 0  # rows of the slowest explorer in the storms, over the mean
+    hang: str = ""
+    findings: Findings = field(default_factory=Findings)
+
+    def is_clean(self) -> bool:
+        return not self.findings.faults() and not self.hang and self.findings.rows > 0 and self.due > 0
+
+
+def settings(locks: list[str]) -> Iterator[Setting]:
+    for lock, width, rows_a_call, prioritized in product(locks, (NARROW, WIDE), (1, 100), (False, True)):
+        for capacity in (TINY, LARGE[width]):
+            yield Setting(lock, capacity, width, rows_a_call, prioritized)
+
+
+def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) -> Outcome:
+    made_with = {"lock": setting.lock}
+    kind = MPPrioritizedReplayBuffer if setting.prioritized else MPReplayBuffer
+    if setting.prioritized:
+        made_with |= {"alpha": 1.0, "eps": 0.0}  # a stored priority is the one that was given
+    buffer = kind(setting.capacity, certified.env_dict(setting.width), **made_with)
+    outcome = Outcome(setting)
+    at_rest = Findings()
+    try:
+        with fleet(
+            buffer,
+            writers,
+            learners,
+            setting.width,
+            setting.rows_a_call,
+            BATCH[setting.width],
+            setting.prioritized,
+        ) as ships:
+            board, stormed = ships.board, 0
+            until = time.monotonic() + seconds
+            try:
+                while time.monotonic() < until:
+                    before = board.done.copy()
+                    ships.start()
+                    time.sleep(min(0.2, seconds / 4))
+                    ships.wait_for_rows()
+                    ships.wait_for_samples()
+                    ships.halt()
+                    stormed = stormed + board.done - before
+                    before = board.done.copy()
+                    ships.start(quota=min(setting.capacity, BURST) // writers)
+                    ships.wait_until_idle()
+                    due = [(i, int(n) + 1, int(board.done[i] - n)) for i, n in enumerate(before)]
+                    drawn = None
+                    if setting.prioritized and setting.capacity == TINY:
+                        drawn = buffer.sample(certified.DRAWS * TINY, beta=1.0)
+                    certified.look_at_all(buffer.get_all_transitions(), board.begun, due, at_rest, drawn)
+                    outcome.due += sum(count for _, _, count in due)
+                    outcome.bursts += 1
+            except HangError as hang:
+                outcome.hang = str(hang)
+            outcome.findings = ships.findings() + at_rest
+            outcome.added = int(board.done.sum())
+            outcome.longest_sample_ms = board.longest.max() / 1e6
+            outcome.slowest_share = float(stormed.min() / stormed.mean()) if outcome.bursts else 0.0
+    finally:
+        buffer.close()
+    return outcome
+
+
+HEADINGS = f"{'setting':51} {'added':>10} {'read':>12} {'due':>9} {'faults':>7} {'slowest':>7} {'sample ms':>9}"
+
+
+def line(outcome: Outcome) -> str:
+    found = outcome.findings
+    return (
+        f"{outcome.setting!s:51} {outcome.added:10} {found.rows:12} {outcome.due:9} "
+        f"{sum(found.faults().values()):7} {outcome.slowest_share:7.2f} {outcome.longest_sample_ms:9.1f}"
+        + (f" {found.faults()}" if found.faults() else "")
+        + (f" HANG: {outcome.hang}" if outcome.hang else "")
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lock", choices=LOCKS, action="append", help="may be given again; default: all")
+    parser.add_argument("--seconds", type=float, default=60, help="over all settings")
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--learners", type=int, default=2)
+    parser.add_argument("--record", type=Path, help="a JSON file that gets one line for each setting")
+    args = parser.parse_args()
+
+    chosen = list(settings(args.lock or list(LOCKS)))
+    outcomes = []
+    print(HEADINGS)
+    for setting in tqdm(chosen, desc="soak", file=sys.stderr, disable=None):
+        outcome = soak(setting, args.seconds / len(chosen), args.writers, args.learners)
+        outcomes.append(outcome)
+        tqdm.write(line(outcome))
+        if args.record:
+            args.record.parent.mkdir(parents=True, exist_ok=True)
+            machine = {"cpus": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+            with args.record.open("a") as file:
+                file.write(
+                    json.dumps({**asdict(outcome), "writers": args.writers, "learners": args.learners, **machine})
+                )
+                file.write("\n")
+    total = sum((outcome.findings for outcome in outcomes), Findings())
+    print(f"{total.rows:,} rows read, {sum(o.added for o in outcomes):,} added, {sum(o.due for o in outcomes):,} due;")
+    print(", ".join(f"{name}: {getattr(total, name)}" for name in Findings.FAULTS))
+    bad = [outcome for outcome in outcomes if not outcome.is_clean()]
+    if bad:
+        print("not clean, or nothing shown:\n" + "\n".join(line(outcome) for outcome in bad))
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

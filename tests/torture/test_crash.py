@@ -1,0 +1,82 @@
+"""A few trials of each discipline, at random moments: the numbered points are in a build of their own (make crash)."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from dataclasses import replace
+
+import pytest
+
+from cpprb_impl.shared import LOCKS
+
+from . import arena, certified, crash
+from .arena import RANDOM_MOMENT, Arena, plan_for
+from .certified import NARROW
+from .fleet import HangError, fleet
+from .test_soak import WithoutOut
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_who_dies_or_stops_costs_the_others_nothing(lock):
+    outcomes = list(crash.trials(lock, 60, seed=1))
+    assert [outcome for outcome in outcomes if not outcome.is_clean()] == []
+    assert len(outcomes) == 60 and all(outcome.hit for outcome in outcomes)
+
+
+def test_a_killed_explorer_hangs_cpprb():
+    """The negative control: the same deed ends every sample of cpprb's for ever."""
+    cpprb = pytest.importorskip("cpprb")
+    rng = random.Random(1)
+    for _ in range(100):
+        buffer = WithoutOut(cpprb.MPReplayBuffer(64, certified.env_dict(NARROW)))
+        with fleet(buffer, 2, 1, NARROW, 20, 32, prioritized=False) as ships:
+            ships.start(quota=32)
+            ships.wait_until_idle()
+            ships.start()
+            time.sleep(rng.uniform(0.001, 0.005))
+            victim = ships.explorers.pop(0)
+            victim.kill()
+            victim.join()
+            ships.board.order[2] = 0  # nobody is in the way but the dead
+            with contextlib.suppress(HangError):
+                ships.wait_for_samples(seconds=5)
+                continue
+            return
+    pytest.fail("cpprb never hung")
+
+
+class Forgetful(Arena):
+    """Its crew's last row is not in what is looked at; as if a committed one were lost."""
+
+    def look(self, due, outcome):
+        return super().look([(w, first, count + 1) for w, first, count in due], outcome)
+
+
+def test_a_trial_finds_a_lost_row():
+    assert faults_in_a_trial(Forgetful)["lost"] > 0
+
+
+class Held(Arena):
+    """A slot less than there seem to be, as if one never came back."""
+
+    def look(self, due, outcome):
+        return super().look(due, outcome) - 1
+
+
+def test_a_trial_finds_a_slot_that_does_not_come_back():
+    assert "1 of" in faults_in_a_trial(Held)["trouble"]
+
+
+def faults_in_a_trial(kind) -> dict:
+    place = kind("buffer", True, random.Random(1), 1)
+    try:
+        with place.crew() as crew:
+            plan = replace(plan_for("buffer", RANDOM_MOMENT, random.Random(1)), explores=True)
+            outcome = arena.trial(place, crew, plan)
+            return {**outcome.findings.faults(), "trouble": " ".join(outcome.trouble)}
+    finally:
+        place.buffer.close()

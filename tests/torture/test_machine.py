@@ -1,0 +1,73 @@
+"""Shared buffers against a model in plain Python, step by step in three processes; and wrong ones, to be noticed.
+
+More examples: make test ARGS='tests/torture/test_machine.py --hypothesis-profile=long'
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.shared import LOCKS
+
+from .machine import SharedMachine
+
+pytestmark = pytest.mark.timeout(0)  # of a long run
+
+
+@pytest.mark.parametrize("with_lock", LOCKS)
+def test_any_steps_in_any_order(with_lock):
+    class Machine(SharedMachine):
+        lock = with_lock
+
+    chosen = settings() if settings().max_examples > 1000 else settings(max_examples=25, stateful_step_count=30)
+    run_state_machine_as_test(Machine, settings=settings(chosen, deadline=None, suppress_health_check=[*HealthCheck]))
+
+
+class LosesTheLast:
+    def add(self, **rows):
+        many = len(rows["id"]) > 1
+        return super().add(**{name: column[:-1] if many else column for name, column in rows.items()})
+
+
+class ClearsNothing:
+    def clear(self):
+        pass
+
+
+class LetsLateUpdatesLand:
+    """As in cpprb: once there was another sample, the priority of a row that is gone lands on the new one."""
+
+    def update_priorities(self, indexes, priorities):
+        if self.get_stored_size():
+            self.sample(1)
+        super().update_priorities(indexes, priorities)
+
+
+def with_fault(fault: type, kind: type) -> type:
+    """A subclass of `kind` with the fault, under a name of this module: it is to be pickled."""
+    name = fault.__name__ + kind.__name__
+    globals()[name] = type(name, (fault, kind), {"__module__": __name__})
+    return globals()[name]
+
+
+@pytest.mark.parametrize("fault", [LosesTheLast, ClearsNothing, LetsLateUpdatesLand])
+def test_wrong_buffers_are_noticed(fault):
+    class Machine(SharedMachine):
+        lock = "buffer"
+        kinds = (with_fault(fault, MPReplayBuffer), with_fault(fault, MPPrioritizedReplayBuffer))
+
+    few = settings(
+        max_examples=200,
+        stateful_step_count=30,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        suppress_health_check=[*HealthCheck],
+    )
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Machine, settings=few)

@@ -1,0 +1,83 @@
+"""A process that uses a shared buffer step by step, as it is told through a pipe."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+from typing import Any
+
+context = multiprocessing.get_context("fork")
+
+
+def serve(pipe: Any, buffer: Any) -> None:
+    """Until the other end is gone. Each request is a method of the buffer, or of `_Also`, with its arguments."""
+    also = _Also(buffer)
+    while True:
+        try:
+            name, args, kwargs = pipe.recv()
+        except EOFError:
+            return
+        try:
+            method = getattr(also, name, None) or getattr(also.buffer, name)
+            answer = method(*args, **kwargs)
+        except Exception as error:
+            answer = error
+        pipe.send(answer)
+
+
+class _Also:
+    """What a process can do with its buffer beside calling it."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffer = buffer
+
+    def dumps(self) -> bytes:
+        return pickle.dumps(self.buffer)
+
+    def attach(self, pickled: bytes) -> None:
+        """Beside the handle that it had, or instead of a closed one."""
+        self.buffer = pickle.loads(pickled)
+
+    def add_in_a_fork(self, **rows: Any) -> int:
+        """By a child, which then exits; returns its exit status."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.buffer.add(**rows)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Worker:
+    """Its end here: `worker.sample(4)` is that process's `buffer.sample(4)`."""
+
+    PATIENCE = 60  # seconds for one step
+
+    def __init__(self, buffer: Any) -> None:
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=self._serve, args=(theirs, buffer), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _serve(self, pipe: Any, buffer: Any) -> None:
+        self._pipe.close()
+        serve(pipe, buffer)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._pipe.send((name, args, kwargs))
+            assert self._pipe.poll(self.PATIENCE), f"{name} hangs"
+            answer = self._pipe.recv()
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
