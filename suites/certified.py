@@ -92,7 +92,8 @@ def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
     writer, number = reading.writer[reading.whole], reading.number[reading.whole]
     with np.errstate(divide="ignore", invalid="ignore"):
         product = np.log2(np.asarray(weights, np.float64).reshape(-1)[reading.whole] * priorities(writer, number))
-    return ~(np.abs(product - np.median(product)) < 0.5) if len(product) else np.zeros(0, bool)
+    told = product[np.isfinite(product)]
+    return ~(np.abs(product - np.median(told)) < 0.5) if len(told) else np.ones(len(product), bool)
 
 
 def workload() -> Workload:

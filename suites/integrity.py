@@ -28,17 +28,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 import numpy as np
 
 from adapters import registry
-from adapters.base import Adapter, Spec
+from adapters.base import Adapter, Columns, Spec
 from adapters.lifeline import exit_with_parent
 from suites import certified
 from suites.cells import INTEGRITY, INTEGRITY_WORKLOAD, Result, append_result, failure
-from suites.explorers import PATIENCE, Explorers, Shared, exploring, giving_up, prepare
+from suites.explorers import START_PATIENCE, Explorers, Shared, exploring, giving_up, prepare
 
 PEERS = {**registry.SHARED, **registry.SERVED}
 BATCH = 32
@@ -46,6 +46,7 @@ MOST_ROWS = 25  # a call
 PREPARED = 4_096  # rows that a racing explorer adds over and over: making them takes longer than adding them
 OPENINGS = 8  # fresh buffers to race on: rows that were never written are read in its first moments only
 OPENING_SECONDS = 0.1
+MOMENT = 0.002  # seconds of learning between two looks at what explorers did
 BESIDE = 2  # explorers that nobody kills
 KILL_WITHIN = 0.02  # seconds after the victim's first add
 STEPS_AFTER_KILL = 20
@@ -83,18 +84,15 @@ class Finding:
 
 def hammer(adapter: Adapter, seed: int, waits: bool, number: int, shared: Shared) -> None:
     """An explorer that adds the same rows over and over, a few a call."""
-    random = np.random.default_rng((seed, number))
-    rows, priorities = (
-        certified.rows(number + 1, np.arange(PREPARED)),
-        certified.priorities(number + 1, np.arange(PREPARED)),
-    )
+    batches = list(_batches(number + 1, np.arange(PREPARED), np.random.default_rng((seed, number))))
     counter, stop = shared.added[number], shared.stop
     if waits:
         shared.start()
-    while not stop.value:
-        first, size = random.integers(0, PREPARED - MOST_ROWS), random.integers(1, MOST_ROWS + 1)
-        _add(adapter, rows, priorities, slice(first, first + size))
-        counter.value += int(size)
+    for columns, priorities in cycle(batches):
+        if stop.value:
+            return
+        adapter.add_batch(columns, priorities)
+        counter.value += len(priorities)
 
 
 def fill(adapter: Adapter, setting: Setting, number: int, shared: Shared) -> None:
@@ -106,18 +104,18 @@ def fill(adapter: Adapter, setting: Setting, number: int, shared: Shared) -> Non
             shared.start()
         except threading.BrokenBarrierError:  # the learner has seen enough
             return
-        numbers = np.arange(turn * share, (turn + 1) * share)
-        rows, priorities = certified.rows(number + 1, numbers), certified.priorities(number + 1, numbers)
-        first = 0
-        while first < share:
-            size = int(random.integers(1, MOST_ROWS + 1))
-            _add(adapter, rows, priorities, slice(first, first + size))
-            first += size
+        for columns, priorities in _batches(number + 1, np.arange(turn * share, (turn + 1) * share), random):
+            adapter.add_batch(columns, priorities)
         shared.added[number].value += share
 
 
-def _add(adapter: Adapter, rows: dict[str, np.ndarray], priorities: np.ndarray, some: slice) -> None:
-    adapter.add_batch({name: column[some] for name, column in rows.items()}, priorities[some])
+def _batches(writer: int, numbers: np.ndarray, random: np.random.Generator) -> Iterator[tuple[Columns, np.ndarray]]:
+    """These rows with their priorities, a few at a time."""
+    rows, priorities = certified.rows(writer, numbers), certified.priorities(writer, numbers)
+    first = 0
+    while first < len(numbers):
+        some = slice(first, first := first + int(random.integers(1, MOST_ROWS + 1)))
+        yield {name: column[some] for name, column in rows.items()}, priorities[some]
 
 
 class Learner:
@@ -191,9 +189,7 @@ def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
             until = time.monotonic() + setting.seconds
             for turn in count():
                 added += share * setting.explorers
-                explorers.learn(learner.step, 0)
-                while sum(explorers.added()) < added:
-                    explorers.learn(learner.step, 0)
+                learn_until(lambda added=added: sum(explorers.added()) == added, explorers, learner)
                 writers, numbers = np.mgrid[1 : setting.explorers + 1, turn * share : (turn + 1) * share].reshape(2, -1)
                 missing, twice = settle(learner, writers, numbers)
                 lost, duplicated = lost + missing, duplicated + twice
@@ -206,6 +202,14 @@ def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
         "lost": Finding.among(lost, added, "rows added were not stored, though nothing came after them"),
         "duplicated": Finding.among(duplicated, added, "rows added were stored more than once"),
     }
+
+
+def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner) -> None:
+    deadline = time.monotonic() + START_PATIENCE
+    while not done():
+        explorers.learn(learner.step, MOMENT)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"explorers did not add what they have in {START_PATIENCE:.0f} s")
 
 
 def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
@@ -238,11 +242,7 @@ def kills(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
         until = time.monotonic() + setting.seconds
         while trouble is None and (not killed or time.monotonic() < until):
             with explorers.recruit(partial(work, False)) as added:
-                deadline = time.monotonic() + PATIENCE
-                while not added.value:
-                    explorers.learn(learner.step, 0)
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"a new explorer added nothing in {PATIENCE:.0f} s")
+                learn_until(lambda added=added: added.value > 0, explorers, learner)
                 time.sleep(random.uniform(0, KILL_WITHIN))
             killed += 1
             trouble = after_kill(explorers, learner, setting)

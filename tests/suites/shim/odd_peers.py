@@ -173,6 +173,39 @@ class Torn(Plain):
             self.columns[key][rows] = column
 
 
+class Lossy(Plain):
+    """Says that it has stored its rows, and leaves out the last of each seventh call."""
+
+    name = "lossy"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        self.calls = getattr(self, "calls", 0) + 1
+        keep = len(columns["done"]) - (self.calls % 7 == 0)
+        if keep:
+            super().add_batch({key: column[:keep] for key, column in columns.items()}, priorities[:keep])
+
+
+class Twice(Plain):
+    """Stores the last row of each call again."""
+
+    name = "twice"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns, priorities)
+        super().add_batch({key: column[-1:] for key, column in columns.items()}, priorities[-1:])
+
+
+class Fragile(Plain):
+    """An explorer spends all its time under the lock that everybody needs."""
+
+    name = "fragile"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns, priorities)
+        with self.lock:
+            time.sleep(0.005)
+
+
 class Deadly(Plain):
     """Kills an explorer that has added enough."""
 
