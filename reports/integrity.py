@@ -36,6 +36,10 @@ class Safety:
     found: str = ""
 
     @property
+    def label(self) -> str:
+        return f"{self.mark} {self.word}".strip()
+
+    @property
     def mark(self) -> str:
         return UNSAFE if self.word == "unsafe" else ""
 
@@ -117,6 +121,8 @@ def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> CheckCell
     values, counts = [sample.value for sample in record.samples], CHECKS[record.benchmark][2]
     if record.benchmark == "starvation":
         return CheckCell(f"{number(min(values))} {counts}", record.status)
+    if record.benchmark == "killed":
+        return CheckCell(f"all went on after {sum(values):,.0f} {counts}", record.status)
     return CheckCell(f"none in {sum(values):,.0f} {counts}", record.status)
 
 

@@ -154,7 +154,8 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         shared.stop.value = True
-        deadline = time.monotonic() + PATIENCE / 2
+        # Who has a connection to close takes longer.
+        deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():

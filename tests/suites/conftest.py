@@ -16,8 +16,8 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"
 ODD = (
-    "plain broken unfair killed absent messy torn lossy twice fragile deadly deadlocked hoarder remote favouring "
-    "starving"
+    "plain broken unfair killed absent messy torn hollow lossy twice fragile deadly deadlocked hoarder remote "
+    "favouring starving"
 )
 
 
