@@ -9,7 +9,7 @@ import pytest
 
 from reports.build import build
 from results.record import load
-from suites import certified, integrity
+from suites import certified, integrity_jobs
 from suites.cells import INTEGRITY
 
 ROWS = (np.repeat([1, 2], 20), np.tile(np.arange(20) + 2**21, 2))  # numbers that need both their words
@@ -86,8 +86,8 @@ class Shelf:
 @pytest.mark.parametrize(("stored", "lost", "twice"), [(np.arange(40), 0, 0), ([*range(37), 3, 4, 4], 3, 2)])
 def test_what_is_missing_and_what_is_there_twice_is_counted(stored, lost, twice):
     writers, numbers = ROWS
-    learner = integrity.Learner(Shelf(writers[stored], numbers[stored]))
-    assert integrity.settle(learner, writers, numbers) == (lost, twice)
+    learner = integrity_jobs.Learner(Shelf(writers[stored], numbers[stored]))
+    assert integrity_jobs.settle(learner, writers, numbers) == (lost, twice)
     assert learner.torn == learner.unwritten == learner.stale == 0
 
 
