@@ -23,6 +23,7 @@ class Ring:
         lock: str = "unshared",
         segment: str | None = None,
         description: str = "",
+        prefault: bool = False,
         seed: int | None = None,
         alpha: float = 0.6,
         eps: float = 0.0001,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.face import Face, PrioritizedFace
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
 from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow
@@ -27,16 +28,6 @@ Names = str | Sequence[str] | None
 
 
 OF_PRIORITIES = ("alpha", "eps", "check_for_update")
-ONE_PROCESS = ("next_of", "stack_compress", "Nstep", "mmap_prefix")
-
-
-def check_options(buffer: Ring, options: Mapping[str, Any]) -> None:
-    """Refuse what `buffer` would have to ignore: cpprb's options that it has not, and typing errors."""
-    for name, value in options.items():
-        if name not in ONE_PROCESS:
-            raise TypeError(f"{type(buffer).__name__} has no option {name!r}")
-        if value:
-            raise NotImplementedError(f"{type(buffer).__name__}: {name} is for buffers of one process")
 
 
 def check_exponent(name: str, value: float) -> float:
@@ -45,7 +36,7 @@ def check_exponent(name: str, value: float) -> float:
     return float(value)
 
 
-class ReplayBuffer(Saved, Ring):
+class ReplayBuffer(Face, Saved, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
     Parameters
@@ -86,7 +77,6 @@ class ReplayBuffer(Saved, Ring):
     """
 
     _read: RowReader | None = None
-    _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
     _parts = ("_read", "_window", "_objects")
 
@@ -148,12 +138,9 @@ class ReplayBuffer(Saved, Ring):
         )
 
     def _add_through(self, **rows: Any) -> int | None:
-        if self._window is not None:
-            return self._window.push(rows, self._add_read)
-        return self._add_read(**self._read(rows))
+        return super()._add_through(**rows) if self._window is not None else self._add_read(**self._read(rows))
 
     def _add_read(self, **rows: np.ndarray) -> int:
-        """Store rows that a `RowReader` has read."""
         return self._add_rows(**rows) if self._objects is None else self._objects.add(rows, self._add_rows)
 
     def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -163,22 +150,11 @@ class ReplayBuffer(Saved, Ring):
         columns = columns_of(self, slots)
         return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
-    def on_episode_end(self) -> None:
-        """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
-        if self._window is not None:
-            self._window.flush(self._add_read)
-        super().on_episode_end()
-
     def clear(self) -> None:
         """Forget every transition, those that wait for further steps included."""
         super().clear()
-        for part in (self._window, self._objects):
-            if part is not None:
-                part.clear()
-
-    def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
-        """Whether N-step transitions are stored."""
-        return self._window is not None
+        if self._objects is not None:
+            self._objects.clear()
 
     def _steps(self) -> dict[str, Any] | None:
         return None if self._window is None else self._window.settings()
@@ -197,27 +173,8 @@ class ReplayBuffer(Saved, Ring):
         window.set_state({name.removeprefix("waiting "): column for name, column in state.items()})
         return {"_window": window}
 
-    def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
 
-        `idx` is what NumPy takes as an index array for a ring of `get_buffer_size()` transitions: ints, negative ones
-        counted from the ring's end, of any shape, or a mask of bools; an int is a sequence of one. Raises IndexError
-        where nothing is stored, and for anything else.
-        """
-        index = np.atleast_1d(np.asarray(idx))
-        capacity = self.get_buffer_size()
-        if index.dtype == bool and index.shape == (capacity,):
-            index = np.flatnonzero(index)
-        elif index.dtype.kind not in "iu" and index.size:
-            raise IndexError(f"idx must be ints, or {capacity} bools, not {index.dtype} of shape {index.shape}")
-        slots = index.astype(np.int64).ravel()
-        batch = self._gather(np.where(slots < 0, slots + capacity, slots))
-        if index.ndim == 1:
-            return batch
-        return {name: column.reshape(*index.shape, *column.shape[1:]) for name, column in batch.items()}
-
-
-class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
+class PrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, ReplayBuffer):
     """Proportional prioritized replay (Schaul et al. 2015).
 
     Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
@@ -263,11 +220,6 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             eps=check_exponent("eps", eps),
             check_for_update=check_for_update,
         )
-
-    def _add_read(self, **rows: np.ndarray) -> int:
-        given = rows["priorities"]
-        rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
-        return super()._add_read(**rows)
 
 
 def create_buffer(

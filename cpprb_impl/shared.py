@@ -15,14 +15,19 @@ the rows it was writing and blocks nobody.
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
+from collections.abc import Mapping
+from os import PathLike
 from typing import Any, Self
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.buffers import EnvDict, check_exponent, check_options
+from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of
-from cpprb_impl.fields import native_fields, whole_size
+from cpprb_impl.face import Face, PrioritizedFace
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
 from cpprb_impl.machine import Machine, check_machine, this_machine
+from cpprb_impl.nstep import NstepWindow
 from cpprb_impl.state import Attributes
 from cpprb_impl.watchdog import watch
 
@@ -39,17 +44,87 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _Shared(Attributes, Ring):
+# This process's own: no other one has it, as numbers of processes come again.
+_process = object()
+
+
+def _in_forked_child() -> None:
+    global _process
+    _process = object()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
+class _Shared(Face, Attributes, Ring):
     """What both MP classes do alike: reach the segment, and be passed to other processes."""
+
+    _parts = ("_windows",)
+
+    def _build(
+        self,
+        size: int,
+        fields: list[NativeField],
+        next_of: Names,
+        stack_compress: Names,
+        nstep: Mapping[str, Any] | None,
+        mmap_prefix: str | PathLike[str] | None,
+        lock: str,
+        backend: str,
+        *,
+        seed: int | None,
+        **native: Any,
+    ) -> None:
+        """Make a buffer from its constructor's arguments."""
+        if lock not in LOCKS:
+            raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+        following = field_names(next_of)
+        if not nstep:  # what is next to a field is like it, as in `ReplayBuffer`
+            known = {f"next_{name}" for name in following}
+            fields = [field for field in fields if field[0] not in known]
+        fields = fields + next_fields(fields, following)
+        for name in field_names(stack_compress):
+            if name not in {field[0] for field in fields}:
+                raise KeyError(f"stack_compress: there is no field {name!r}")
+        prioritized = isinstance(self, PrioritizedRing)
+        prefix = os.fspath(mmap_prefix or "")
+        if prefix:  # found again from another folder too
+            native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
+        steps = NstepWindow(nstep, fields).settings() if nstep else None
+        self._make(Description(whole_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
         """Make the segment, or attach to the one named."""
         if segment is None:
             watch()
-        text = recipe.text()
-        super().__init__(recipe.size, recipe.fields, seed=seed, segment=segment, description=text, **recipe.options)
-        self._recipe = recipe
+        super().__init__(
+            recipe.size,
+            recipe.fields,
+            seed=seed,
+            segment=segment,
+            description=recipe.text(),
+            add_through_python=recipe.nstep is not None,
+            **recipe.options,
+        )
+        self._recipe, self._windows = recipe, {}
         _open.add(self)
+
+    @property
+    def _window(self) -> NstepWindow | None:
+        """Steps are of one process's episode: a forked child begins with none."""
+        if self._recipe.nstep is None:
+            return None
+        window = self._windows.get(_process)
+        if window is None:
+            priorities = (
+                {name: self._recipe.options[name] for name in ("alpha", "eps")} if self._recipe.prioritized else None
+            )
+            window = self._windows.setdefault(
+                _process, NstepWindow(self._recipe.nstep, self._recipe.fields, priorities)
+            )
+        return window
 
     @classmethod
     def attach(cls, segment: str, *, seed: int | None = None) -> Self:
@@ -85,10 +160,6 @@ class _Shared(Attributes, Ring):
     def __deepcopy__(self, memo: dict) -> None:
         self.__copy__()
 
-    def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
-        """Whether N-step transitions are stored: never, in a shared buffer."""
-        return False
-
 
 def _attach(kind: type[_Shared], recipe: Description, segment: str, seed: int | None = None) -> _Shared:
     buffer = kind.__new__(kind)
@@ -104,24 +175,32 @@ def _find(kind: type[_Shared], recipe: Description, segment: str, machine: Machi
     return _attach(kind, recipe, segment)
 
 
-def _check_options(buffer: Ring, lock: str, backend: str, options: dict[str, Any]) -> None:
-    if lock not in LOCKS:
-        raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
-    check_options(buffer, options)
-
-
 class MPReplayBuffer(_Shared):
     """`ReplayBuffer` in shared memory.
 
     Parameters
     ----------
     size, env_dict, default_dtype
-        As for `ReplayBuffer`.
-    lock : {"critical", "buffer"}
-        How explorers and learner are kept apart: "buffer" is one lock around every call; with "critical" explorers
-        lock only the claiming of rows, and a gate keeps the learner apart.
+        As for `ReplayBuffer`, but no dtype object.
+    next_of, stack_compress : str or sequence of str, optional
+        `add` takes and samples have what they have in `ReplayBuffer`. No memory is saved: every next_x and every stack
+        is stored whole.
+    Nstep : dict, optional
+        As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode;
+        `on_episode_end` and `clear` concern no other's. Steps that wait in a process that ends are lost.
+    mmap_prefix : str or path, optional
+        As for `ReplayBuffer`: files hold the fields, and every process maps them, so that all must be able to open
+        them; only what says which rows are there is in the segment. Files of these names are replaced when the buffer
+        is made, not when a process attaches. They stay when the buffer is gone.
+    lock : {"none", "critical", "buffer"}
+        How explorers and learner are kept apart: "none" lets nobody wait for anybody (docs/protocol.md); "buffer" is
+        one lock around every call; with "critical" explorers lock only the claiming of rows, and a gate keeps the
+        learner apart.
+    prefault : bool
+        Bring all of the segment in now, in the process that makes the buffer and in each that attaches, instead of page
+        by page as it is first touched: the constructor takes as long as writing all of it does, and no `add` or
+        `sample` waits for the system later. A forked child shares the memory but has none of its pages at hand; its
+        first call of any method brings them in, which takes some tenths of a second a GiB.
     seed : int, optional
         For the process that makes the buffer; every other one draws its own numbers.
     backend, ctx, logger
@@ -129,8 +208,10 @@ class MPReplayBuffer(_Shared):
 
     Raises
     ------
+    TypeError, OverflowError, ValueError, KeyError
+        For a size, a field or an option that can't be.
     OSError
-        ENOSPC when /dev/shm has too little room; nothing is left behind.
+        ENOSPC when /dev/shm has too little room; nothing is left behind. When the files can't be made, or found.
     """
 
     def __init__(
@@ -138,19 +219,25 @@ class MPReplayBuffer(_Shared):
         size: int,
         env_dict: EnvDict | None = None,
         *,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         lock: str = "critical",
+        prefault: bool = False,
         seed: int | None = None,
         logger: Any = None,
         ctx: Any = None,
         backend: str = "sharedctypes",
-        **options: Any,
     ) -> None:
-        _check_options(self, lock, backend, options)
-        self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), {"lock": lock}, False), seed)
+        fields = native_fields(env_dict, default_dtype)
+        self._build(
+            size, fields, next_of, stack_compress, Nstep, mmap_prefix, lock, backend, seed=seed, prefault=bool(prefault)
+        )
 
 
-class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
+class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
     `update_priorities` leaves transitions alone that were written since this process last sampled.
@@ -159,7 +246,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     ----------
     size, env_dict, default_dtype, alpha, eps
         As for `PrioritizedReplayBuffer`.
-    lock, seed, backend, ctx, logger
+    next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger
         As for `MPReplayBuffer`, and raising likewise.
     """
 
@@ -170,15 +257,30 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         *,
         alpha: float = 0.6,
         eps: float = 1e-4,
+        next_of: Names = None,
+        stack_compress: Names = None,
         default_dtype: Any = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        mmap_prefix: str | PathLike[str] | None = None,
         lock: str = "critical",
+        prefault: bool = False,
         seed: int | None = None,
         logger: Any = None,
         ctx: Any = None,
         backend: str = "sharedctypes",
-        **options: Any,
     ) -> None:
-        _check_options(self, lock, backend, options)
-        priorities = {"alpha": check_exponent("alpha", alpha), "eps": check_exponent("eps", eps)}
-        native = {"lock": lock, "check_for_update": True, **priorities}
-        self._make(Description(whole_size(size), native_fields(env_dict, default_dtype), native, True), seed)
+        self._build(
+            size,
+            native_fields(env_dict, default_dtype),
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            lock,
+            backend,
+            seed=seed,
+            prefault=bool(prefault),
+            check_for_update=True,
+            alpha=check_exponent("alpha", alpha),
+            eps=check_exponent("eps", eps),
+        )

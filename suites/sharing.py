@@ -43,7 +43,7 @@ STEPS_A_CALL = 64  # of an adapter, which loops over them
 ROUND_SECONDS = 0.002
 PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
 CHECKED = {"rows": 32, "batches": 100}
-STARVED_SECONDS = 2.0  # who gets no turn for that long has starved
+STARVED_SECONDS = 5.0  # who gets no turn for that long has starved
 
 
 def launch(peer: str, jobs: Sequence[SharingJob], seconds: float) -> Iterator[Result]:

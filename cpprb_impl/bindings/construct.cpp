@@ -29,29 +29,20 @@ Discipline discipline_named(const char* name) {
 
 int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded(-1, [&] {
-    static const char* names[] = {"capacity",
-                                  "fields",
-                                  "next_of",
-                                  "stack_compress",
-                                  "mmap_prefix",
-                                  "lock",
-                                  "segment",
-                                  "description",
-                                  "seed",
-                                  "alpha",
-                                  "eps",
-                                  "check_for_update",
-                                  "add_through_python",
-                                  "batch_through_python",
-                                  nullptr};
+    static const char* names[] = {
+        "capacity", "fields",  "next_of",          "stack_compress",     "mmap_prefix",
+        "lock",     "segment", "description",      "prefault",           "seed",
+        "alpha",    "eps",     "check_for_update", "add_through_python", "batch_through_python",
+        nullptr};
     Py_ssize_t capacity;
     PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None;
     const char *mmap_prefix = nullptr, *lock = "unshared", *segment = nullptr, *description = "";
     double alpha = 0.6, eps = 1e-4;
-    int check_for_update = 0, add_through_python = 0, batch_through_python = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszsOddppp", const_cast<char**>(names), &capacity, &fields,
-                                     &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &seed,
-                                     &alpha, &eps, &check_for_update, &add_through_python, &batch_through_python))
+    int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszspOddppp", const_cast<char**>(names), &capacity, &fields,
+                                     &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
+                                     &seed, &alpha, &eps, &check_for_update, &add_through_python,
+                                     &batch_through_python))
       throw PythonError();
     auto* object = reinterpret_cast<RingObject*>(self);
     if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
@@ -67,10 +58,10 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     ring->is_shared = std::strcmp(lock, "unshared") != 0;
     auto storage = storage_of(ring->fields, mmap_prefix ? mmap_prefix : "");
     if (ring->is_shared) {
-      const SharedStore::Shape shape{rows, prioritized, discipline_named(lock), description};
+      const SharedStore::Shape shape{rows, prioritized, discipline_named(lock), prefault != 0, description};
       auto places = std::make_unique<Rows>(std::move(storage), SharedStore::front(prioritized));
-      if (places->has_streams() || mmap_prefix != nullptr)
-        raise(PyExc_NotImplementedError, "a shared buffer has no next_of, stack_compress or mmap_prefix");
+      if (places->has_streams())
+        raise(PyExc_NotImplementedError, "a shared buffer can't keep frames once: its rows are written in any order");
       ring->store = segment ? std::make_unique<SharedStore>(std::move(places), shape, segment)
                             : std::make_unique<SharedStore>(std::move(places), shape);
     } else {

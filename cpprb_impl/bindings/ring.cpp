@@ -216,8 +216,9 @@ PyTypeObject RingType = [] {
   type.tp_name = "cpprb_impl._native.Ring";
   type.tp_doc =
       "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock='unshared', segment=None,\n"
-      "description='', seed=None, alpha=0.6, eps=0.0001, check_for_update=False, add_through_python=False,\n"
-      "batch_through_python=False)\n--\n\nThe native ring of transitions; see cpprb_impl.ReplayBuffer.";
+      "description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False,\n"
+      "add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
+      "cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
   type.tp_traverse = ring_traverse;

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <stdexcept>
 #include <system_error>
+
+#include "reserve.hpp"
 
 namespace rb {
 namespace {
@@ -17,12 +20,16 @@ namespace {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // Removed, not cut: another buffer, in this process or another, may have it in its memory still, and would die
-  // of a bus error beyond the file's end.
-  struct stat old;
-  if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && ::unlink(path.c_str()) != 0) fail(errno, path);
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+MappedFile::MappedFile(const std::string& path, Files files) : path_(path), files_(files) {
+  int how = O_RDWR | O_CLOEXEC;
+  if (files == Files::made) {
+    how |= O_CREAT | O_TRUNC;
+    // Removed, not cut: another buffer, in this process or another, may have it in its memory still, and would die
+    // of a bus error beyond the file's end.
+    struct stat old;
+    if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && ::unlink(path.c_str()) != 0) fail(errno, path);
+  }
+  descriptor_ = ::open(path.c_str(), how, 0666);
   if (descriptor_ < 0) fail(errno, path);
 }
 
@@ -31,17 +38,30 @@ MappedFile::~MappedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+struct stat MappedFile::status() const {
+  struct stat status;
+  if (::fstat(descriptor_, &status) != 0) fail(errno, path_);
+  return status;
+}
+
+MappedFile::Identity MappedFile::identity() const {
+  const struct stat now = status();
+  return {now.st_dev, now.st_ino};
+}
+
 char* MappedFile::grow(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t at = (bytes_ + page - 1) / page * page;
   pieces_.reserve(pieces_.size() + 1);
-  int error;
-  do error = ::posix_fallocate(descriptor_, static_cast<off_t>(at), static_cast<off_t>(bytes));
-  while (error == EINTR);
-  // Some file systems can't reserve; a file that is only made longer is the best there is then.
-  if (error == EOPNOTSUPP || error == EINVAL)
-    error = ::ftruncate(descriptor_, static_cast<off_t>(at + bytes)) == 0 ? 0 : errno;
-  if (error != 0) fail(error, path_);
+  if (files_ == Files::made) {
+    int error = reserve(descriptor_, at, bytes);
+    // Some file systems can't reserve; a file that is only made longer is the best there is then.
+    if (error == EOPNOTSUPP || error == EINVAL)
+      error = ::ftruncate(descriptor_, static_cast<off_t>(at + bytes)) == 0 ? 0 : errno;
+    if (error != 0) fail(error, path_);
+  } else if (static_cast<std::size_t>(status().st_size) < at + bytes) {
+    throw std::runtime_error(path_ + " was cut short");
+  }
   void* piece = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(at));
   if (piece == MAP_FAILED) fail(errno, path_);
   bytes_ = at + bytes;

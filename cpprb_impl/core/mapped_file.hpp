@@ -1,34 +1,47 @@
 // A file that is used as memory, for buffers larger than the machine's.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace rb {
 
+enum class Files {
+  made,   // by this process: new and empty
+  found,  // those that another process made, and grew
+};
+
 class MappedFile {
  public:
-  // A new, empty file; one of this name is replaced, and stays what it was for whoever uses it. Throws
+  // No other file has the same, as long as somebody has this one open.
+  struct Identity {
+    std::uint64_t device, number;
+    bool operator==(const Identity&) const = default;
+  };
+
+  // A file of this name that is not to be `found` is replaced, and stays what it was for whoever uses it. Throws
   // std::system_error.
-  explicit MappedFile(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        descriptor_(std::exchange(other.descriptor_, -1)),
-        bytes_(other.bytes_),
-        pieces_(std::move(other.pieces_)) {
-    other.pieces_.clear();
-  }
+  explicit MappedFile(const std::string& path, Files files = Files::made);
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();
 
   // The file grows by `bytes` zeros, and this is where they are. Their space is reserved: a full disk is
   // an exception here (std::system_error) and not a bus error later. Pieces begin at pages.
+  // A file that was found has them: std::runtime_error if it has not.
   char* grow(std::size_t bytes);
 
+  Identity identity() const;  // throws std::system_error
+
  private:
+  struct stat status() const;
+
   std::string path_;
+  Files files_;
   int descriptor_ = -1;
   std::size_t bytes_ = 0;
   std::vector<std::pair<char*, std::size_t>> pieces_;

@@ -18,6 +18,13 @@
 #include <system_error>
 #include <utility>
 
+#include "reserve.hpp"
+
+// Linux 5.14; older headers don't know it.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace rb {
 namespace {
 
@@ -54,20 +61,14 @@ void sweep_abandoned() {
   closedir(folder);
 }
 
-// Takes the pages now. Asked first, because the kernel would fill what room there is before it fails.
-void reserve(int descriptor, std::size_t bytes) {
-  struct statvfs room;
-  if (fstatvfs(descriptor, &room) != 0) fail(errno, "fstatvfs");
-  const auto free_bytes = static_cast<std::size_t>(room.f_bavail) * room.f_bsize;
-  int code = bytes > free_bytes ? ENOSPC : 0;
-  while (code == 0) {
-    code = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
-    if (code != EINTR) break;
-    code = 0;
-  }
-  if (code != 0)
-    fail(code, "the buffer needs " + std::to_string(bytes >> 20) + " MiB of shared memory, and " + kFolder + " has " +
-                   std::to_string(free_bytes >> 20) + " MiB free");
+void take(int descriptor, std::size_t bytes) {
+  const int code = reserve(descriptor, 0, bytes);
+  if (code == 0) return;
+  struct statvfs room{};
+  fstatvfs(descriptor, &room);
+  const std::size_t free_bytes = room.f_bavail * room.f_frsize;
+  fail(code, "the buffer needs " + std::to_string(bytes >> 20) + " MiB of shared memory, and " + kFolder + " has " +
+                 std::to_string(free_bytes >> 20) + " MiB free");
 }
 
 char* map(std::size_t bytes, int flags, int descriptor) {
@@ -121,7 +122,7 @@ Memory Memory::make_shared(std::size_t bytes) {
       break;
     memory.release();
   }
-  reserve(memory.descriptor_, bytes);
+  take(memory.descriptor_, bytes);
   memory.bytes_ = bytes;
   memory.data_ = map(bytes, MAP_SHARED, memory.descriptor_);
   return memory;
@@ -141,6 +142,26 @@ Memory Memory::attach(const std::string& name) {
   return memory;
 }
 
+void Memory::prefault() {
+  prefaulted_ = true;
+  int code;
+  do code = madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+  while (code == EAGAIN || code == EINTR);
+  if (code == ENOMEM) throw std::bad_alloc();
+  if (code == 0) return;
+  // An older kernel. Each byte is written only if it still is what it was: others may be writing there.
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < bytes_; at += page) {
+    const std::atomic_ref<char> byte(data_[at]);
+    char was = byte.load(std::memory_order_relaxed);
+    byte.compare_exchange_strong(was, was, std::memory_order_relaxed);
+  }
+}
+
+void Memory::forked() {
+  if (prefaulted_) prefault();
+}
+
 Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
 
 Memory& Memory::operator=(Memory&& other) noexcept {
@@ -148,6 +169,7 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(maker_, other.maker_);
+  std::swap(prefaulted_, other.prefaulted_);
   std::swap(name_, other.name_);
   return *this;
 }

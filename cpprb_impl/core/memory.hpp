@@ -28,6 +28,11 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
 
+  // Brings every page into this process's mapping now, so that nobody waits for it later. A forked child has none
+  // of a shared segment's pages: it calls forked(). Throws std::bad_alloc.
+  void prefault();
+  void forked();
+
   // Unmaps; the process that made a shared segment also removes its name. The memory stays until
   // the last process that has it mapped lets go.
   void release() noexcept;
@@ -41,6 +46,7 @@ class Memory {
   std::size_t bytes_ = 0;
   int descriptor_ = -1;
   int maker_ = 0;  // process id of the maker; 0 in every other process
+  bool prefaulted_ = false;
   std::string name_;
 };
 

@@ -1,5 +1,7 @@
 #include "priority_view.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -13,9 +15,27 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
 
-// An entry of the journal: which round of the journal it belongs to, from 1 on, and the slot.
-constexpr unsigned kSlotBits = 40;
-constexpr std::uint64_t kSlots = std::uint64_t{1} << kSlotBits;
+// An entry of the journal: a slot whose priority is about to be changed, or was; and which round of the journal it
+// belongs to, from 1 on.
+struct Entry {
+  static constexpr unsigned kSlotBits = 40;
+
+  std::uint64_t bits;
+
+  static Entry of(std::uint64_t round, std::uint64_t slot, bool done) {
+    return {(round << 1 | std::uint64_t{done}) << kSlotBits | slot};
+  }
+  bool is_of_a_later(std::uint64_t round) const {
+    constexpr std::uint64_t kRounds = std::uint64_t{1} << (63 - kSlotBits);
+    const std::uint64_t later = ((bits >> (kSlotBits + 1)) - round) % kRounds;
+    return later != 0 && later < kRounds / 2;
+  }
+  bool is_of(std::uint64_t round) const {
+    return bits >> (kSlotBits + 1) == round % (std::uint64_t{1} << (63 - kSlotBits));
+  }
+  bool is_done() const { return bits >> kSlotBits & 1; }
+  std::uint64_t slot() const { return bits & ((std::uint64_t{1} << kSlotBits) - 1); }
+};
 
 }  // namespace
 
@@ -34,7 +54,7 @@ PriorityView::PriorityView(SharedStore& store)
 }
 
 PriorityView::~PriorityView() {
-  if (counted_) header_.learners.fetch_sub(1);
+  if (counted_ && process_ == getpid()) header_.learners.fetch_sub(1);  // a forked child may have a copy
 }
 
 float PriorityView::leaf_in(std::uint64_t slot) const {
@@ -66,13 +86,30 @@ void PriorityView::look_at_all() {
   tree_.rebuild();
 }
 
+// What a slow, stopped or dead explorer has committed so far is there. It commits in order; only where it left out a
+// slot that was held, the rest is found later: the claim may stay for long, so the whole of it is looked at seldom.
+void PriorityView::look_at_more_of(Open& open) {
+  const std::uint64_t first = open.claim.first(), known = open.committed;
+  if (std::has_single_bit(++open.times)) return look_at(first, open.claim.count());
+  while (open.committed < open.claim.count()) {
+    const std::uint64_t row = first + open.committed;
+    const SlotWord found{store_.word(row % store_.capacity()).load(acquire)};
+    if (!found.is_written() || found.row() < row) break;
+    ++open.committed;
+  }
+  if (open.committed != known) look_at(first + known, open.committed - known);
+}
+
 void PriorityView::catch_up() {
   if (!counted_) {
     // Sequentially consistent, as an updater's look at the number of learners after its change: either it sees us
     // and writes into the journal, or we see its change.
     header_.learners.fetch_add(1);
     counted_ = true;
-    journal_seen_ = header_.journal_head.load(acquire);
+    process_ = getpid();
+    // What is announced there may be changed only later.
+    const std::uint64_t end = header_.journal_head.load();
+    journal_seen_ = end - std::min(end, entries_ / 2);
     look_at_all();
   }
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
@@ -85,8 +122,7 @@ void PriorityView::catch_up() {
   RB_POINT(T2);
   std::erase_if(open_, [&](Open& open) {
     const bool still = ClaimWord{header_.seats[open.seat].claim.load(acquire)} == open.claim;
-    // What a stopped or dead explorer committed of it is there. More and more seldom: such a claim may stay for long.
-    if (!still || std::has_single_bit(++open.times)) look_at(open.claim.first(), open.claim.count());
+    still ? look_at_more_of(open) : look_at(open.claim.first(), open.claim.count());
     return !still;
   });
   RB_POINT(T3);
@@ -105,22 +141,22 @@ void PriorityView::catch_up() {
 }
 
 void PriorityView::read_journal() {
-  const std::uint64_t end = header_.journal_head.load(acquire);
-  if (end - journal_seen_ > entries_ / 2) {  // the oldest may have been written over
-    journal_seen_ = end;
-    late_.clear();
-    return look_at_all();
+  const std::uint64_t end = header_.journal_head.load();
+  if (is_old(journal_seen_, end)) {
+    look_at_all();
+    journal_seen_ = end - entries_ / 2;
   }
   changed_.clear();
-  const auto read = [&](std::uint64_t number) {
-    const std::uint64_t found = entry(number).load(acquire), round = number / entries_ + 1;
-    if (found / kSlots == round % (1 << 24)) changed_.push_back(found % kSlots);
-    return found / kSlots == round % (1 << 24);
+  const auto is_done = [&](std::uint64_t number) {
+    const Entry found{entry(number).load(acquire)};
+    if (!found.is_of(round(number))) return false;
+    changed_.push_back(found.slot());
+    return found.is_done();
   };
-  // Of a learner that was killed between claiming and writing an entry it never comes.
-  std::erase_if(late_, [&](std::uint64_t number) { return read(number) || end - number > entries_ / 2; });
+  // Who is not done when its entry is old either died, then this is the last look that is needed, or writes another.
+  std::erase_if(late_, [&](std::uint64_t number) { return is_done(number) || is_old(number, end); });
   for (; journal_seen_ != end; ++journal_seen_)
-    if (!read(journal_seen_)) late_.push_back(journal_seen_);
+    if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
   for (const std::size_t slot : changed_) tree_.leaves()[slot] = leaf_in(slot);
   tree_.refresh_scattered(changed_);
 }
@@ -144,40 +180,59 @@ const PriorityView::Sample* PriorityView::sample_of(const std::int64_t* index, s
 
 bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves) {
   const Sample* sample = sample_of(index, count);
+  const bool others = has_others();
   changed_.clear();
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
     if (!row || (sample != nullptr ? *row != sample->rows[i] : *row >= sampled_at_)) continue;
-    Atomic& priority = store_.priority(slot);
-    PriorityWord found{priority.load(relaxed)};
-    bool changed = false;
-    while (!changed && found.is_of(*row)) {
-      RB_POINT(U1);
-      // Sequentially consistent: see catch_up().
-      changed = priority.compare_exchange_weak(found.bits, PriorityWord::of(*row, leaves[i]).bits);
-    }
+    const std::uint64_t number = others ? write_journal(slot, false) : 0;
+    const bool changed = change(slot, *row, leaves[i]);
+    RB_POINT(U3);
+    if (others && !tell(number, slot) && changed) write_journal(slot, true);
     if (!changed) continue;
     tree_.leaves()[slot] = leaves[i];
     changed_.push_back(slot);
   }
   if (changed_.empty()) return false;
-  if (header_.learners.load() > (counted_ ? 1u : 0u)) write_journal();
+  if (!others && has_others())  // another one has come meanwhile
+    for (const std::size_t slot : changed_) write_journal(slot, true);
   tree_.refresh_scattered(changed_);
   return true;
 }
 
-// U2.
-void PriorityView::write_journal() {
-  std::uint64_t number = header_.journal_head.fetch_add(changed_.size(), relaxed);
-  const std::uint64_t first = number;
-  for (const std::size_t slot : changed_) {
-    RB_POINT(U2);
-    entry(number).store((number / entries_ + 1) % (1 << 24) * kSlots + slot, release);
-    ++number;
+// Sequentially consistent, as change(): see catch_up().
+bool PriorityView::has_others() const { return header_.learners.load() > (counted_ ? 1u : 0u); }
+
+// U1.
+std::uint64_t PriorityView::write_journal(std::size_t slot, bool done) {
+  for (;;) {
+    RB_POINT(U1);
+    const std::uint64_t number = header_.journal_head.fetch_add(1, relaxed);
+    std::uint64_t found = entry(number).load(relaxed);
+    if (journal_seen_ == number) ++journal_seen_;       // no need to read what we wrote ourselves
+    while (!Entry{found}.is_of_a_later(round(number)))  // else we were stopped for a round
+      if (entry(number).compare_exchange_weak(found, Entry::of(round(number), slot, done).bits, release, relaxed))
+        return number;
   }
-  // No need to read what we wrote ourselves.
-  if (journal_seen_ == first && late_.empty()) journal_seen_ = number;
 }
 
+// U3. Returns false if the entry is too old for others to look at it again.
+bool PriorityView::tell(std::uint64_t number, std::size_t slot) {
+  std::uint64_t announced = Entry::of(round(number), slot, false).bits;
+  const std::uint64_t done = Entry::of(round(number), slot, true).bits;
+  return !is_old(number, header_.journal_head.load()) &&
+         entry(number).compare_exchange_strong(announced, done, release, relaxed);
+}
+
+// U2.
+bool PriorityView::change(std::size_t slot, std::uint64_t row, float leaf) {
+  Atomic& priority = store_.priority(slot);
+  PriorityWord found{priority.load(relaxed)};
+  while (found.is_of(row)) {
+    RB_POINT(U2);
+    if (priority.compare_exchange_weak(found.bits, PriorityWord::of(row, leaf).bits)) return true;
+  }
+  return false;
+}
 }  // namespace rb

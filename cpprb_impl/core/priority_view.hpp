@@ -2,6 +2,8 @@
 // learners write. Steps T1 to T5, U1 and U2 of docs/protocol.md.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +27,7 @@ class PriorityView {
   explicit PriorityView(SharedStore& store);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
-  void forked() { counted_ = false; }  // the parent's view was copied, and is one more
+  void forked() { counted_ = false; }  // the parent's view was copied, and the copy is one more
 
   // O(k log n) for k rows and priorities that are new.
   void catch_up();
@@ -43,7 +45,8 @@ class PriorityView {
   struct Open {
     std::size_t seat;
     ClaimWord claim;
-    std::uint64_t times = 1;  // that it was found open
+    std::uint64_t committed = 0;  // of its first rows, as far as was seen
+    std::uint64_t times = 1;      // that it was found open
     bool is(std::size_t other_seat, ClaimWord other) const { return seat == other_seat && claim == other; }
   };
   struct Sample {
@@ -55,8 +58,15 @@ class PriorityView {
   float leaf_in(std::uint64_t slot) const;
   void look_at(std::uint64_t first, std::uint64_t count);
   void look_at_all();
+  void look_at_more_of(Open& open);
   void read_journal();
-  void write_journal();
+  bool has_others() const;
+  std::uint64_t write_journal(std::size_t slot, bool done);
+  bool tell(std::uint64_t number, std::size_t slot);
+  bool change(std::size_t slot, std::uint64_t row, float leaf);
+  std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
+  // Entries that are old may be written over.
+  bool is_old(std::uint64_t number, std::uint64_t end) const { return end > number + entries_ / 2; }
   const Sample* sample_of(const std::int64_t* index, std::size_t count) const;
   Atomic& entry(std::uint64_t number) const { return journal_[number & (entries_ - 1)]; }
 
@@ -67,11 +77,12 @@ class PriorityView {
   Memory memory_;
   PriorityTree tree_;
   bool counted_ = false;
+  pid_t process_ = 0;  // that counted
   std::uint64_t cleared_ = 0;
   std::uint64_t seen_ = 0;  // rows before it were looked at, but for those of `open_`
   std::vector<Open> open_;  // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;
-  std::vector<std::uint64_t> late_;  // entries that were claimed, and not yet written
+  std::vector<std::uint64_t> late_;  // entries that were not done
   std::vector<std::size_t> changed_, scratch_;
   std::array<Sample, kRemembered> samples_;
   std::size_t next_sample_ = 0;

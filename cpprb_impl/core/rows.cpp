@@ -52,14 +52,14 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
   stride_ = round_up(stride_, 8);
 }
 
-void Rows::settle(char* base, std::uint64_t capacity) {
+void Rows::settle(char* base, std::uint64_t capacity, Files files) {
   base_ = base;
   capacity_ = capacity;
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     const FieldStorage& field = fields_[f];
     MappedFile* file = nullptr;
     if (!field.file.empty() && !is_next(f)) {
-      files_.push_back(std::make_unique<MappedFile>(field.file));
+      files_.push_back(std::make_unique<MappedFile>(field.file, files));
       file = files_.back().get();
     }
     if (field.framed || file == nullptr) {
@@ -76,6 +76,12 @@ void Rows::settle(char* base, std::uint64_t capacity) {
       return chunks_.back().get();
     });
   }
+}
+
+std::vector<MappedFile::Identity> Rows::files() const {
+  std::vector<MappedFile::Identity> all;
+  for (const auto& file : files_) all.push_back(file->identity());
+  return all;
 }
 
 void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count) {

@@ -38,8 +38,9 @@ class Rows {
 
   std::size_t stride() const { return stride_; }  // bytes a row in the store; 0 when nothing is there
 
-  // The rows of the store stand at `base`. Makes files and streams. Throws std::bad_alloc, std::system_error.
-  void settle(char* base, std::uint64_t capacity);
+  // The rows of the store stand at `base`. Makes streams, and makes or finds files. Throws std::bad_alloc,
+  // std::system_error, std::runtime_error.
+  void settle(char* base, std::uint64_t capacity, Files files = Files::made);
 
   // Writing rows skip .. count - 1 of data[field], in two steps: what may fail comes first, and changes
   // nothing that can be seen.
@@ -60,6 +61,8 @@ class Rows {
 
   bool has_streams() const { return has_streams_; }
   bool has_files() const { return !files_.empty(); }
+  std::size_t most_files() const { return fields_.size(); }
+  std::vector<MappedFile::Identity> files() const;  // once settled
   const FrameStream* stream_of(std::size_t field) const { return streams_[field].get(); }
   // The number of the newest frame of a framed field's value.
   FrameStream::Number number_at(std::size_t field, std::size_t slot) const;

@@ -62,17 +62,19 @@ void SharedStore::read_drawn(Drawn& drawn, char* const* to, Waiting& waiting) {
 // `draw(i)` draws place i anew; false if there is nothing to draw from just now. Returns false if that lasts.
 template <class Draw>
 bool SharedStore::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const {
-  for (unsigned tries = 1, nothing = 0; !drawn.failed.empty(); ++tries) {
-    if (tries % kTriesAtOnce == 0) sched_yield();
-    if (tries == kTries + drawn.slots.size()) give_up();
+  unsigned failures = 0, nothing = 0;  // one after the other
+  while (!drawn.failed.empty()) {
     const std::size_t i = drawn.failed.back();
-    if (draw(i)) {
-      drawn.failed.pop_back();
-      read_tile(drawn, i, i + 1, to);
-    } else {
+    if (!draw(i)) {
       if (++nothing == kLooks) return false;
       sched_yield();
+      continue;
     }
+    drawn.failed.pop_back();
+    read_tile(drawn, i, i + 1, to);
+    failures = drawn.failed.empty() || drawn.failed.back() != i ? 0 : failures + 1;
+    if (failures == kTries) give_up();
+    if (failures % kTriesAtOnce == kTriesAtOnce - 1) sched_yield();
   }
   return true;
 }
@@ -114,14 +116,19 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
   for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
   drawn.smallest = known.tree().bounds().smallest;
   read_drawn(drawn, to, waiting);
+  std::size_t tries = 1;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
     known.mend(drawn.slots[i]);
+    if (tries % std::max<std::uint64_t>(capacity() / 16, kTriesAtOnce) == 0) known.catch_up();
     if (!(known.tree().total() > 0)) known.catch_up();
     if (!(known.tree().total() > 0)) return false;
     known.tree().draw(random, 1, &drawn.slots[i]);
+    // Explorers that lap the ring faster than a tree can follow: the row that is there now is as good as any.
+    if (++tries > drawn.slots.size()) known.mend(drawn.slots[i]);
     drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
     return true;
   });
+  for (const float leaf : drawn.leaves) drawn.smallest = std::min(drawn.smallest, leaf);
   if (!read) return stored_slots().empty() ? Found::nothing : Found::no_mass;
   known.remember(drawn);
   return Found::rows;

@@ -19,17 +19,19 @@ constexpr std::uint64_t kPage = 4096;
 std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Plan {
-  std::uint64_t journal_at, rows_at, description_at, bytes;
+  std::uint64_t journal_at, rows_at, description_at, files_at, bytes;
 };
 
-Plan plan(const SharedStore::Shape& shape, std::size_t stride) {
+Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
+  const std::size_t stride = rows.stride();
   // 2^62 bytes is beyond every address space; checked so that the sums below can't wrap around.
   if (shape.capacity > (std::uint64_t{1} << 62) / (stride + 16)) throw std::bad_alloc();
   Plan p{};
   p.journal_at = round_up(sizeof(SegmentHeader), 64);
   p.rows_at = round_up(p.journal_at + (shape.prioritized ? PriorityView::journal_bytes(shape.capacity) : 0), kPage);
   p.description_at = p.rows_at + shape.capacity * stride;
-  p.bytes = round_up(p.description_at + shape.description.size(), kPage);
+  p.files_at = round_up(p.description_at + shape.description.size(), alignof(MappedFile::Identity));
+  p.bytes = round_up(p.files_at + rows.most_files() * sizeof(MappedFile::Identity), kPage);
   return p;
 }
 
@@ -42,8 +44,9 @@ void raise(Atomic& word, std::uint64_t to) {
 }  // namespace
 
 SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store(std::move(rows)) {
-  const Plan p = plan(shape, rows_->stride());
+  const Plan p = plan(shape, *rows_);
   memory_ = Memory::make_shared(p.bytes);
+  if (shape.prefault) memory_.prefault();
   header_ = new (memory_.data()) SegmentHeader{};
   header_->capacity = shape.capacity;
   header_->stride = rows_->stride();
@@ -59,13 +62,15 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   header_->gate.format();
   header_->index.format();
   for (auto& seat : header_->seats) seat.lock.format();
-  view_memory();
+  view_memory(Files::made);
+  const auto files = rows_->files();
+  std::copy(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at));
   header_->magic = SegmentHeader::kMagic;
 }
 
 SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name)
     : Store(std::move(rows)), memory_(Memory::attach(name)) {
-  const Plan p = plan(shape, rows_->stride());
+  const Plan p = plan(shape, *rows_);
   header_ = reinterpret_cast<SegmentHeader*>(memory_.data());
   const bool same = memory_.bytes() == p.bytes && header_->magic == SegmentHeader::kMagic &&
                     header_->capacity == shape.capacity && header_->stride == rows_->stride() &&
@@ -73,20 +78,26 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const s
   if (!same)
     throw std::runtime_error("shared segment " + name +
                              " is laid out otherwise: made by another version, or for other fields");
-  view_memory();
+  if (shape.prefault) memory_.prefault();
+  view_memory(Files::found);
+  const auto files = rows_->files();
+  if (!std::equal(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at)))
+    throw std::runtime_error("the files of shared segment " + name +
+                             " are not there any more: another buffer of the same mmap_prefix has replaced them");
 }
 
 SharedStore::~SharedStore() = default;
 
-void SharedStore::view_memory() {
+void SharedStore::view_memory(Files files) {
   first_row_ = memory_.data() + header_->rows_at;
-  rows_->settle(first_row_, header_->capacity);
+  rows_->settle(first_row_, header_->capacity, files);
   seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
 }
 
 void SharedStore::forked() {
   seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
   if (view_) view_->forked();
+  memory_.forked();
 }
 
 std::uint64_t SharedStore::next_slot() const {

@@ -24,6 +24,7 @@ class SharedStore final : public Store {
     std::uint64_t capacity;  // rows, at least 1
     bool prioritized;
     Discipline discipline;
+    bool prefault = false;
     std::string description{};  // told to whoever attaches by name (description.hpp)
   };
 
@@ -62,7 +63,7 @@ class SharedStore final : public Store {
   friend class ExplorerTurn;
   friend class PriorityView;
 
-  void view_memory();
+  void view_memory(Files files);
   Atomic& word(std::uint64_t slot) const { return *reinterpret_cast<Atomic*>(first_row_ + slot * header_->stride); }
   Atomic& priority(std::uint64_t slot) const { return *(&word(slot) + 1); }
 

@@ -12,7 +12,7 @@ from .rows import ENV_DICT
 settings.register_profile("long", max_examples=5000, stateful_step_count=100, deadline=None)
 
 
-@pytest.fixture(params=["single", "prioritized", "buffer", "critical"])
+@pytest.fixture(params=["single", "prioritized", "buffer", "critical", "none"])
 def make(request):
     """Builds every kind of buffer: all have the same ring."""
     made = []

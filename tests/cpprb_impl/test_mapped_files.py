@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
-from .rows import ENV_DICT, make_rows, numbers_of
+from .jobs import add_for_ever, explorers, wait_until
+from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows
+from .test_prefault import answer_from
 from .test_shared_frames import env_dict, episode, same
 
+SHARED = [MPReplayBuffer, MPPrioritizedReplayBuffer]
 
-@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, *SHARED])
 def test_the_files_hold_the_data(kind: type, tmp_path) -> None:
     buffer = kind(10, ENV_DICT, mmap_prefix=tmp_path / "ring")
     buffer.add(**make_rows(0, 17))
@@ -112,3 +121,73 @@ def test_buffers_in_files_are_not_copied(tmp_path) -> None:
     with pytest.raises(TypeError, match="mmap_prefix"):
         copy.deepcopy(buffer)
     assert sorted(numbers_of(buffer.get_all_transitions())) == [0, 1, 2]
+
+
+def add_ten(buffer, first: int) -> int:
+    buffer.add(**make_rows(first, 10))
+    return len(numbers_of(buffer.sample(5)))
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_every_process_maps_the_same_files(kind: type, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    buffer = kind(40, ENV_DICT, mmap_prefix="ring")
+    for first, method in enumerate(["fork", "spawn", "forkserver"]):
+        assert answer_from(multiprocessing.get_context(method), add_ten, buffer, first * 10) == 5
+    monkeypatch.undo()  # to where the tests can be imported from
+    code = f"""if True:
+        import sys
+        from cpprb_impl import {kind.__name__}
+        from tests.cpprb_impl.test_mapped_files import add_ten
+        add_ten({kind.__name__}.attach(sys.argv[1]), 30)
+    """
+    subprocess.run([sys.executable, "-c", code, buffer.segment], check=True, timeout=60)
+    assert stored_numbers(buffer) == list(range(40))
+    buffer.close()
+    assert np.fromfile(tmp_path / "ring_act.dat", np.int64).tolist() == list(range(40))
+
+
+@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
+def test_no_torn_row_in_files(kind: type, lock: str, tmp_path) -> None:
+    buffer = kind(64, ENV_DICT, mmap_prefix=tmp_path / "ring", lock=lock)
+    with explorers(add_for_ever, buffer, 3) as (_, added):
+        wait_until(lambda: buffer.get_stored_size() > 0)
+        until, rows = time.monotonic() + 0.7, 0
+        while time.monotonic() < until or not all(counter.value for counter in added):
+            assert not torn_rows(buffer.sample(32)).any()
+            rows += 32
+    assert rows > 1000
+    numbers_of(buffer.get_all_transitions())
+    buffer.close()
+
+
+def test_files_that_are_not_the_buffers_any_more(tmp_path) -> None:
+    first = MPReplayBuffer(40, ENV_DICT, mmap_prefix=tmp_path / "ring")
+    first.add(**make_rows(0, 40))
+    second = MPReplayBuffer(40, ENV_DICT, mmap_prefix=tmp_path / "ring")
+    second.add(**make_rows(40, 40))
+    with pytest.raises(RuntimeError, match=f"{first.segment} .* another buffer of the same mmap_prefix has replaced"):
+        MPReplayBuffer.attach(first.segment)
+    assert stored_numbers(first) == list(range(40))
+    other = MPReplayBuffer.attach(second.segment)
+    assert stored_numbers(other) == stored_numbers(second) == list(range(40, 80))
+    other.close()
+    first.close()
+    os.truncate(tmp_path / "ring_obs.dat", 100)
+    with pytest.raises(RuntimeError, match=r"ring_obs\.dat was cut short"):
+        MPReplayBuffer.attach(second.segment)
+    (tmp_path / "ring_obs.dat").unlink()
+    with pytest.raises(FileNotFoundError, match=r"ring_obs\.dat"):
+        MPReplayBuffer.attach(second.segment)
+    second.close()
+
+
+def test_files_that_can_not_be_made_leave_no_segment() -> None:
+    def segments() -> set[Path]:
+        return set(Path("/dev/shm").glob(f"cpprb_impl-{os.getpid()}-*"))
+
+    before = segments()
+    with pytest.raises(FileNotFoundError, match=r"ring_obs\.dat"):
+        MPReplayBuffer(4, ENV_DICT, mmap_prefix="/nowhere/at/all/ring")
+    assert segments() == before

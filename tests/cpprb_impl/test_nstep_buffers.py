@@ -15,9 +15,10 @@ from .test_copies import WAYS
 from .test_nstep import FIELDS, Model, nstep, same, steps
 
 KINDS = [ReplayBuffer, PrioritizedReplayBuffer]
+EVERY_KIND = [*KINDS, MPReplayBuffer, MPPrioritizedReplayBuffer]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
@@ -49,16 +50,17 @@ def test_a_failed_add_changes_nothing(kind, change, error, text, waiting):
     same(model, buffer.get_all_transitions())
 
 
+@pytest.mark.parametrize("kind", [PrioritizedReplayBuffer, MPPrioritizedReplayBuffer])
 @pytest.mark.parametrize("bad", [[1.0], [1.0, np.nan], [-1.0, 1.0], [1.0, np.inf], ["a", "b"], [[1], [2, 3]]])
-def test_bad_priorities_change_nothing_even_where_they_would_wait(bad):
-    buffer = PrioritizedReplayBuffer(30, FIELDS, Nstep=nstep(4))
+def test_bad_priorities_change_nothing_even_where_they_would_wait(bad, kind):
+    buffer = kind(30, FIELDS, Nstep=nstep(4))
     with pytest.raises(ValueError, match="priorities"):
         buffer.add(**steps([0, 0]), priorities=bad)
     buffer.on_episode_end()
     assert buffer.get_stored_size() == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_store_that_fails_leaves_the_window(kind):
     buffer = kind(30, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
@@ -155,7 +157,7 @@ def test_a_field_called_priorities_is_a_field():
         PrioritizedReplayBuffer(9, fields, Nstep={"size": 2})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("next_of", ["obs", ["obs"], ("obs", "tag")])
 def test_next_of(kind, next_of):
     """cpprb drops next_* silently; ours is the one of the window's last step, and a key of add."""
@@ -174,13 +176,6 @@ def test_next_of(kind, next_of):
 def test_next_of_a_field_that_is_not_there():
     with pytest.raises(KeyError, match="state"):
         ReplayBuffer(9, FIELDS, Nstep=nstep(2), next_of="state")
-
-
-@pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
-def test_shared_buffers_refuse(kind):
-    with pytest.raises(NotImplementedError, match="Nstep"):
-        kind(9, FIELDS, Nstep=nstep(2))
-    kind(9, FIELDS, Nstep=None).close()
 
 
 @pytest.mark.parametrize("way", WAYS)

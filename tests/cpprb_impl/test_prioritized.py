@@ -11,7 +11,7 @@ from cpprb_impl import MPPrioritizedReplayBuffer, PrioritizedReplayBuffer
 FIELDS = {"x": {"dtype": np.int64}}
 
 
-@pytest.fixture(params=["single", "buffer", "critical"])
+@pytest.fixture(params=["single", "buffer", "critical", "none"])
 def make(request):
     made = []
 

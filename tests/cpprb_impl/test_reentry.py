@@ -127,7 +127,7 @@ def test_arguments_by_name():
             wrong()
 
 
-@pytest.mark.parametrize("lock", ["buffer", "critical"])
+@pytest.mark.parametrize("lock", ["buffer", "critical"])  # without a lock nobody waits
 def test_a_signal_handler_can_not_wait_for_what_its_own_thread_holds(lock):
     """It would wait for ever: it gets an error, and the interrupted call goes on."""
     buffer = MPReplayBuffer(30, WIDE_ENV_DICT, lock=lock)
@@ -164,7 +164,7 @@ def test_a_signal_handler_can_not_wait_for_what_its_own_thread_holds(lock):
     assert refused and "signal handler" in refused[0]
 
 
-@pytest.mark.parametrize("lock", ["buffer", "critical"])
+@pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
 def test_who_dies_in_clear_leaves_nothing_that_can_be_drawn(lock):
     size = 300_000  # clearing takes a moment, so that a kill hits it
     buffer = MPPrioritizedReplayBuffer(size, {"a": {"dtype": np.int64}}, lock=lock)
@@ -211,7 +211,7 @@ def test_stored_size_never_exceeds_capacity_while_others_add():
     assert sizes <= set(range(9))
 
 
-@pytest.mark.parametrize("lock", ["buffer", "critical"])
+@pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
 def test_who_dies_while_burying_the_dead_is_no_trouble(lock):
     """SIGKILL an explorer inside add, then whoever recovers from it, again and again.
 

@@ -206,10 +206,3 @@ def test_next_is_needed() -> None:
     buffer = ReplayBuffer(8, env_dict(), next_of="obs")
     with pytest.raises(KeyError, match="next_obs"):
         buffer.add(obs=np.zeros((*FRAME, STACK)), act=0, done=False)
-
-
-def test_shared_buffers_have_none_yet() -> None:
-    from cpprb_impl import MPReplayBuffer
-
-    with pytest.raises(NotImplementedError, match="next_of"):
-        MPReplayBuffer(8, env_dict(), next_of="obs")

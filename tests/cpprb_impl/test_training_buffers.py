@@ -54,7 +54,7 @@ def test_beta(beta, wanted):
     assert seen == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("lock", ["buffer", "critical"])
+@pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
 def test_shared_buffers(lock):
     """cpprb's train refuses its own MP buffers."""
     buffer = MPReplayBuffer(9, FIELDS, lock=lock)

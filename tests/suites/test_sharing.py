@@ -8,16 +8,19 @@ from results.record import load
 from suites.cells import SharingJob
 
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
-IMPATIENT = "import sys; from suites import explorers, sharing; explorers.PATIENCE = 2.0; sys.exit(sharing.main())"
+IMPATIENT = (
+    "import sys; from suites import explorers, sharing;"
+    "explorers.PATIENCE, sharing.STARVED_SECONDS = {patience}, 0.5; sys.exit(sharing.main())"
+)
 CROWD, BATCHES, STEP, ALONE = (
     "crowd:CartPole-v1:2000:1:2", "crowd:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
     "alone:CartPole-v1:2000:1:0",
 )  # fmt: skip
 
 
-def sharing(surroundings, peer: str, *jobs: str):
+def sharing(surroundings, peer: str, *jobs: str, patience: float = 2.0):
     options = [f"--job={job}" for job in jobs]
-    done = surroundings.run("-c", IMPATIENT, "--peer", peer, "--seconds=0.2", *options)
+    done = surroundings.run("-c", IMPATIENT.format(patience=patience), "--peer", peer, "--seconds=0.2", *options)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -52,7 +55,7 @@ def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
 
 
 def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
-    status, results = sharing(surroundings, "starving", CROWD)
+    status, results = sharing(surroundings, "starving", CROWD, patience=10.0)
     assert status == 1
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0

@@ -8,7 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,14 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
 from . import certified, points
 from .certified import NARROW, WIDE, Due, Findings
-from .fleet import FOR_EVER, Fleet, HangError, explore, fleet, learn
+from .fleet import FOR_EVER, HangError, explore, fleet, learn
 
 CREW = 2  # explorers
 BATCH = 32
 RANDOM_MOMENT = "moment"
+# Of the points of locks: who comes there. Learners alone come to the others, and to L, T and U.
+EXPLORERS_ALONE = ("G0", "G5", "G6")
+EITHER = ("G1", "G2", RANDOM_MOMENT)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Plan:
 
 
 def plan_for(lock: str, point: str, rng: random.Random) -> Plan:
-    explores = {"E": True, "B": True, "L": False, "T": False, "U": False}.get(point[0], rng.random() < 0.7)
+    explores = point in EXPLORERS_ALONE or point[0] in "EB" or (point in EITHER and rng.random() < 0.7)
     return Plan(
         lock,
         point,
@@ -103,13 +106,14 @@ class Arena:
         self.guests, self.next_guest = 2 * trials, 0
 
     @contextmanager
-    def crew(self) -> Iterator[Fleet]:
+    def with_crew(self) -> Iterator[None]:
         shape = (self.width, self.rows_a_call, BATCH, self.prioritized)
         with fleet(self.buffer, CREW, 1, *shape, guests=self.guests) as crew:
             self.board = crew.board
             crew.start(quota=self.capacity)
             crew.wait_until_idle()
-            yield crew
+            self.crew = crew
+            yield
 
     def spawn(self, explores: bool, arm: Callable[[], None]) -> Victim:
         number = self.next_guest + (CREW if explores else 1)
@@ -126,16 +130,17 @@ class Arena:
 
         return Victim(_fork(job), number)
 
-    def look(self, due: list[Due], outcome: Outcome) -> int:
-        """At all rows, while nobody adds any; how many there are."""
-        everything = self.buffer.get_all_transitions()
-        drawn = None
-        if self.prioritized:
-            drawn = self.buffer.sample(certified.DRAWS * len(everything["id"]), beta=1.0)
+    def look(self, due: list[Due], outcome: Outcome, held: int = 0) -> int:
+        """At all rows, while nobody adds any, and who is stopped holds up to `held`; how many there are."""
+        with self.crew.learners_at_rest():
+            everything = self.buffer.get_all_transitions()
+            drawn = None
+            if self.prioritized:
+                drawn = self.buffer.sample(certified.DRAWS * len(everything["id"]), beta=1.0)
         certified.look_at_all(everything, self.board.begun, due, outcome.findings, drawn)
         outcome.due += sum(count for _, _, count in due)
         size = self.buffer.get_stored_size()
-        if size != len(everything["id"]):
+        if not 0 <= size - len(everything["id"]) <= held:  # what is just being written counts
             outcome.trouble.append(f"stored size {size}, but {len(everything['id'])} rows")
         return size
 
@@ -148,11 +153,11 @@ class Arena:
             outcome.findings.stale += certified.stale_priorities(batch)
         certified.read(batch, self.board.begun, outcome.findings)
 
-    def burst(self, crew: Fleet, count: int) -> list[Due]:
+    def burst(self, count: int) -> list[Due]:
         """The crew adds `count` rows."""
         before = self.board.done[:CREW].copy()
-        crew.start(quota=count // CREW)
-        crew.wait_until_idle()
+        self.crew.start(quota=count // CREW)
+        self.crew.wait_until_idle()
         return [(i, int(n) + 1, int(self.board.done[i] - n)) for i, n in enumerate(before)]
 
 
@@ -168,46 +173,52 @@ def _fork(job: Callable[[], None]) -> int:
     return pid
 
 
-def trial(arena: Arena, crew: Fleet, plan: Plan) -> Outcome:
+def trial(arena: Arena, plan: Plan) -> Outcome:
     outcome = Outcome(plan)
-    if plan.point[0] == "B":  # there must be somebody to bury
-        dead = arena.spawn(True, lambda: points.arm("E5", arena.rng.randint(1, 20), signal.SIGKILL))
-        dead.wait_until_hit(3)
-        dead.kill()
-    deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
-    by_itself = plan.point != RANDOM_MOMENT
-    victim = arena.spawn(plan.explores, lambda: points.arm(plan.point, plan.nth, deed) if by_itself else None)
+    with arena.crew.learners_at_rest() if plan.point[0] == "B" else nullcontext():  # or they bury the dead
+        if plan.point[0] == "B":
+            dead = arena.spawn(True, lambda: points.arm("E5", arena.rng.randint(1, 20), signal.SIGKILL))
+            dead.wait_until_hit(3)
+            dead.kill()
+        victim = _hit(arena, plan, outcome)
     try:
-        if not plan.alone:
-            crew.start()
-        if not by_itself:
-            time.sleep(arena.rng.uniform(0.001, 0.01))
-            os.kill(victim.pid, deed)
-        outcome.hit = victim.wait_until_hit(3)
-        if not outcome.hit:
-            victim.kill()
         for _ in range(3):
             arena.sample(outcome)
         if not plan.alone:
-            crew.wait_for_rows(arena.rows_a_call)
-            crew.halt()
-        crew.wait_for_samples()
-        arena.look([], outcome)
+            arena.crew.wait_for_rows(arena.rows_a_call)
+            arena.crew.halt()
+        arena.crew.wait_for_samples()
+        arena.look([], outcome, arena.held if victim.alive else 0)
         if victim.alive:
-            _while_it_is_stopped(arena, crew, plan, victim, outcome)
+            _while_it_is_stopped(arena, plan, victim, outcome)
             victim.kill()
-        _every_slot_comes_back(arena, crew, outcome)
-    except HangError as hang:
-        outcome.trouble.append(f"hang: {hang}")
+        _every_slot_comes_back(arena, outcome)
+    except (HangError, RuntimeError) as error:
+        outcome.trouble.append(repr(error))
     finally:
         victim.kill()
     return outcome
 
 
-def _while_it_is_stopped(arena: Arena, crew: Fleet, plan: Plan, victim: Victim, outcome: Outcome) -> None:
+def _hit(arena: Arena, plan: Plan, outcome: Outcome) -> Victim:
+    deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
+    by_itself = plan.point != RANDOM_MOMENT
+    victim = arena.spawn(plan.explores, lambda: points.arm(plan.point, plan.nth, deed) if by_itself else None)
+    if not plan.alone:
+        arena.crew.start()
+    if not by_itself:
+        time.sleep(arena.rng.uniform(0.001, 0.01))
+        os.kill(victim.pid, deed)
+    outcome.hit = victim.wait_until_hit(3)
+    if not outcome.hit:
+        victim.kill()
+    return victim
+
+
+def _while_it_is_stopped(arena: Arena, plan: Plan, victim: Victim, outcome: Outcome) -> None:
     """What the others add now is there, and stays there when the victim goes on: it was never lapped meanwhile."""
-    due = arena.burst(crew, arena.capacity - 2 * arena.held - arena.rows_a_call)
-    arena.look(due, outcome)
+    due = arena.burst(arena.capacity - 2 * arena.held - arena.rows_a_call)
+    arena.look(due, outcome, arena.held)
     if plan.then_kill:
         return
     board, number = arena.board, victim.number
@@ -219,20 +230,20 @@ def _while_it_is_stopped(arena: Arena, crew: Fleet, plan: Plan, victim: Victim, 
         if time.monotonic() > deadline:
             raise HangError("the victim does not go on")
         time.sleep(0.0003)
-    if plan.explores and plan.alone:  # its own call began less than a lap ago
+    if plan.explores and plan.alone and board.done[number] > 0:  # its last call began less than a lap ago
         due.append((number, int(board.done[number]) - arena.rows_a_call + 1, arena.rows_a_call))
     arena.look(due, outcome)
 
 
-def _every_slot_comes_back(arena: Arena, crew: Fleet, outcome: Outcome) -> None:
+def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
     """Within a lap, and what the dead held beside it; then a lap of rows is all there."""
-    arena.burst(crew, arena.capacity + 2 * arena.held)
+    arena.burst(arena.capacity + 2 * arena.held)
     size = arena.look([], outcome)
     if size != arena.capacity:
         outcome.trouble.append(f"{arena.capacity - size} of {arena.capacity} slots did not come back")
-    arena.look(arena.burst(crew, arena.capacity), outcome)
+    arena.look(arena.burst(arena.capacity), outcome)
     arena.sample(outcome)
-    findings = crew.findings()
+    findings = arena.crew.findings()
     if findings.faults():
         outcome.trouble.append(f"the crew's learner has seen {findings.faults()}")
 
@@ -244,11 +255,11 @@ def run(pipe: Any, lock: str, prioritized: bool, chosen: list[str], seed: int) -
     arena = Arena(lock, prioritized, rng, len(chosen))
     pipe.send(arena.buffer.segment)
     try:
-        with arena.crew() as crew:
+        with arena.with_crew():
             for point in chosen:
                 plan = plan_for(lock, point, rng)
                 pipe.send(plan)
-                outcome = trial(arena, crew, plan)
+                outcome = trial(arena, plan)
                 pipe.send(outcome)
                 if not outcome.is_clean():
                     break

@@ -38,6 +38,8 @@ class Board:
         self.begun = self._words(explorers)  # rows that each explorer has begun to add, since it was made
         self.done = self._words(explorers)  # and those of them whose add() has returned
         self.idle = self._words(explorers)  # the generation that each has finished
+        self.rest = self._words(2)  # the number of the rest that learners are to take, or 0; how many there were
+        self.resting = self._words(learners)  # the one that each is taking
         self.samples = self._words(learners)
         self.longest = self._words(learners)  # nanoseconds that one sample took
 
@@ -87,6 +89,10 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
     options = {"beta": 1.0} if prioritized else {}
     given: Any = None
     while os.getppid() == parent:
+        if rest := board.rest[0]:
+            board.resting[me] = rest
+            time.sleep(0.0005)
+            continue
         began = time.perf_counter_ns()
         try:
             given = buffer.sample(batch, **options, out=given)
@@ -122,6 +128,16 @@ class Fleet:
         """After the call that each is in."""
         self.board.order[2] = 0
         self.wait_until_idle()
+
+    @contextmanager
+    def learners_at_rest(self) -> Iterator[None]:
+        """So that no priority changes while rows are drawn."""
+        self.board.rest[:] = self.board.rest[1] + 1
+        self._wait(lambda: (self.board.resting[: len(self.learners)] == self.board.rest[0]).all(), 60, "learners")
+        try:
+            yield
+        finally:
+            self.board.rest[0] = 0
 
     def wait_for_samples(self, more: int = 1, seconds: float = 60) -> None:
         """Until every learner has come round again."""

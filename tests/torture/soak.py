@@ -56,11 +56,11 @@ class Outcome:
     bursts: int = 0
     longest_sample_ms: float = 0
     slowest_share: float = 0  # rows of the slowest explorer in the storms, over the mean
-    hang: str = ""
+    trouble: str = ""
     findings: Findings = field(default_factory=Findings)
 
     def is_clean(self) -> bool:
-        return not self.findings.faults() and not self.hang and self.findings.rows > 0 and self.due > 0
+        return not self.findings.faults() and not self.trouble and self.findings.rows > 0 and self.due > 0
 
 
 def settings(locks: list[str]) -> Iterator[Setting]:
@@ -102,14 +102,15 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
                     ships.start(quota=min(setting.capacity, BURST) // writers)
                     ships.wait_until_idle()
                     due = [(i, int(n) + 1, int(board.done[i] - n)) for i, n in enumerate(before)]
-                    drawn = None
-                    if setting.prioritized and setting.capacity == TINY:
-                        drawn = buffer.sample(certified.DRAWS * TINY, beta=1.0)
-                    certified.look_at_all(buffer.get_all_transitions(), board.begun, due, at_rest, drawn)
+                    with ships.learners_at_rest():
+                        drawn = None
+                        if setting.prioritized and setting.capacity == TINY:
+                            drawn = buffer.sample(certified.DRAWS * TINY, beta=1.0)
+                        certified.look_at_all(buffer.get_all_transitions(), board.begun, due, at_rest, drawn)
                     outcome.due += sum(count for _, _, count in due)
                     outcome.bursts += 1
-            except HangError as hang:
-                outcome.hang = str(hang)
+            except (HangError, RuntimeError) as error:
+                outcome.trouble = repr(error)
             outcome.findings = ships.findings() + at_rest
             outcome.added = int(board.done.sum())
             outcome.longest_sample_ms = board.longest.max() / 1e6
@@ -128,7 +129,7 @@ def line(outcome: Outcome) -> str:
         f"{outcome.setting!s:51} {outcome.added:10} {found.rows:12} {outcome.due:9} "
         f"{sum(found.faults().values()):7} {outcome.slowest_share:7.2f} {outcome.longest_sample_ms:9.1f}"
         + (f" {found.faults()}" if found.faults() else "")
-        + (f" HANG: {outcome.hang}" if outcome.hang else "")
+        + (f" {outcome.trouble}" if outcome.trouble else "")
     )
 
 

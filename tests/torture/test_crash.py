@@ -52,8 +52,8 @@ def test_a_killed_explorer_hangs_cpprb():
 class Forgetful(Arena):
     """Its crew's last row is not in what is looked at; as if a committed one were lost."""
 
-    def look(self, due, outcome):
-        return super().look([(w, first, count + 1) for w, first, count in due], outcome)
+    def look(self, due, *others):
+        return super().look([(w, first, count + 1) for w, first, count in due], *others)
 
 
 def test_a_trial_finds_a_lost_row():
@@ -63,8 +63,8 @@ def test_a_trial_finds_a_lost_row():
 class Held(Arena):
     """A slot less than there seem to be, as if one never came back."""
 
-    def look(self, due, outcome):
-        return super().look(due, outcome) - 1
+    def look(self, *args):
+        return super().look(*args) - 1
 
 
 def test_a_trial_finds_a_slot_that_does_not_come_back():
@@ -74,9 +74,9 @@ def test_a_trial_finds_a_slot_that_does_not_come_back():
 def faults_in_a_trial(kind) -> dict:
     place = kind("buffer", True, random.Random(1), 1)
     try:
-        with place.crew() as crew:
+        with place.with_crew():
             plan = replace(plan_for("buffer", RANDOM_MOMENT, random.Random(1)), explores=True)
-            outcome = arena.trial(place, crew, plan)
+            outcome = arena.trial(place, plan)
             return {**outcome.findings.faults(), "trouble": " ".join(outcome.trouble)}
     finally:
         place.buffer.close()

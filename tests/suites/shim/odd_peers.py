@@ -277,7 +277,7 @@ class Favouring(Plain):
 
 
 class Starving(Favouring):
-    """Lets the others wait for longer than a launch is given."""
+    """Lets the others wait for longer than it takes to starve."""
 
     name = "starving"
     wait = 3.0

@@ -1,0 +1,162 @@
+// The real core under threads, for ThreadSanitizer (.ci/thread-sanitizer): four explorers and two learners on one ring,
+// in each discipline, with and without priorities, with narrow rows and with wide ones. Argument: seconds for each.
+// Rows certify themselves here as well: every word of one is its id.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "../../cpprb_impl/core/shared_store.hpp"
+
+namespace {
+
+using Id = std::uint64_t;
+
+struct Setting {
+  rb::Discipline discipline;
+  bool prioritized;
+  std::size_t words;  // of the wide field
+};
+
+constexpr std::size_t kCapacity = 64;
+constexpr std::size_t kBatch = 16;
+
+// Fields of a row: its id, and as many words again, and one byte of it.
+std::unique_ptr<rb::Rows> rows_of(const Setting& setting) {
+  const std::vector<rb::FieldStorage> fields{{.bytes = sizeof(Id), .alignment = 8},
+                                             {.bytes = setting.words * sizeof(Id), .alignment = 8},
+                                             {.bytes = 1, .alignment = 1}};
+  return std::make_unique<rb::Rows>(fields, rb::SharedStore::front(setting.prioritized));
+}
+
+// So many rows, field by field.
+struct Columns {
+  std::size_t words;
+  std::vector<Id> ids, wide;
+  std::vector<unsigned char> bytes;
+
+  Columns(std::size_t count, const Setting& setting)
+      : words(setting.words), ids(count), wide(count * words), bytes(count) {}
+  void fill(Id first) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = first + i;
+      std::fill_n(wide.begin() + static_cast<std::ptrdiff_t>(i * words), words, first + i);
+      bytes[i] = static_cast<unsigned char>(first + i);
+    }
+  }
+  bool is_torn(std::size_t i) const {
+    bool torn = ids[i] == 0 || bytes[i] != static_cast<unsigned char>(ids[i]);
+    for (std::size_t k = 0; k < words; ++k) torn |= wide[i * words + k] != ids[i];
+    return torn;
+  }
+  std::vector<char*> places() {
+    return {reinterpret_cast<char*>(ids.data()), reinterpret_cast<char*>(wide.data()),
+            reinterpret_cast<char*>(bytes.data())};
+  }
+};
+
+struct Counts {
+  std::atomic<long> added{0}, read{0}, torn{0}, given_up{0};
+};
+
+void explore(rb::SharedStore& store, const Setting& setting, int me, const std::atomic<bool>& stop, Counts& counts) {
+  rb::Waiting waiting;
+  Id next = static_cast<Id>(me + 1) << 40;
+  for (std::size_t calls = 0; !stop; ++calls) {
+    const std::size_t count = calls % 2 ? 1 : 5;
+    Columns columns(count, setting);
+    columns.fill(next);
+    const auto places = columns.places();
+    const std::vector<float> leaves(count, 1.0f + static_cast<float>(calls % 7));
+    const double largest = setting.prioritized ? 1.0 + static_cast<double>(calls % 7) : 0;
+    store.add({places.data(), count, leaves.data(), 1.0f, largest}, waiting);
+    next += count;
+    counts.added += static_cast<long>(count);
+  }
+}
+
+void look(rb::SharedStore& store, const Setting& setting, Columns& columns, rb::Drawn& drawn, rb::Random& random,
+          Counts& counts) {
+  rb::Waiting waiting;
+  const rb::LearnerTurn turn(store, waiting);
+  const auto places = columns.places();
+  drawn.slots.resize(kBatch);
+  const auto found = setting.prioritized ? store.sample_by_priority(random, drawn, places.data(), waiting)
+                                         : store.sample(random, drawn, places.data(), waiting);
+  if (found != rb::Found::rows) return;
+  for (std::size_t i = 0; i < kBatch; ++i) counts.torn += columns.is_torn(i);
+  counts.read += kBatch;
+  if (!setting.prioritized) return;
+  const std::vector<std::int64_t> index(drawn.slots.begin(), drawn.slots.end());
+  std::vector<float> leaves(kBatch, 2.0f);
+  store.update(index.data(), kBatch, leaves.data(), 2.0);
+  store.lower_max_priority(store.max_priority(), store.largest_leaf());
+}
+
+void learn(rb::SharedStore& store, const Setting& setting, int me, const std::atomic<bool>& stop, Counts& counts) {
+  rb::Waiting waiting;
+  rb::Random random(static_cast<std::uint64_t>(me));
+  rb::Drawn drawn;
+  Columns batch(kBatch, setting), all(kCapacity, setting);
+  for (std::size_t calls = 1; !stop; ++calls) {
+    try {
+      look(store, setting, batch, drawn, random, counts);
+    } catch (const std::runtime_error&) {
+      ++counts.given_up;
+    }
+    const rb::LearnerTurn turn(store, waiting);
+    if (calls % 16 == 0) {
+      const std::size_t rows = store.read_stored(store.stored_slots(), all.places().data(), waiting);
+      for (std::size_t i = 0; i < rows; ++i) counts.torn += all.is_torn(i);
+      counts.read += static_cast<long>(rows);
+    }
+    if (calls % 64 == 0) static_cast<void>(store.stored());
+    if (calls % 256 == 0) store.clear();
+  }
+}
+
+const char* name_of(rb::Discipline discipline) {
+  return discipline == rb::Discipline::none ? "none" : discipline == rb::Discipline::buffer ? "buffer" : "critical";
+}
+
+// Whether nothing was torn, and something was read.
+bool run(const Setting& setting, double seconds) {
+  const rb::SharedStore::Shape shape{kCapacity, setting.prioritized, setting.discipline};
+  rb::SharedStore maker(rows_of(setting), shape);
+  std::atomic<bool> stop{false};
+  Counts counts;
+  {
+    std::vector<std::unique_ptr<rb::SharedStore>> stores;  // one each, as each process has its own
+    std::vector<std::jthread> threads;
+    for (int me = 0; me < 6; ++me) {
+      stores.push_back(std::make_unique<rb::SharedStore>(rows_of(setting), shape, maker.name()));
+      auto& store = *stores.back();
+      threads.emplace_back(
+          [&, me] { me < 4 ? explore(store, setting, me, stop, counts) : learn(store, setting, me, stop, counts); });
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    stop = true;
+    threads.clear();
+  }
+  std::printf("%-8s %-11s rows of %5zu bytes: %9ld added, %9ld read, %ld torn, gave up %ld times\n",
+              name_of(setting.discipline), setting.prioritized ? "prioritized" : "uniform",
+              (setting.words + 1) * sizeof(Id) + 1, counts.added.load(), counts.read.load(), counts.torn.load(),
+              counts.given_up.load());
+  std::fflush(stdout);
+  return counts.torn == 0 && counts.read > 0;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const double seconds = std::atof(arguments[1]);
+  bool good = true;
+  for (const auto discipline : {rb::Discipline::none, rb::Discipline::critical, rb::Discipline::buffer})
+    for (const bool prioritized : {false, true})
+      for (const std::size_t words : {4, 1200}) good &= run({discipline, prioritized, words}, seconds);
+  return good ? 0 : 1;
+}
