@@ -29,6 +29,10 @@ class Setting:
     patience: float = 5.0  # how long a learner or explorer may be stuck after a kill
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.capacity % self.explorers:
+            raise ValueError(f"{self.capacity} rows can't be shared out evenly to {self.explorers} explorers")
+
     @property
     def params(self) -> dict[str, int]:
         return {"explorers": self.explorers, "capacity": self.capacity, "seed": self.seed}

@@ -93,7 +93,7 @@ PROFILES = {
         ),
         sharing_blocks=1,
         sharing_seconds=0.05,
-        limit_seconds=60,
+        limit_seconds=120,
     ),
     "quick": Profile(
         throughput={
