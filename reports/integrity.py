@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports import notes
-from reports.formatting import listed, number
+from reports.formatting import counted, listed, number
 from reports.jobs import INTEGRITY_SUITE, Job, is_finding
 from results import Record, Run
 from results.record import first_line
@@ -61,11 +61,12 @@ class IntegrityPart:
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """By peer; empty where the run has no integrity suite, so that nothing can be said of anybody."""
-    records = [record for record in run.records if record.suite == INTEGRITY_SUITE]
-    if not records:
-        return {}
-    return {peer.name: _safety([record for record in records if record.peer == peer.name]) for peer in run.peers}
+    """Of the peers that the integrity suite was to test."""
+    by_peer: dict[str, list[Record]] = {}
+    for record in run.records:
+        if record.suite == INTEGRITY_SUITE:
+            by_peer.setdefault(record.peer, []).append(record)
+    return {peer: _safety(records) for peer, records in by_peer.items()}
 
 
 def marks_of(run: Run) -> dict[str, str]:
@@ -80,7 +81,7 @@ def _safety(records: Sequence[Record]) -> Safety:
         return Safety("unsafe", ", ".join(dict.fromkeys(wrong)))
     if missing := [CHECKS[record.benchmark][0] for record in records if not record.ok]:
         return Safety("not tested", "" if len(missing) == len(records) else ", ".join(missing))
-    return Safety("sound") if records else Safety("not tested")
+    return Safety("sound")
 
 
 def _fault(record: Record) -> str:
@@ -122,7 +123,7 @@ def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> CheckCell
     if record.benchmark == "starvation":
         return CheckCell(f"{number(min(values))} {counts}", record.status)
     if record.benchmark == "killed":
-        return CheckCell(f"all went on after {sum(values):,.0f} {counts}", record.status)
+        return CheckCell(f"all went on after {counted(int(sum(values)), 'kill')}", record.status)
     return CheckCell(f"none in {sum(values):,.0f} {counts}", record.status)
 
 
