@@ -90,6 +90,7 @@ std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uin
   do {
     first = std::max(next, header_->cleared.load(acquire)) + unused;
     RB_POINT(E2);
+    if (unused > 0) expect_holes_until(first + capacity());
     header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
     RB_POINT(E3);
   } while (!header_->head.compare_exchange_weak(next, first + count, release, relaxed));
@@ -173,19 +174,13 @@ void SharedStore::bury(std::size_t seat) {
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();
   // Until the ring has come round. Before the holes are there, and once they are: we may be stopped meanwhile.
-  const auto expect_holes_from = [&](std::uint64_t row) {
-    std::uint64_t known = header_->holes_until.load(relaxed);
-    while (known < row + capacity() &&
-           !header_->holes_until.compare_exchange_weak(known, row + capacity(), release, relaxed)) {
-    }
-  };
-  expect_holes_from(end);
+  expect_holes_until(end + capacity());
   for (std::uint64_t row = left.first(); row < end; ++row) {
     std::uint64_t held = SlotWord::writing(row, seat).bits;
     RB_POINT(B1);
     word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
   }
-  expect_holes_from(std::max(end, header_->head.load(acquire)));
+  expect_holes_until(std::max(end, header_->head.load(acquire)) + capacity());
   RB_POINT(B2);
   header_->seats[seat].claim.store(0, release);
 }
