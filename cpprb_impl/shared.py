@@ -133,7 +133,7 @@ class _Shared(Face, Attributes, Ring):
         """The buffer that a process of the same user on this machine has made, by the name of its `segment`.
 
         Any number of processes may, at any time until the maker closes it or ends; what they attached to stays usable
-        after that. `__init__` is not called.
+        after that. Fields and options are the maker's; `seed` is for this process. `__init__` is not called.
 
         Raises
         ------
@@ -188,8 +188,9 @@ class MPReplayBuffer(_Shared):
         `add` takes and samples have what they have in `ReplayBuffer`. No memory is saved: every next_x and every stack
         is stored whole.
     Nstep : dict, optional
-        As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode;
-        `on_episode_end` and `clear` concern no other's. Steps that wait in a process that ends are lost.
+        As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode:
+        `on_episode_end` and `clear` empty no other's. Threads of a process share it, so that only one of them may
+        play. Steps that wait in a process that ends are lost.
     mmap_prefix : str or path, optional
         As for `ReplayBuffer`: files hold the fields, and every process maps them, so that all must be able to open
         them; only what says which rows are there is in the segment. Files of these names are replaced when the buffer
@@ -242,7 +243,9 @@ class MPReplayBuffer(_Shared):
 class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
-    `update_priorities` leaves transitions alone that were written since this process last sampled.
+    `update_priorities` is for the process that sampled. Of a sample's indexes, whole and as they came, it finds the
+    very transitions for another 15 samples, and leaves alone what has overwritten them. Other indexes mean what was
+    there when this process last sampled: if it never has, nothing changes.
 
     Parameters
     ----------

@@ -98,12 +98,13 @@ PyMethodDef prioritized_methods[] = {
      "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum: a dict of arrays (batch_size, *shape).\n"
      "Adds \"weights\", float32 (batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and\n"
      "\"indexes\", int64 (batch_size,). The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
-     "Raises ValueError when the buffer is empty. Schaul et al. 2015, equations 1 and 2."},
+     "Raises as that one does. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
      "Give the transitions at `indexes` (n,) the raw `priorities` (n,). Raises ValueError for a priority that is NaN,\n"
      "infinite or negative or for different lengths, IndexError for an index without a transition; nothing is then\n"
-     "changed."},
+     "changed. In a shared buffer, where a transition may have gone meanwhile, it is passed over: there the\n"
+     "IndexError is for what is no slot."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
      "The largest raw priority of any stored transition, but at least 1, float: what add() without priorities\n"

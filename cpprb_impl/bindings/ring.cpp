@@ -179,16 +179,17 @@ PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
      "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape), or flat, or with\n"
-     "further leading axes, which are cut into rows. Returns the first one's index, int. Raises KeyError for a missing "
-     "field, ValueError, TypeError or OverflowError naming the\n"
-     "field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
+     "further leading axes, which are cut into rows. Returns the first one's index, int; beside other processes the\n"
+     "others need not follow it. Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming\n"
+     "the field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\nWhat add() is when no feature written in Python stands before it."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
      "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). They are new, or those of the dict\n"
      "`out`, which is then returned: one for each field, of its dtype and in C order. Raises ValueError when the\n"
-     "buffer is empty or an array of `out` doesn't fit, KeyError when it has none for a field."},
+     "buffer is empty or an array of `out` doesn't fit, KeyError when it has none for a field, RuntimeError when\n"
+     "other processes overwrite a shared one faster than a row can be read."},
     {"_gather", ring_gather, METH_O,
      "_gather($self, indexes, /)\n--\n\n"
      "The transitions at `indexes`, a dict of new arrays (len(indexes), *shape). Raises IndexError where nothing is\n"
