@@ -56,7 +56,7 @@ struct BesideOthers {
   template <class Word, class Width>
   static void copy_out(char* to, const char* from, Width width) {
     for (std::size_t at = 0; at < width; at += sizeof(Word)) {
-      const Word word = __atomic_load_n(shared<Word>(from + at), __ATOMIC_ACQUIRE);
+      const Word word = __atomic_load_n(&shared<Word>(from + at), __ATOMIC_ACQUIRE);
       std::memcpy(to + at, &word, sizeof word);
     }
   }
@@ -65,14 +65,15 @@ struct BesideOthers {
     for (std::size_t at = 0; at < width; at += sizeof(Word)) {
       Word word;
       std::memcpy(&word, from + at, sizeof word);
-      __atomic_store_n(shared<Word>(to + at), word, __ATOMIC_RELEASE);
+      __atomic_store_n(&shared<Word>(to + at), word, __ATOMIC_RELEASE);
     }
   }
   template <class Word>
   using Aliased __attribute__((may_alias)) = Word;
+  // A reference, for UndefinedBehaviorSanitizer looks at the alignment of these.
   template <class Word>
-  static Aliased<Word>* shared(const char* at) {
-    return reinterpret_cast<Aliased<Word>*>(const_cast<char*>(at));
+  static Aliased<Word>& shared(const char* at) {
+    return *reinterpret_cast<Aliased<Word>*>(const_cast<char*>(at));
   }
 };
 

@@ -31,7 +31,9 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     bytes_ += field.bytes;
-    if (is_shared_) field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes));
+    // What is wider than a page may be read in pieces of one.
+    if (is_shared_)
+      field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes > kPage ? kPage : field.bytes));
     if (is_next(f)) followers_[field.next_of] = f;
     columns_[f].bytes = field.bytes;
     if (field.framed) {
