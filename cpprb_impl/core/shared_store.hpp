@@ -89,6 +89,7 @@ class SharedStore final : public Store {
   template <class Draw>
   bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const;
   std::uint64_t rows_possible() const;
+  Found none_found();
   PriorityView& view();
 
   void begin_learning(Waiting& waiting) override;
