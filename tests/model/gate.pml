@@ -1,6 +1,6 @@
-/* The gate of cpprb 11's MPReplayBuffer, step for step as its source has it (src/cpprb/PyReplayBuffer.pyx, `add`, `sample`,
- * `_lock_explorer`, `_lock_learner` ...): the negative control of rows.pml. An event is waited for in one step, and cleared
- * in another. Explorers add a row each, a learner samples once, in a buffer that holds row 0; or with -DNEW=1 none. */
+/* The gate of cpprb 11's MPReplayBuffer, step for step as its source has it (PyReplayBuffer.pyx: `add`, `sample`,
+ * `_lock_explorer`, `_lock_learner` ...): the negative control of rows.pml. An event is waited for in one step, and
+ * cleared in another. Explorers add a row each, a learner samples once, in a buffer that holds row 0; or none (NEW). */
 #ifndef EXPLORERS
 #define EXPLORERS 2
 #endif

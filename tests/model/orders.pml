@@ -88,6 +88,9 @@
 #ifndef NO_SEAT_LOCK
 #define NO_SEAT_LOCK 0
 #endif
+#ifndef NO_B1
+#define NO_B1 0
+#endif
 #ifndef PLAIN_FREE
 #define PLAIN_FREE 0
 #endif

@@ -11,7 +11,7 @@
 #define EXPLORERS 2
 #endif
 #ifndef ROWS
-#define ROWS 2 /* that each explorer adds */
+#define ROWS 2 /* that the first explorer adds; the others add one */
 #endif
 #ifndef CHUNK
 #define CHUNK 1 /* 1 or 2 */
@@ -182,7 +182,7 @@ B1: /* nobody else changes these words: that it is one step hides nothing */
       :: s < CAPACITY ->
          seen = word[s];
          if
-         :: is_writing(seen) && seat_of(seen) == grave
+         :: !NO_B1 && is_writing(seen) && seat_of(seen) == grave
             && (WEAK_B1 || row_of(seen) >= first_of(claim[grave]) && row_of(seen) < end_of(claim[grave])) ->
             word[s] = FREE(row_of(seen))
          :: else
