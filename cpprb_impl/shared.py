@@ -80,14 +80,14 @@ class _Shared(Face, Attributes, Ring):
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
-        following = field_names(next_of)
-        if not nstep:  # what is next to a field is like it, as in `ReplayBuffer`
-            known = {f"next_{name}" for name in following}
-            fields = [field for field in fields if field[0] not in known]
-        fields = fields + next_fields(fields, following)
-        for name in field_names(stack_compress):
-            if name not in {field[0] for field in fields}:
-                raise KeyError(f"stack_compress: there is no field {name!r}")
+        following, stacked = field_names(next_of), field_names(stack_compress)
+        if nstep:  # the next_* of n-step transitions lies N rows on: it is stored like any field
+            fields = fields + next_fields(fields, following)
+            stacked += [f"next_{name}" for name in following if name in stacked]
+            following = []
+        known = {f"next_{name}" for name in following}
+        fields = [field for field in fields if field[0] not in known]
+        native |= {"next_of": following, "stack_compress": stacked}
         prioritized = isinstance(self, PrioritizedRing)
         prefix = os.fspath(mmap_prefix or "")
         if prefix:  # found again from another folder too

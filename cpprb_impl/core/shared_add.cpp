@@ -30,13 +30,16 @@ void wait_a_moment(Waiting& waiting, unsigned round) {
 
 std::uint64_t SharedStore::chunk() const { return std::clamp<std::uint64_t>(capacity() / 64, 1, ClaimWord::kMost); }
 
-std::uint64_t SharedStore::add(const NewRows& rows, Waiting& waiting) {
+std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   // Of more rows than the ring holds only the last ones would survive.
-  const std::uint64_t unused = rows.count > capacity() ? rows.count - capacity() : 0;
+  const std::uint64_t unused = given.count > capacity() ? given.count - capacity() : 0;
   std::uint64_t first_slot = next_slot();
-  if (rows.count == 0) return first_slot;
+  if (given.count == 0) return first_slot;
   {
     ExplorerTurn turn(*this, waiting);
+    const Rows::NewFrames frames(*rows_, turn.seat(), given.data, unused, given.count);
+    NewRows rows = given;
+    rows.data = frames.data();
     std::vector<std::size_t> left;
     for (std::size_t at = unused; at < rows.count;) {
       const std::size_t count = std::min<std::size_t>(chunk(), rows.count - at);
@@ -53,7 +56,7 @@ std::uint64_t SharedStore::add(const NewRows& rows, Waiting& waiting) {
     }
   }
   RB_POINT(E8);
-  if (rows.largest > 0) raise_max_priority(rows.largest);
+  if (given.largest > 0) raise_max_priority(given.largest);
   return first_slot;
 }
 
@@ -164,6 +167,7 @@ bool SharedStore::bury_if_dead(std::size_t seat) {
 
 // An open claim on a seat whose lock we have is a dead one's.
 void SharedStore::bury(std::size_t seat) {
+  rows_->bury(seat);
   const ClaimWord left{header_->seats[seat].claim.load(acquire)};
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();

@@ -24,9 +24,14 @@ constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 20;
 
 }  // namespace
 
+// A row without its frames: they may be overwritten before its slot is.
+bool SharedStore::is_gone(std::uint64_t row) const {
+  return rows_->has_frames() ? ages_.is_over(row) : row < header_->cleared.load(acquire);
+}
+
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const SlotWord found{word(slot).load(acquire)};
-  if (!found.is_written() || found.row() < header_->cleared.load(acquire)) return std::nullopt;
+  if (!found.is_written() || is_gone(found.row())) return std::nullopt;
   return found.row();
 }
 
@@ -45,6 +50,8 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
     bool good = row != kNoRow;
     if (by_priority)
       good = good && PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
+    RB_POINT(F7);
+    good = good && !(rows_->has_frames() && is_gone(row));
     RB_POINT(L3);
     if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
   }
@@ -150,8 +157,13 @@ float SharedStore::largest_leaf() {
 std::size_t SharedStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
   Drawn drawn;
   drawn.slots = slots;
+  const auto may_be_there = [&](std::uint64_t slot) {
+    if (row_in(slot)) return true;
+    const SlotWord found{word(slot).load(acquire)};
+    return found.is_writing() || (found.is_written() && found.row() >= header_->cleared.load(acquire));
+  };
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i] >= capacity() || (!row_in(slots[i]) && !SlotWord{word(slots[i]).load(acquire)}.is_writing())) return i;
+    if (slots[i] >= capacity() || !may_be_there(slots[i])) return i;
   read_drawn(drawn, to, waiting);
   std::size_t missing = kAllGood;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
