@@ -7,13 +7,14 @@ namespace rb {
 
 // A reference has 8 bytes, and small values are read faster where they stand. What has a file stands there.
 void Rows::keep_whole_what_saves_nothing() {
-  std::vector<std::size_t> stacks(fields_.size());
-  for (std::size_t f = 0; f < fields_.size(); ++f) ++stacks[is_next(f) ? fields_[f].next_of : f];
+  std::vector<std::size_t> values(fields_.size());  // by field: its own, and its next
+  for (std::size_t f = 0; f < fields_.size(); ++f) ++values[is_next(f) ? fields_[f].next_of : f];
   for (std::size_t f = 0; f < fields_.size(); ++f) {
-    const std::size_t of = is_next(f) ? fields_[f].next_of : f;
-    const std::size_t whole = stacks[of] * fields_[of].bytes;
-    if (!fields_[f].file.empty() || whole <= stacks[of] * sizeof(FramePool::Ref) + fields_[of].shape.frame_bytes())
-      fields_[f].framed = false;
+    FieldStorage& field = fields_[f];
+    const std::size_t count = values[is_next(f) ? field.next_of : f];
+    if (field.file.empty() && count * field.bytes > count * sizeof(FramePool::Ref) + field.shape.frame_bytes()) continue;
+    field.framed = false;
+    field.next_of = FieldStorage::kNone;
   }
 }
 
