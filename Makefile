@@ -17,7 +17,7 @@ CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test sanitize fuzz soak crash threads draws portable lint format lock clean
+.PHONY: help setup bench report gate test sanitize fuzz soak crash threads model verify draws portable lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,11 +71,16 @@ crash: $(BUILT) ## explorers and learners are killed and stopped at each step of
 threads: ## the core under threads with ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]
 	@.ci/thread-sanitizer $(SECONDS)
 
+verify: model threads soak crash ## all that shows shared buffers to be safe: [SECONDS=60 each] [TRIALS=1000 a discipline]
+
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
 
 portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
+
+model: ## every state of the ring's protocol, and controls, with Spin (needs spin and gcc; two minutes)
+	@.ci/model
 
 lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .

@@ -103,6 +103,10 @@ class Adapter(ABC):
     #: the last Python that the pinned version of the library can be installed on; None: no limit known
     last_python: ClassVar[tuple[int, int] | None] = None
 
+    #: how processes start that use one buffer of this peer together; and what a "forkserver" imports first
+    start_method: ClassVar[str] = "fork"
+    preload: ClassVar[tuple[str, ...]] = ()
+
     # What `adapters.checks` must know of a peer's documented behaviour to tell right from wrong.
     #: added to a raw priority before alpha
     eps: ClassVar[float] = 0.0

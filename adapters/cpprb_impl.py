@@ -39,7 +39,11 @@ class CpprbImplBufferLock(CpprbAPI):
     name = "cpprb_impl[lock=buffer]"
     distribution = "cpprb-impl"
     usage = 'its MP class with lock="buffer" made by the learner, passed to forked explorers'
-    features = Features(processes="any; one shared segment, one lock around every call", n_step="no", **FEATURES)
+    features = Features(
+        processes="any; one shared segment, one lock around every call",
+        n_step="yes, a window in each process",
+        **FEATURES,
+    )
     lock: ClassVar[str] = "buffer"
 
     def __init__(self, spec: Spec) -> None:
@@ -59,12 +63,20 @@ class CpprbImplBufferLock(CpprbAPI):
 class CpprbImplCriticalLock(CpprbImplBufferLock):
     name = "cpprb_impl[lock=critical]"
     usage = 'its MP class with lock="critical" made by the learner, passed to forked explorers'
-    features = Features(processes="any; one shared segment, locks around the index only", n_step="no", **FEATURES)
+    features = Features(
+        processes="any; one shared segment, locks around the index only",
+        n_step="yes, a window in each process",
+        **FEATURES,
+    )
     lock = "critical"
 
 
 class CpprbImplNoLock(CpprbImplBufferLock):
     name = "cpprb_impl[lock=none]"
     usage = 'its MP class with lock="none" made by the learner, passed to forked explorers'
-    features = Features(processes="any; one shared segment, nobody waits for anybody", n_step="no", **FEATURES)
+    features = Features(
+        processes="any; one shared segment, nobody waits for anybody",
+        n_step="yes, a window in each process",
+        **FEATURES,
+    )
     lock = "none"

@@ -29,6 +29,16 @@ SHARED: dict[str, str] = {
     "cpprb[MP]": "adapters.cpprb_shared:CpprbMP",
 }
 
+#: Those that a server keeps, for clients whose processes must not be forked from one that has used the library
+#: already: `start_method` says how they start instead.
+SERVED: dict[str, str] = {
+    "reverb": "adapters.reverb:Reverb",
+    "rllib[Ray actor]": "adapters.rllib_actor:RLlibActor",
+}
+
+#: What the project itself makes: who has this name, or is a variant of it, must be sound.
+OURS = "cpprb_impl"
+
 #: How the segments of our buffer and of Python's multiprocessing begin: what a killed launch can leave in /dev/shm.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
 
@@ -40,11 +50,15 @@ class UnknownPeer(KeyError):  # noqa: N818 (named like its siblings in base)
         return str(self.args[0])
 
 
+def is_ours(name: str) -> bool:
+    return name.partition("[")[0] == OURS
+
+
 def adapter_class(name: str) -> type[Adapter]:
     """The adapter's class. Imports the adapter's module, but not the peer's library."""
-    target = PEERS.get(name) or SHARED.get(name)
+    target = PEERS.get(name) or SHARED.get(name) or SERVED.get(name)
     if target is None:
-        known = ", ".join([*PEERS, *SHARED])
+        known = ", ".join(dict.fromkeys([*PEERS, *SHARED, *SERVED]))
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -93,6 +93,8 @@ class Reverb(Adapter):
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
     weights_relative_to = "batch"
     batches_ahead = 8
+    start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
+    preload = ("reverb",)
     features = Features(
         batch_add="no: a writer streams single steps",
         flexible_fields="yes, nested structures",
@@ -112,19 +114,27 @@ class Reverb(Adapter):
         self.server = ServerProcess(spec)
         try:
             # The server starts while these imports take their seconds.
-            import reverb
+            import reverb  # noqa: F401
             import tensorflow as tf
 
             limit_threads(tf)
-            self.address = self.server.wait_for_address()
+            self._connect(spec, self.server.wait_for_address())
         except BaseException:
             self.server.close()
             raise
-        self.reverb = reverb
+
+    def _connect(self, spec: Spec, address: str) -> None:
+        import reverb
+
+        self.spec, self.address, self.reverb = spec, address, reverb
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
-        self.client = reverb.Client(self.address)
+        self.client = reverb.Client(address)
         self.structured_writer = self.trajectory_writer = None
         self.batch_size, self.batches = 0, None
+
+    def __reduce__(self) -> tuple:
+        """In another process: a client of the same server."""
+        return _client, (type(self), self.spec, self.address)
 
     def _structured(self):
         """A writer that makes an item of priority 1 of every step appended to it."""
@@ -201,6 +211,12 @@ class Reverb(Adapter):
         self.batches = self.structured_writer = self.trajectory_writer = None
         self.client = None
         self.server.close()
+
+
+def _client(kind: type[Reverb], spec: Spec, address: str) -> Reverb:
+    client = kind.__new__(kind)
+    client._connect(spec, address)
+    return client
 
 
 def _converter(field: Field):

@@ -16,7 +16,7 @@ import numpy as np
 from adapters.base import Adapter, Columns, Features, Spec, Step
 
 # RLlib's names for the five fields; SampleBatch refuses the key "dones".
-_KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs", "done": "terminateds"}
+KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs", "done": "terminateds"}
 
 
 @contextmanager
@@ -80,7 +80,7 @@ class RLlib(Adapter):
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         add, batch = self.buffer.add, self.SampleBatch
-        named = {_KEYS[name]: column for name, column in columns.items()}
+        named = {KEYS[name]: column for name, column in columns.items()}
         if priorities is None:
             add(batch(named))
             return
@@ -89,7 +89,7 @@ class RLlib(Adapter):
 
     def sample(self, batch_size: int) -> Columns:
         drawn = self.buffer.sample(batch_size, beta=self.beta) if self.prioritized else self.buffer.sample(batch_size)
-        batch = {name: drawn[key] for name, key in _KEYS.items()}
+        batch = {name: drawn[key] for name, key in KEYS.items()}
         if self.prioritized:
             batch["weights"] = drawn["weights"]
             batch["indexes"] = drawn["batch_indexes"]

@@ -1,15 +1,17 @@
 """Buffers that many processes share: all state, locks included, in one segment of shared memory.
 
 A buffer goes to fork, spawn and forkserver children as a plain argument. Explorers `add`, the
-learner samples; `lock` says how they are kept apart (`core/turns.cpp` tells how each works):
+learner, or several of them, samples; `lock` says how they are kept apart:
 
-"buffer"
-    One lock around every call, as a first Ape-X does.
+"none"
+    They are not: nobody waits for anybody, also not for a process that is stopped.
 "critical"
     Explorers lock only the claiming of rows and write side by side; a gate keeps the learner apart.
+"buffer"
+    One lock around every call, as a first Ape-X does.
 
-Under both a sample never holds a torn or unwritten row, and a process that dies inside a call costs
-the rows it was writing and blocks nobody.
+Under all of them a sample never holds a torn or unwritten row, and a process that dies inside a call costs
+the rows it was writing and blocks nobody: docs/protocol.md says how, and the locks add no safety to it.
 """
 
 from __future__ import annotations
@@ -193,9 +195,9 @@ class MPReplayBuffer(_Shared):
         them; only what says which rows are there is in the segment. Files of these names are replaced when the buffer
         is made, not when a process attaches. They stay when the buffer is gone.
     lock : {"none", "critical", "buffer"}
-        How explorers and learner are kept apart: "none" lets nobody wait for anybody (docs/protocol.md); "buffer" is
-        one lock around every call; with "critical" explorers lock only the claiming of rows, and a gate keeps the
-        learner apart.
+        How explorers and learner are kept apart. "none": not at all, nobody waits for anybody (docs/protocol.md);
+        "buffer": by one lock around every call; "critical": explorers lock only the claiming of rows, and a gate keeps
+        the learner apart. The two locks are for comparison: they add no safety.
     prefault : bool
         Bring all of the segment in now, in the process that makes the buffer and in each that attaches, instead of page
         by page as it is first touched: the constructor takes as long as writing all of it does, and no `add` or
@@ -224,7 +226,7 @@ class MPReplayBuffer(_Shared):
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         mmap_prefix: str | PathLike[str] | None = None,
-        lock: str = "critical",
+        lock: str = "none",
         prefault: bool = False,
         seed: int | None = None,
         logger: Any = None,
@@ -262,7 +264,7 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         mmap_prefix: str | PathLike[str] | None = None,
-        lock: str = "critical",
+        lock: str = "none",
         prefault: bool = False,
         seed: int | None = None,
         logger: Any = None,

@@ -16,6 +16,8 @@ REFERENCE = "cpprb"
 #: It is not about speed, so it has no answers and a section of its own.
 MEMORY_SUITE = "memory"
 
+#: Nor is this: what it looks for is what must not happen.
+INTEGRITY_SUITE = "integrity"
 #: Its jobs are about more than one process at once: a section of its own, with ratios to this peer.
 SHARING_SUITE = "sharing"
 SHARING_REFERENCE = "cpprb[MP]"
@@ -37,6 +39,13 @@ BENCHMARKS = {
     "both": "memory, next_of and stack_compress",
     "explorers": "explorers N={explorers}",
     "learner": "learner N={explorers}",
+    "torn": "torn rows",
+    "unwritten": "never-written rows",
+    "stale": "stale priorities",
+    "starvation": "starvation",
+    "lost": "lost rows",
+    "duplicated": "rows stored twice",
+    "killed": "explorers killed",
     "adds": "add {batch} from N={explorers}",
     "samples": "sample 32 beside N={explorers}, add {batch}",
     "slowest": "slowest of N={explorers}, add {batch}",
@@ -73,6 +82,11 @@ class Job:
     @property
     def measured(self) -> dict[str, Record]:
         return {peer: record for peer, record in self.cells.items() if record.ok}
+
+
+def is_finding(record: Record) -> bool:
+    """A peer did what the integrity suite looks for: that is its result, and no failure to measure."""
+    return record.suite == INTEGRITY_SUITE and record.status == "wrong"
 
 
 def jobs_of(run: Run) -> list[Job]:

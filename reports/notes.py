@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.answers import keeps_references
 from reports.formatting import NOTHING, listed
-from reports.jobs import Job
+from reports.jobs import Job, is_finding
 from results import Peer, Record, Run
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, NO_PRIORITY_ON_ADD = "†", "‡", "§", "¶"
@@ -80,7 +80,7 @@ def troubles(run: Run, jobs: Sequence[Job]) -> list[Trouble]:
     labels = {id(record): job.full_label for job in jobs for record in job.cells.values()}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.records:
-        if not record.ok:
+        if not record.ok and not is_finding(record):
             groups.setdefault((record.peer, record.status, record.reason or ""), []).append(record)
     for peer in run.peers:
         if peer.reason and not any((name, reason) == (peer.name, peer.reason) for name, _, reason in groups):

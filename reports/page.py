@@ -9,7 +9,16 @@ from typing import Any
 
 from reports import notes
 from reports.formatting import NOTHING, listed
-from reports.jobs import MEMORY_SUITE, REFERENCE, SHARING_REFERENCE, SHARING_SUITE, jobs_of
+from reports.integrity import UNSAFE, UNSAFE_MEANS, integrity_part, safety_of
+from reports.jobs import (
+    INTEGRITY_SUITE,
+    MEMORY_SUITE,
+    REFERENCE,
+    SHARING_REFERENCE,
+    SHARING_SUITE,
+    is_finding,
+    jobs_of,
+)
 from reports.memory import memory_part
 from reports.sharing import sharing_part
 from reports.statistics import FEWEST_FOR_INTERVAL
@@ -17,7 +26,8 @@ from reports.suite import SuitePart, suite_part
 from results import Run
 
 PEERS_A_FEATURE_TABLE = 6
-APART = (MEMORY_SUITE, SHARING_SUITE)  # suites that have a section of their own, and no say in who is fastest
+#: Suites that have a section of their own, and no say in who is fastest.
+APART = (MEMORY_SUITE, SHARING_SUITE, INTEGRITY_SUITE)
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -31,6 +41,7 @@ def page_of(run: Run) -> dict[str, Any]:
     ]
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
     sharing = sharing_part(run, [job for job in jobs if job.suite == SHARING_SUITE], troubles)
+    integrity = integrity_part(run, [job for job in jobs if job.suite == INTEGRITY_SUITE], troubles)
     launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
     return {
         "run": run,
@@ -40,12 +51,15 @@ def page_of(run: Run) -> dict[str, Any]:
         "warnings": _warnings(run),
         "suites": suites,
         "memory": memory,
+        "integrity": integrity,
+        "safety": safety_of(run),
+        "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",
         "sharing": sharing,
         "sharing_reference": SHARING_REFERENCE,
         "reference": REFERENCE,
         "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
         "troubles": troubles,
-        "measured": sum(record.ok for record in run.records),
+        "measured": sum(record.ok or is_finding(record) for record in run.records),
         "unrecorded": max(0, run.declared - len(run.records)),
         "launches": _span(launches),
         "fewest_launches": launches[0] if launches else 0,
@@ -76,7 +90,7 @@ def _feature_tables(run: Run, scaling: Sequence[SuitePart]) -> list[dict[str, An
 
 
 def _title(run: Run) -> str:
-    names = list(dict.fromkeys(record.workload for record in run.records if record.ok))
+    names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite != INTEGRITY_SUITE))
     what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
     return f"{what} on {listed(names)}" if names else what
 
@@ -87,7 +101,7 @@ def _warnings(run: Run) -> list[str]:
         lines.append("This run was interrupted: what follows is only what it had measured by then.")
     elif run.finished is None:
         lines.append("This run never finished: it was killed, or is still going on.")
-    if not any(record.ok for record in run.records):
+    if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")
     elif not lines and run.missing():
         lines.append(

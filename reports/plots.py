@@ -146,9 +146,11 @@ def scaling(
     unit: str,
     along: str,
     look: Mapping[str, Look],
+    marks: Mapping[str, str],
     log: bool = False,
 ) -> Picture:
-    """One line a peer: figure over `along` (the number of explorers, say), from zero or on a log axis."""
+    """One line a peer: figure over `along` (the number of explorers, say), from zero or on a log axis. `marks` stand
+    beside the peers' names."""
     picture = Picture(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
@@ -163,8 +165,9 @@ def scaling(
         above = [line[count].high - line[count].value for count in counts]
         style = look[peer]
         axes.errorbar(
-            shifted, values, [below, above], label=peer, color=style.color, marker=style.marker, linestyle=style.line,
-            markersize=6, linewidth=1.6, elinewidth=1.6, capsize=3,
+            shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(),
+            color=style.color, marker=style.marker, linestyle=style.line, markersize=6,
+            linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
     if log:
         ends = [end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high)]

@@ -10,6 +10,7 @@ from typing import Any
 from reports import notes, plots
 from reports.answers import figure_of
 from reports.formatting import Scale, counted, interval, scale_for, times
+from reports.integrity import marks_of
 from reports.jobs import SHARING_REFERENCE, Job, base_name, fastest_first, usual
 from reports.statistics import Figure, speed_up
 from reports.suite import Cell, Picture, crowding_note
@@ -161,27 +162,27 @@ def _with_column(table: SharingTable, label: str, compare: Callable[[str], Figur
 
 
 def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: Sequence[notes.Trouble]) -> SharingTable:
-    jobs = [job for _, job in columns]
+    jobs, marks = [job for _, job in columns], marks_of(run)
     return SharingTable(
         title=title,
         columns=[(label, _scale(job).unit) for label, job in columns],
-        rows=[(peer, [_cell(job, peer, troubles) for job in jobs]) for peer in _peers(run, jobs)],
+        rows=[(peer, [_cell(job, peer, troubles, marks[peer]) for job in jobs]) for peer in _peers(run, jobs)],
         has_ratios=any(job.benchmark != "slowest" and SHARING_REFERENCE in job.measured for job in jobs),
     )
 
 
-def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None:
+def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble], marks: str) -> Cell | None:
     record = job.cells.get(peer)
     if record is None:
         return None
     if not record.ok:
         number_of = next((trouble.number for trouble in troubles if record in trouble.records), None)
-        return Cell(peer, "", status=record.status, trouble=number_of)
+        return Cell(peer, marks, status=record.status, trouble=number_of)
     figure, scale = figure_of(record), _scale(job)
     ratio = _ratio(job, record) if job.benchmark != "slowest" else None
     return Cell(
         peer=peer,
-        marks="",
+        marks=marks,
         value=scale.number(figure.value),
         interval=interval(figure, scale.factor),
         ratio=times(ratio.value) if ratio else "",
@@ -202,10 +203,14 @@ def _lines(run: Run, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], An
                     lines.setdefault(peer, {})[int(job.params["explorers"])] = figure_of(record)
             if len(mine) > 1 and lines:
                 title = f"{PLOTTED[benchmark]}, add {batch} on {workload}"
-                yield f"sharing: {title}", _line_plot(title, lines, mine[0].unit, look)
+                yield f"sharing: {title}", _line_plot(title, lines, mine[0].unit, look, marks_of(run))
 
 
 def _line_plot(
-    title: str, lines: Mapping[str, Mapping[int, Figure]], unit: str, look: Mapping[str, plots.Look]
+    title: str,
+    lines: Mapping[str, Mapping[int, Figure]],
+    unit: str,
+    look: Mapping[str, plots.Look],
+    marks: Mapping[str, str],
 ) -> Callable[[], Any]:
-    return lambda: plots.scaling(title, lines, unit, "number of explorers", look, log=True)
+    return lambda: plots.scaling(title, lines, unit, "number of explorers", look, marks, log=True)

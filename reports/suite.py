@@ -10,6 +10,7 @@ from typing import Any
 from reports import notes, plots
 from reports.answers import Answer, Standing, Summary, answers_of, figure_of, podium, standings, summary
 from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
+from reports.integrity import UNSAFE, UNSAFE_MEANS, marks_of
 from reports.jobs import EXPLAINED, REFERENCE, Job, fastest_first, reference_name, reference_record, usual
 from reports.statistics import Figure, speed_up
 from results import Run
@@ -102,6 +103,10 @@ class SuitePart:
     workloads: Sequence[WorkloadPart]
 
     @property
+    def unsafe_answers(self) -> bool:
+        return any(UNSAFE in row.fastest + row.reference + row.runner_up for row in self.answers)
+
+    @property
     def pictures(self) -> list[Picture]:
         return [picture for part in self.workloads for picture in part.pictures]
 
@@ -124,7 +129,7 @@ def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Tr
         reference=reference,
         reference_note=" ".join(filter(None, [_reference_note(reference, jobs), scaling and crowding_note(run, jobs)])),
         summary=summary(run, name, jobs, answers, reference),
-        answers=[_answer_row(answer) for answer in answers],
+        answers=[_answer_row(answer, marks_of(run)) for answer in answers],
         standings=standings(run, jobs, answers, reference),
         workloads=workloads,
     )
@@ -153,22 +158,25 @@ def _reference_note(reference: str | None, jobs: Sequence[Job]) -> str:
     return ""
 
 
-def _answer_row(answer: Answer) -> AnswerRow:
+def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
+    def named(peer: str | None, mark: str = "") -> str:
+        return f"{peer} {mark}{unsafe.get(peer or '', '')}".strip()
+
     job = answer.job
     reference = job.cells.get(answer.reference or "")
     mark = notes.KEEPS_REFERENCES if answer.keeps_references else ""
     return AnswerRow(
         workload=job.workload,
         job=job.label + (" (copying)" if answer.among_copying else ""),
-        fastest=f"{answer.winner} {mark}".strip() if answer.winner else "nobody",
+        fastest=named(answer.winner, mark) if answer.winner else "nobody",
         figure=_with_interval(answer.figure, job.unit) if answer.figure else NOTHING,
         ratio=_ratio(answer.over_reference)
         if answer.over_reference
         else "is the reference"
         if answer.winner and answer.winner == answer.reference
         else NOTHING,
-        reference=f"{answer.reference}, {_alone(figure_of(reference), job.unit)}" if reference else NOTHING,
-        runner_up=f"{answer.runner_up}, {_alone(answer.runner_up_figure, job.unit)}"
+        reference=f"{named(answer.reference)}, {_alone(figure_of(reference), job.unit)}" if reference else NOTHING,
+        runner_up=f"{named(answer.runner_up)}, {_alone(answer.runner_up_figure, job.unit)}"
         if answer.runner_up and answer.runner_up_figure
         else NOTHING,
         runner_up_ratio=_ratio(answer.over_runner_up) if answer.over_runner_up else NOTHING,
@@ -201,13 +209,17 @@ def _workload(
     look: Mapping[str, plots.Look],
 ) -> WorkloadPart:
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
-    pictures = _lines(name, jobs, look) if scaling else _dots(run, name, jobs, look)
+    unsafe = marks_of(run)
+    pictures = _lines(name, jobs, look, unsafe) if scaling else _dots(run, name, jobs, look)
     return WorkloadPart(
         name=name,
         peers=peers,
         jobs=[_job_table(run, job, reference, troubles) for job in jobs],
         pictures=[Picture(title, *plots.draw(title, make)) for title, make in pictures],
-        footnotes=notes.footnotes(run, jobs),
+        footnotes=[
+            *notes.footnotes(run, jobs),
+            *([(UNSAFE, UNSAFE_MEANS)] if any(unsafe[peer] for peer in peers) else []),
+        ],
         common=", ".join(_common(jobs)),
         explained="; ".join(EXPLAINED[name] for name in EXPLAINED if any(job.benchmark == name for job in jobs)),
     )
@@ -228,10 +240,10 @@ def _job_table(run: Run, job: Job, reference: str | None, troubles: Sequence[not
     scale = _scale_of(job)
     against = reference_record(job, reference)
     best = podium(fastest_first(list(job.measured.values())))[0] if job.measured else None
-    peers = {peer.name: peer for peer in run.peers}
+    peers, unsafe = {peer.name: peer for peer in run.peers}, marks_of(run)
     cells = {}
     for name, record in job.cells.items():
-        marks = notes.marks(peers[name], job)
+        marks = notes.marks(peers[name], job) + unsafe[name]
         if not record.ok:
             number = next((trouble.number for trouble in troubles if record in trouble.records), None)
             cells[name] = Cell(name, marks, status=record.status, trouble=number)
@@ -257,11 +269,16 @@ def _scale_of(job: Job) -> Scale:
 def _dots(
     run: Run, workload: str, jobs: Sequence[Job], look: Mapping[str, plots.Look]
 ) -> list[tuple[str, Callable[[], Any]]]:
-    peers = {peer.name: peer for peer in run.peers}
+    peers, unsafe = {peer.name: peer for peer in run.peers}, marks_of(run)
     made = []
     for job in jobs:
         entries = [
-            plots.Dot(name, notes.marks(peers[name], job), figure_of(record) if record.ok else None, record.status)
+            plots.Dot(
+                name,
+                notes.marks(peers[name], job) + unsafe[name],
+                figure_of(record) if record.ok else None,
+                record.status,
+            )
             for name, record in job.cells.items()
         ]
         made.append(
@@ -273,7 +290,9 @@ def _dots(
     return made
 
 
-def _lines(workload: str, jobs: Sequence[Job], look: Mapping[str, plots.Look]) -> list[tuple[str, Callable[[], Any]]]:
+def _lines(
+    workload: str, jobs: Sequence[Job], look: Mapping[str, plots.Look], marks: Mapping[str, str]
+) -> list[tuple[str, Callable[[], Any]]]:
     made = []
     for benchmark in dict.fromkeys(job.benchmark for job in jobs):
         mine = [job for job in jobs if job.benchmark == benchmark]
@@ -286,7 +305,7 @@ def _lines(workload: str, jobs: Sequence[Job], look: Mapping[str, plots.Look]) -
             (
                 f"{mine[0].suite}: {title}",
                 lambda title=title, lines=lines, unit=mine[0].unit: plots.scaling(
-                    title, lines, unit, f"number of {ALONG}", look
+                    title, lines, unit, f"number of {ALONG}", look, marks
                 ),
             )
         )

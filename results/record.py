@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -181,19 +181,20 @@ class Run:
         unknown = self.declared - len(self.records)
         return lines + ([f"{unknown} declared cell(s) without any record"] if unknown > 0 else [])
 
-    def problems(self) -> list[str]:
+    def problems(self, excused: Callable[[Record], bool] = lambda _record: False) -> list[str]:
         """Why this run is not a success, one line each; empty means the runner may exit 0.
 
-        A skipped cell is no problem: this platform can't have that peer, or that peer can't do that job.
+        A skipped cell is no problem: this platform can't have that peer, or that peer can't do that job. Nor is a
+        record that is `excused`, since finding it wrong is what it was made for.
         """
         lines = ["the run was interrupted"] if self.interrupted else []
         lines += [f"never measured: {cell}" for cell in self.missing()]
         lines += [
             f"{record.status}: {record.label}: {first_line(record.reason)}"
             for record in self.records
-            if not (record.ok or record.pending or record.status == "skipped")
+            if not (record.ok or record.pending or record.status == "skipped" or excused(record))
         ]
-        if not any(record.ok for record in self.records):
+        if not any(record.ok or excused(record) for record in self.records):
             lines.append("nothing was measured")
         return lines
 

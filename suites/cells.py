@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
+from adapters.registry import is_ours
 from results.record import Better, Record, Run
 
 Outcome = Literal["ok", "failed", "wrong", "skipped"]
@@ -62,6 +63,18 @@ SHARING: dict[str, dict[str, tuple[str, Better]]] = {
     "step": {"step": ("s/step", "lower")},
     "alone": {"add_alone": ("s/transition", "lower")},
 }
+
+#: benchmarks of the integrity suite, and what a figure counts: how much was looked at. The reason says what was wrong.
+INTEGRITY = {
+    "torn": "rows read",
+    "unwritten": "rows read",
+    "stale": "rows read",
+    "starvation": "of a fair share",
+    "lost": "rows added",
+    "duplicated": "rows added",
+    "killed": "kills",
+}
+INTEGRITY_WORKLOAD = "certified"
 
 
 @dataclass(frozen=True)
@@ -172,6 +185,27 @@ def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Rec
         )
         for benchmark, unit in APEX.items()
     ]
+
+
+def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Record]:
+    """The cells of one integrity launch."""
+    return [
+        run.cell(
+            suite="integrity",
+            benchmark=benchmark,
+            peer=peer,
+            workload=INTEGRITY_WORKLOAD,
+            params=params,
+            unit=unit,
+            better="higher",
+        )
+        for benchmark, unit in INTEGRITY.items()
+    ]
+
+
+def is_finding_about_another(record: Record) -> bool:
+    """What the integrity suite found wrong with a buffer that isn't this project's own."""
+    return record.suite == "integrity" and record.status == "wrong" and not is_ours(record.peer)
 
 
 def declare_sharing(run: Run, peer: str, jobs: Sequence[SharingJob]) -> list[Record]:

@@ -10,13 +10,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 
 from adapters.lifeline import exit_with_parent
 
 PATIENCE = 10.0  # seconds without any progress after which a launch is given up
+START_PATIENCE = 60.0  # for explorers that must import a library or find a server first
 LOOK_SECONDS = 0.1
 SLICE_SECONDS = 1e-4  # a loop looks at the clock about so often, if the buffer lets it: looking takes time as well
 
@@ -27,30 +29,51 @@ class Shared:
     def __init__(self, context: multiprocessing.context.BaseContext, explorers: int) -> None:
         self.barrier = context.Barrier(explorers + 1)
         self.stop = context.RawValue(ctypes.c_bool, False)
-        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers)]
+        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)]  # one for a recruit
         self.errors = context.SimpleQueue()
 
     def start(self) -> None:
         """Wait for the others."""
-        self.barrier.wait(PATIENCE)
+        self.barrier.wait(START_PATIENCE)
+
+
+Work = Callable[[int, Shared], None]  # what an explorer does, given its number and what it shares with the learner
 
 
 class Explorers:
     """As the learner sees them."""
 
-    def __init__(self, shared: Shared, processes: list[BaseProcess]) -> None:
-        self.shared, self.processes = shared, processes
+    def __init__(self, shared: Shared, make: Callable[[Work, int], BaseProcess], work: Work, number: int) -> None:
+        self.shared, self._make, self.number = shared, make, number
+        self.processes = {each: make(work, each) for each in range(number)}
 
     def added(self) -> list[int]:
         """Rows, by explorer."""
-        return [counter.value for counter in self.shared.added]
+        return [counter.value for counter in self.shared.added[: self.number]]
 
     def look_after(self) -> None:
         if not self.shared.errors.empty():
             raise RuntimeError(self.shared.errors.get())
-        for number, process in enumerate(self.processes):
+        for number, process in self.processes.items():
             if not process.is_alive():
                 raise RuntimeError(f"explorer {number} died with exit code {process.exitcode}")
+
+    @contextmanager
+    def recruit(self, work: Work) -> Iterator[ctypes.c_int64]:
+        """One explorer more, whose `work` does not call `start`; it is killed when the block ends. Gives its rows."""
+        counter = self.shared.added[self.number]
+        counter.value = 0
+        process = self.processes[self.number] = self._make(work, self.number)
+        process.start()
+        try:
+            yield counter
+        finally:
+            self.kill(self.number)
+
+    def kill(self, number: int) -> None:
+        process = self.processes.pop(number)
+        process.kill()
+        process.join()
 
     def wait_for(self, rows: int) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -84,8 +107,8 @@ def next_slice(calls: int, took: float) -> int:
     return 2 * calls if took < SLICE_SECONDS else max(1, calls // 2)
 
 
-def _explore(work: Callable[[int, Shared], None], number: int, shared: Shared, parent: int) -> None:
-    exit_with_parent(parent)
+def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> None:
+    exit_with_parent(parent or os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner ends its explorers; Ctrl-C reaches both
     try:
         work(number, shared)
@@ -94,22 +117,33 @@ def _explore(work: Callable[[int, Shared], None], number: int, shared: Shared, p
         raise
 
 
+def prepare(preload: Sequence[str]) -> None:
+    """Let the server of forks import these already; explorers of start method "forkserver" then begin at once."""
+    if preload:
+        multiprocessing.set_forkserver_preload(list(preload))
+        forkserver.ensure_running()
+
+
 @contextmanager
-def exploring(work: Callable[[int, Shared], None], number: int) -> Iterator[Explorers]:
-    """So many forked processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
+def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[Explorers]:
+    """So many processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
 
     None is left when the block ends, however it ends. Asked to stop, an explorer that was merely kept waiting gets
     its turn and ends. One that doesn't hangs in the buffer, and the launch has failed.
     """
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)
-    processes = [
-        context.Process(target=_explore, args=(work, each, shared, os.getpid()), daemon=True) for each in range(number)
-    ]
-    explorers = Explorers(shared, processes)
+
+    # Who was forked by a server ends with the server, which ends with this process.
+    parent = None if start_method == "forkserver" else os.getpid()
+
+    def make(work: Work, each: int) -> BaseProcess:
+        return context.Process(target=_explore, args=(work, each, shared, parent), daemon=True)
+
+    explorers = Explorers(shared, make, work, number)
     hung = 0
     try:
-        for process in processes:
+        for process in explorers.processes.values():
             process.start()
         try:
             shared.start()
@@ -120,8 +154,9 @@ def exploring(work: Callable[[int, Shared], None], number: int) -> Iterator[Expl
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         shared.stop.value = True
-        deadline = time.monotonic() + PATIENCE / 2
-        for process in processes:
+        # Who has a connection to close takes longer.
+        deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
+        for process in explorers.processes.values():
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 hung += 1

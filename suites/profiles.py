@@ -52,6 +52,8 @@ class Profile:
     apex_seconds: float  # of each apex launch's timed window
     apex_capacity: int  # small enough that the ring wraps while its rows are checked
     explorers: tuple[int, ...]
+    integrity_seconds: float  # of each part of an integrity launch; 0: no such launch
+    integrity_patience: float  # how long a learner or explorer may be stuck there after a kill
     sharing: Sequence[Sequence[SharingJob]]  # the jobs of one launch each
     sharing_blocks: int
     sharing_seconds: float  # on each of its jobs
@@ -82,6 +84,8 @@ PROFILES = {
         apex_seconds=0.3,
         apex_capacity=2_000,
         explorers=(1, 2),
+        integrity_seconds=0.3,
+        integrity_patience=4.0,
         sharing=(
             crowds("CartPole-v1", 2_000, (1, 100), (2,)),
             crowds("ALE/Seaquest-v5", 256, (1,), (2,)),
@@ -89,7 +93,7 @@ PROFILES = {
         ),
         sharing_blocks=1,
         sharing_seconds=0.05,
-        limit_seconds=60,
+        limit_seconds=120,
     ),
     "quick": Profile(
         throughput={
@@ -105,6 +109,8 @@ PROFILES = {
         apex_seconds=1.0,
         apex_capacity=10_000,
         explorers=(1, 2, 4),
+        integrity_seconds=1.0,
+        integrity_patience=5.0,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 4, 8)),
             crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
@@ -128,6 +134,8 @@ PROFILES = {
         apex_seconds=5.0,
         apex_capacity=100_000,
         explorers=(1, 2, 4),
+        integrity_seconds=20.0,
+        integrity_patience=10.0,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8)),
             crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
@@ -147,6 +155,8 @@ PROFILES = {
         apex_seconds=0.0,
         apex_capacity=1,
         explorers=(),
+        integrity_seconds=0.0,
+        integrity_patience=0.0,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8, 16)),
             crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),

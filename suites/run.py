@@ -3,12 +3,14 @@
     python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,...] [--out FILE]
 
 Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
-(the others are in the run file all the same), 2 bad arguments, 130 interrupted.
+(the others are in the run file all the same), 2 bad arguments, 130 interrupted. What the integrity suite finds
+about others than this project's own buffers is a result, and no failure.
 """
 
 from __future__ import annotations
 
 import argparse
+import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,13 +20,23 @@ from pathlib import Path
 from adapters import registry
 from results import files, machine
 from results.record import Record, Run
-from suites import workloads
-from suites.cells import APEX_WORKLOAD, SharingJob, declare_apex, declare_memory, declare_sharing, declare_throughput
+from suites import certified, integrity, workloads
+from suites.cells import (
+    APEX_WORKLOAD,
+    INTEGRITY_WORKLOAD,
+    SharingJob,
+    declare_apex,
+    declare_integrity,
+    declare_memory,
+    declare_sharing,
+    declare_throughput,
+)
 from suites.driver import Launch, drive, in_blocks
 from suites.launch import throughput_command
 from suites.profiles import PROFILES, Profile
 
-SUITES = ("throughput", "memory", "apex", "sharing")
+SUITES = ("throughput", "memory", "apex", "sharing", "integrity")
+WORKLOADS = (*workloads.NAMES, INTEGRITY_WORKLOAD)
 
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
@@ -85,6 +97,20 @@ def apex_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Laun
     return [launch(peer, explorers) for explorers in profile.explorers for peer in peers]
 
 
+def integrity_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Launch]:
+    """One launch a peer. The seed is another one in each run, and stands in the record."""
+    seconds, patience = profile.integrity_seconds, profile.integrity_patience
+    setting = integrity.Setting(seconds=seconds, patience=patience, seed=secrets.randbelow(1_000_000))
+
+    def launch(peer: str) -> Launch:
+        def command(_records: Sequence[Record], cells: Path) -> list[str]:
+            return [sys.executable, *integrity.command(peer, setting), f"--cells={cells}"]
+
+        return Launch(f"integrity of {peer}", declare_integrity(run, peer, setting.params), command)
+
+    return [launch(peer) for peer in peers]
+
+
 def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
     """One launch a peer and group of jobs. Alone, the library's unshared class is a peer too: sharing has a price."""
 
@@ -128,11 +154,12 @@ def names(kind: str, known: Sequence[str]):
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     variants = {name: name.partition("[")[0] for name in registry.SHARED}
-    known = [*registry.PEERS, *(name for name in variants if name not in registry.PEERS)]
+    among_processes = {name: name.partition("[")[0] for name in integrity.PEERS}
+    known = list(dict.fromkeys([*registry.PEERS, *among_processes]))
     parser = argparse.ArgumentParser(prog="python -m suites.run", description=__doc__.partition("\n")[0])
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--peers", type=names("peer", known), help="default: all; a name stands for its variants too")
-    parser.add_argument("--workloads", type=names("workload", workloads.NAMES), default=list(workloads.NAMES))
+    parser.add_argument("--workloads", type=names("workload", WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
@@ -145,12 +172,16 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     args.apex = shared = [name for name, of in variants.items() if name in chosen or of in chosen]
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
+    args.integrity = [name for name, of in among_processes.items() if name in chosen or of in chosen]
+    if "integrity" not in args.suites or INTEGRITY_WORKLOAD not in args.workloads or not profile.integrity_seconds:
+        args.integrity = []
     shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
     unshared = [name for name in alone if name in variants.values()]
     args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
-    if not any((args.throughput, args.memory, args.apex, args.sharing)):
+    if not any((args.throughput, args.memory, args.apex, args.sharing, args.integrity)):
         parser.error(
-            f"nothing to measure: these peers, workloads and suites have no cell in common (apex is on {APEX_WORKLOAD})"
+            "nothing to measure: these peers, workloads and suites have no cell in common "
+            f"(apex is on {APEX_WORKLOAD}, integrity on {INTEGRITY_WORKLOAD})"
         )
     return args
 
@@ -171,17 +202,20 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = PROFILES[args.profile]
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
-    for name in dict.fromkeys([*args.throughput, *args.memory, *args.apex, *args.sharing]):
+    for name in dict.fromkeys([*args.throughput, *args.memory, *args.apex, *args.sharing, *args.integrity]):
         run.add_peer(**asdict(registry.describe(name)))
 
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
     memory = memory_launches(run, profile, args.memory, args.workloads)
     apex = apex_launches(run, profile, args.apex)
+    integrities = integrity_launches(run, profile, args.integrity)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     for name in dict.fromkeys(record.workload for record in run.records):
-        run.add_workload(**describe_workload(workloads.load(name)))
+        made = certified.workload() if name == INTEGRITY_WORKLOAD else workloads.load(name)
+        run.add_workload(**describe_workload(made))
     schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
+    schedule += in_blocks(integrities, 1)
     print(f"{run.declared} cells, {len(schedule)} launches")
     return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
 

@@ -171,15 +171,20 @@ void SharedStore::bury(std::size_t seat) {
   const ClaimWord left{header_->seats[seat].claim.load(acquire)};
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();
-  std::uint64_t known = header_->holes_until.load(relaxed);
-  while (known < end + capacity() &&
-         !header_->holes_until.compare_exchange_weak(known, end + capacity(), release, relaxed)) {
-  }
+  // Until the ring has come round. Before the holes are there, and once they are: we may be stopped meanwhile.
+  const auto expect_holes_from = [&](std::uint64_t row) {
+    std::uint64_t known = header_->holes_until.load(relaxed);
+    while (known < row + capacity() &&
+           !header_->holes_until.compare_exchange_weak(known, row + capacity(), release, relaxed)) {
+    }
+  };
+  expect_holes_from(end);
   for (std::uint64_t row = left.first(); row < end; ++row) {
     std::uint64_t held = SlotWord::writing(row, seat).bits;
     RB_POINT(B1);
     word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
   }
+  expect_holes_from(std::max(end, header_->head.load(acquire)));
   RB_POINT(B2);
   header_->seats[seat].claim.store(0, release);
 }

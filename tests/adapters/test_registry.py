@@ -12,11 +12,11 @@ import pytest
 import adapters.base
 import adapters.reverb
 from adapters.base import Adapter, Spec, Unavailable
-from adapters.registry import PEERS, SHARED, UnknownPeer, adapter_class, describe
+from adapters.registry import PEERS, SERVED, SHARED, UnknownPeer, adapter_class, describe
 
 from .conftest import FIELDS, make
 
-EVERY = [*PEERS, *SHARED]
+EVERY = list(dict.fromkeys([*PEERS, *SHARED, *SERVED]))
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -191,6 +191,36 @@ def add_sharing(run: Run, explorers: tuple[int, ...] = (1, 4), blocks: int = 3) 
     cell("add_alone", "cpprb_impl", {"batch": 1, "capacity": 1_000}, "s/transition", 7.5e-8)
 
 
+#: What is wrong with them, by benchmark; None: it could not be tested.
+FOUND = {
+    "cpprb_impl[lock=buffer]": {},
+    "cpprb[MP]": {"torn": "12 of 480,000 rows read were torn", "killed": "the learner blocked for ever"},
+    "reverb": {"lost": "3 of 480,000 rows added were not stored"},
+    "rllib": None,
+}
+
+
+def add_integrity(run: Run) -> None:
+    """Invented findings of the integrity suite; the run must have the peers."""
+    units = {"torn": "rows read", "lost": "rows added", "killed": "kills", "starvation": "of a fair share"}
+    run.add_workload(
+        name="certified", version="1", source="synthetic", transitions=1, row_bytes=41, sha256="cd" * 32,
+        fields={"obs": {"shape": [4], "dtype": "float32"}},
+    )  # fmt: skip
+    for peer, found in FOUND.items():
+        for benchmark, unit in units.items():
+            record = run.cell(
+                suite="integrity", benchmark=benchmark, peer=peer, workload="certified",
+                params={"explorers": 4, "seed": 7}, unit=unit, better="higher",
+            )  # fmt: skip
+            if found is None:
+                record.fail("failed", "the server did not start (synthetic)")
+                continue
+            record.add_sample(0, 0.75 if benchmark == "starvation" else 480_000)
+            if benchmark in found:
+                record.fail("wrong", f"{found[benchmark]}\npython -m suites.integrity --peer='{peer}' --seed=7")
+
+
 #: Invented bytes a transition on CartPole, in the order of MEMORY_JOBS.
 MEMORY_JOBS = ("plain", "priorities", "next_of")
 BYTES = {"cpprb_impl": (48, 57, 40), "cpprb": (46, 62, 41), "baselines-style": (200, 300, None)}

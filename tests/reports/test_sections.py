@@ -5,7 +5,7 @@ import re
 from reports.build import build
 from reports.jobs import jobs_of
 
-from .synthetic_runs import add_memory, add_sharing, throughput_cell, throughput_run
+from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, throughput_cell, throughput_run
 
 OURS, TIMES = "| cpprb_impl[lock=buffer] |", "\N{MULTIPLICATION SIGN}"
 
@@ -102,3 +102,37 @@ def test_a_peer_that_takes_no_priority_on_add_is_marked(tmp_path):
     assert re.search(r"\| add 1 with priority \| baselines-style \| \**[\d.]+\** †¶ \|", markdown)
     assert re.search(r"\| add 1 with priority \| cpprb \| \**[\d.]+\** \|", markdown)
     assert "takes no priority with a step" in markdown
+
+
+def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
+    run = throughput_run()
+    add_apex(run)
+    add_sharing(run)
+    build(run, tmp_path / "without")
+    add_integrity(run)
+    html, markdown = (path.read_text(encoding="utf-8") for path in build(run, tmp_path / "with"))
+    section = markdown.split("\n## Integrity")[1].split("\n## What each")[0]
+    for line in (
+        "| cpprb_impl[lock=buffer] | sound | none in 480,000 rows read | none in 480,000 rows added | "
+        "all went on after 480,000 kills | 0.750 of a fair share | ",
+        "| cpprb[MP] | ✗ unsafe | 12 of 480,000 rows read were torn | none in 480,000 rows added | "
+        "the learner blocked for ever | 0.750 of a fair share | ",
+        "| reverb | ✗ unsafe | none in 480,000 rows read | 3 of 480,000 rows added were not stored | ",
+        "| rllib | not tested | failed (1) | failed (1) | failed (1) | failed (1) | ",
+        "- **cpprb[MP]:** 12 of 480,000 rows read were torn: "
+        "`.venv/bin/python -m suites.integrity --peer='cpprb[MP]' --seed=7`",
+    ):
+        assert line in section
+    assert "Unsafe: reverb (lost rows) and cpprb[MP] (torn rows, hangs after a kill)." in markdown
+    # Beside speeds of many processes and of one; in tables, answers and legends.
+    assert re.search(r"\| learner N=4 \| cpprb\[MP\] \| [\d,.]+ ✗ \|", markdown)
+    assert re.search(r"\| cpprb\[MP\] \| N=4, add 1 \| [\d,.]+ ✗ \|", markdown)
+    assert re.search(r"\| add 1 \| reverb \| [\d,.]+ ✗ \|", markdown)
+    assert not re.search(r"\| (cpprb|rllib|cpprb_impl\[lock=\w+\]) \| [\d,.*]+ ✗", markdown)
+    assert html.count(">cpprb[MP] ✗</text>") == 2 + 4  # legends of Ape-X and of sharing
+    assert html.count('<a href="#integrity">✗ unsafe</a><small>torn rows, hangs after a kill</small>') > 2
+    assert "no integrity suite" not in markdown
+    assert "no integrity suite" in (tmp_path / "without" / "report.md").read_text(encoding="utf-8")
+    # A finding is no cell that could not be measured.
+    assert "rows read were torn" not in markdown.split("## What has no figure")[1]
+    assert "certified" not in markdown.splitlines()[0]

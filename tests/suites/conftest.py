@@ -15,7 +15,10 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"
-ODD = "plain broken unfair killed absent messy torn deadly deadlocked hoarder remote favouring starving"
+ODD = (
+    "plain broken unfair killed absent messy torn hollow lossy twice fragile deadly deadlocked hoarder remote "
+    "favouring starving"
+)
 
 
 @dataclass
@@ -44,8 +47,9 @@ class Surroundings:
         return subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=variables, **pipes, **options)
 
     def run(self, *arguments: str, **options) -> subprocess.CompletedProcess:
+        seconds = options.pop("timeout", 120)
         process = self.start(*arguments, **options)
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def leftovers(self) -> list[str]:

@@ -16,6 +16,7 @@ from . import certified
 from .certified import Findings
 
 FOR_EVER = 1 << 60  # rows
+LOOKED_THROUGH = 300  # rows that each learner looks through whenever it rests
 BLOCK = 4096  # narrow rows that an explorer prepares at a time
 
 context = multiprocessing.get_context("fork")
@@ -83,13 +84,23 @@ def explore(
 
 
 def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, findings: Any) -> None:
-    """Samples and checks for ever; in every second batch changes the priorities of what it drew."""
+    """Samples and checks; in every second batch changes the priorities of what it drew. Rests whenever told to."""
     parent = os.getppid()
     found = Findings()
     options = {"beta": 1.0} if prioritized else {}
     given: Any = None
+
+    def publish() -> None:
+        for name, count in vars(found).items():
+            setattr(findings, name, count)
+
     while os.getppid() == parent:
         if rest := board.rest[0]:
+            if prioritized and board.resting[me] != rest and (rows := buffer.get_stored_size()) <= LOOKED_THROUGH:
+                # Its own view, which has followed the explorers all along: no row may be missing in it.
+                drawn = buffer.sample(certified.DRAWS * rows, **options) if rows else None
+                certified.look_at_all(buffer.get_all_transitions(), board.begun, [], found, drawn)
+                publish()
             board.resting[me] = rest
             time.sleep(0.0005)
             continue
@@ -106,8 +117,7 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
         certified.read(given, board.begun, found)
         if prioritized:
             found.stale += certified.stale_priorities(given)
-        for name, count in vars(found).items():
-            setattr(findings, name, count)
+        publish()
         board.samples[me] += 1
 
 

@@ -1,25 +1,50 @@
 // What the core does in ways that ThreadSanitizer does not follow, done in ways that it does.
 //
-// It knows memory by its address, and would see nothing of a race through two mappings of one segment: instead of
-// core/memory.cpp, whoever attaches gets the very mapping that the maker has. And it does not know
-// pthread_mutex_clocklock(), so that a lock taken by it would seem to be none: here it tries until it is time.
+// It knows memory by its address, and would see nothing of a race through two mappings of one segment: here whoever
+// maps a segment that is mapped already gets the mapping that there is (linked with --wrap=mmap,--wrap=munmap). And it
+// does not know pthread_mutex_clocklock(), so that a lock taken by it would seem to be none: here it tries until it is
+// time.
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <cstdlib>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <map>
 #include <mutex>
-#include <new>
-#include <string>
-#include <tuple>
-#include <utility>
 
-#include "../../cpprb_impl/core/memory.hpp"
+namespace {
 
-extern "C" int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) noexcept {
+std::mutex lock;
+std::map<ino_t, void*> segments;  // mapped until the program's end, so that no number comes twice
+
+}  // namespace
+
+extern "C" {
+
+void* __real_mmap(void*, std::size_t, int, int, int, off_t);
+int __real_munmap(void*, std::size_t);
+
+void* __wrap_mmap(void* wanted, std::size_t bytes, int protection, int flags, int file, off_t from) {
+  if (!(flags & MAP_SHARED)) return __real_mmap(wanted, bytes, protection, flags, file, from);
+  struct stat status;
+  if (fstat(file, &status) != 0) return MAP_FAILED;
+  const std::lock_guard guard(lock);
+  void*& mapped = segments[status.st_ino];
+  if (mapped == nullptr) mapped = __real_mmap(wanted, bytes, protection, flags, file, from);
+  return mapped;
+}
+
+int __wrap_munmap(void* mapped, std::size_t bytes) {
+  const std::lock_guard guard(lock);
+  for (const auto& [number, segment] : segments)
+    if (segment == mapped) return 0;
+  return __real_munmap(mapped, bytes);
+}
+
+int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) noexcept {
   for (;;) {
     if (const int code = pthread_mutex_trylock(mutex); code != EBUSY) return code;
     timespec now;
@@ -29,58 +54,4 @@ extern "C" int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, 
   }
 }
 
-namespace rb {
-namespace {
-
-std::mutex lock;
-std::map<std::string, std::pair<char*, std::size_t>> segments;  // they stay until the program's end
-
-char* zeroed(std::size_t bytes) {
-  auto* data = static_cast<char*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
-  if (data == nullptr) throw std::bad_alloc();
-  std::fill_n(data, bytes, 0);
-  return data;
-}
-
-}  // namespace
-
-Memory Memory::make_private(std::size_t bytes) {
-  Memory memory;
-  memory.data_ = zeroed(bytes);
-  memory.bytes_ = bytes;
-  return memory;
-}
-
-Memory Memory::make_shared(std::size_t bytes) {
-  Memory memory = make_private(bytes);
-  const std::lock_guard guard(lock);
-  memory.name_ = "segment " + std::to_string(segments.size());
-  segments[memory.name_] = {memory.data_, bytes};
-  return memory;
-}
-
-Memory Memory::attach(const std::string& name) {
-  Memory memory;
-  const std::lock_guard guard(lock);
-  std::tie(memory.data_, memory.bytes_) = segments.at(name);
-  memory.name_ = name;
-  return memory;
-}
-
-Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
-
-Memory& Memory::operator=(Memory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(name_, other.name_);
-  return *this;
-}
-
-Memory::~Memory() { release(); }
-
-void Memory::release() noexcept {
-  if (name_.empty()) std::free(data_);
-  data_ = nullptr;
-}
-
-}  // namespace rb
+}  // extern "C"

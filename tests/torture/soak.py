@@ -103,10 +103,7 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
                     ships.wait_until_idle()
                     due = [(i, int(n) + 1, int(board.done[i] - n)) for i, n in enumerate(before)]
                     with ships.learners_at_rest():
-                        drawn = None
-                        if setting.prioritized and setting.capacity == TINY:
-                            drawn = buffer.sample(certified.DRAWS * TINY, beta=1.0)
-                        certified.look_at_all(buffer.get_all_transitions(), board.begun, due, at_rest, drawn)
+                        certified.look_at_all(buffer.get_all_transitions(), board.begun, due, at_rest)
                     outcome.due += sum(count for _, _, count in due)
                     outcome.bursts += 1
             except (HangError, RuntimeError) as error:

@@ -5,6 +5,9 @@ More examples: make test ARGS='tests/torture/test_machine.py --hypothesis-profil
 
 from __future__ import annotations
 
+import contextlib
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -41,9 +44,10 @@ class LetsLateUpdatesLand:
     """As in cpprb: once there was another sample, the priority of a row that is gone lands on the new one."""
 
     def update_priorities(self, indexes, priorities):
-        if self.get_stored_size():
+        with contextlib.suppress(ValueError):  # nothing to draw
             self.sample(1)
-        super().update_priorities(indexes, priorities)
+        # As no sample gave them: of those the buffer remembers the rows.
+        super().update_priorities(np.r_[indexes, indexes[-1:]], np.r_[priorities, priorities[-1:]])
 
 
 def with_fault(fault: type, kind: type) -> type:

@@ -173,6 +173,68 @@ class Torn(Plain):
             self.columns[key][rows] = column
 
 
+class Hollow(Plain):
+    """Counts its rows, and writes them a while later."""
+
+    name = "hollow"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        with self.lock:
+            first = self.added.value
+            self.added.value += len(columns["done"])
+            rows = np.arange(first, self.added.value) % self.spec.capacity
+            self.raw[rows] = priorities
+        time.sleep(0.02)
+        for key, column in columns.items():
+            self.columns[key][rows] = column
+
+
+class Lossy(Plain):
+    """Says that it has stored its rows, and leaves out the last of each seventh call."""
+
+    name = "lossy"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        self.calls = getattr(self, "calls", 0) + 1
+        keep = len(columns["done"]) - (self.calls % 7 == 0)
+        if keep:
+            super().add_batch({key: column[:keep] for key, column in columns.items()}, priorities[:keep])
+
+
+class Twice(Plain):
+    """Stores the last row of each call again."""
+
+    name = "twice"
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns, priorities)
+        super().add_batch({key: column[-1:] for key, column in columns.items()}, priorities[-1:])
+
+
+class Fragile(Plain):
+    """Its learner waits for a row of every explorer that ever came."""
+
+    name = "fragile"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.place = None
+        self.came, self.rows = (multiprocessing.get_context("fork").RawArray("q", size) for size in (1, 1_000))
+
+    def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        super().add_batch(columns, priorities)
+        with self.lock:
+            if self.place is None:
+                self.place, self.came[0] = self.came[0], self.came[0] + 1
+            self.rows[self.place] += 1
+
+    def sample(self, batch_size: int) -> Columns:
+        seen = self.rows[: self.came[0]]
+        while any(now == then for now, then in zip(self.rows[: len(seen)], seen, strict=True)):
+            time.sleep(0.001)
+        return super().sample(batch_size)
+
+
 class Deadly(Plain):
     """Kills an explorer that has added enough."""
 

@@ -1,0 +1,112 @@
+"""RLlib's prioritized buffer in a Ray actor, which every other process reaches through the actor's handle.
+
+That is how Ray shares any object (Ray docs, Actors), and how RLlib's own Ape-X shared its buffers. Explorers are
+drivers of their own that connect to the same local cluster and find the actor by its name. Rows that bring priorities
+are added one a call, as in `adapters.rllib`, and all calls of a batch are on their way before the first is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from multiprocessing import util
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Columns, Spec
+from adapters.rllib import KEYS, RLlib
+
+ACTOR = NAMESPACE = "replaybench"
+OBJECT_STORE_BYTES = 80_000_000  # near the least that Ray takes: batches this small don't go there
+QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
+
+
+class RLlibActor(RLlib):
+    name = "rllib[Ray actor]"
+    usage = "ray.remote(PrioritizedReplayBuffer), a named actor on a local cluster; explorers are drivers of their own"
+    start_method = "spawn"  # forked after no more than the import, one in some does not find its cluster
+
+    def __init__(self, spec: Spec) -> None:
+        # Set before Ray is imported, and inherited by everybody: a cluster that only these processes may talk to, and
+        # no import of TensorFlow, which RLlib's buffers don't use and which is here for Reverb's sake.
+        os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
+        os.environ["RLLIB_TEST_NO_TF_IMPORT"] = "1"
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        import ray
+        from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer
+
+        self.folder = tempfile.mkdtemp(prefix="replaybench-ray-")
+        try:
+            cluster = ray.init(
+                num_cpus=1,
+                include_dashboard=False,
+                namespace=NAMESPACE,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=self.folder,
+                **QUIET,
+            )
+            actor = ray.remote(PrioritizedReplayBuffer).options(name=ACTOR)
+            self._use(
+                spec, cluster.address_info["gcs_address"], actor.remote(spec.capacity, "timesteps", alpha=spec.alpha)
+            )
+            len(self)  # it serves
+        except BaseException:
+            self.close()
+            raise
+
+    def _use(self, spec: Spec, address: str, actor: Any) -> None:
+        from ray.rllib.policy.sample_batch import SampleBatch
+
+        self.SampleBatch, self.spec, self.address, self.buffer = SampleBatch, spec, address, _Proxy(actor)
+        self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
+
+    def __reduce__(self) -> tuple:
+        return _connect, (type(self), self.spec, self.address)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        named = {KEYS[name]: column for name, column in columns.items()}
+        weights = np.ones(len(columns["done"])) if priorities is None else priorities
+        rows = [
+            self.SampleBatch({key: column[i : i + 1] for key, column in named.items()}) for i in range(len(weights))
+        ]
+        self.buffer.add_all(rows, weights.tolist())
+
+    def __len__(self) -> int:
+        return self.buffer.apply(len)
+
+    def close(self) -> None:
+        import ray
+
+        ray.shutdown()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _connect(kind: type[RLlibActor], spec: Spec, address: str) -> RLlibActor:
+    import ray
+
+    ray.init(address=address, namespace=NAMESPACE, **QUIET)
+    util.Finalize(None, ray.shutdown, exitpriority=0)  # a driver that leaves without it waits for seconds
+    adapter = kind.__new__(kind)
+    adapter._use(spec, address, ray.get_actor(ACTOR))
+    return adapter
+
+
+class _Proxy:
+    """The actor's methods, each of which waits for its result."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> Any:
+        import ray
+
+        method = getattr(self._actor, name).remote
+        return lambda *args, **kwargs: ray.get(method(*args, **kwargs))
+
+    def add_all(self, batches: list, weights: list[float]) -> None:
+        import ray
+
+        ray.get([self._actor.add.remote(batch, weight=each) for batch, each in zip(batches, weights, strict=True)])

@@ -1,0 +1,142 @@
+"""The integrity suite's part of the report, and the word about each peer's safety that stands beside its speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports import notes
+from reports.formatting import counted, listed, number
+from reports.jobs import INTEGRITY_SUITE, Job, is_finding
+from results import Record, Run
+from results.record import first_line
+
+UNSAFE = "✗"
+UNSAFE_MEANS = (
+    "did not pass the integrity suite: its figure is the speed of a buffer that can give wrong answers, or hang."
+)
+
+#: benchmark -> its column, what is wrong with a peer that fails, and what a cell counts
+CHECKS = {
+    "torn": ("torn rows", "torn rows", "rows read"),
+    "unwritten": ("never-written rows", "never-written rows", "rows read"),
+    "lost": ("lost rows", "lost rows", "rows added"),
+    "duplicated": ("rows stored twice", "rows stored twice", "rows added"),
+    "stale": ("another row's priority", "stale priorities", "rows read"),
+    "killed": ("an explorer killed", "hangs after a kill", "kills"),
+    "starvation": ("slowest explorer", "starved explorers", "of a fair share"),
+}
+
+
+@dataclass(frozen=True)
+class Safety:
+    """Of one peer. `found` says what is wrong with it, or what of it could not be tested."""
+
+    word: str  # "sound", "unsafe" or "not tested"
+    found: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.mark} {self.word}".strip()
+
+    @property
+    def mark(self) -> str:
+        return UNSAFE if self.word == "unsafe" else ""
+
+
+@dataclass(frozen=True)
+class CheckCell:
+    text: str
+    status: str
+    trouble: int | None = None  # its number in the list of what has no figure
+
+
+@dataclass(frozen=True)
+class IntegrityPart:
+    params: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Safety, Sequence[CheckCell | None]]]
+    findings: Sequence[tuple[str, str, str]]  # peer, what was found, the command that shows it again
+    summary: str
+
+
+def safety_of(run: Run) -> dict[str, Safety]:
+    """Of the peers that the integrity suite was to test."""
+    by_peer: dict[str, list[Record]] = {}
+    for record in run.records:
+        if record.suite == INTEGRITY_SUITE:
+            by_peer.setdefault(record.peer, []).append(record)
+    return {peer: _safety(records) for peer, records in by_peer.items()}
+
+
+def marks_of(run: Run) -> dict[str, str]:
+    """What stands beside each peer's name and figures: UNSAFE or nothing."""
+    return dict.fromkeys([peer.name for peer in run.peers], "") | {
+        name: safety.mark for name, safety in safety_of(run).items()
+    }
+
+
+def _safety(records: Sequence[Record]) -> Safety:
+    if wrong := [_fault(record) for record in records if is_finding(record)]:
+        return Safety("unsafe", ", ".join(dict.fromkeys(wrong)))
+    if missing := [CHECKS[record.benchmark][0] for record in records if not record.ok]:
+        return Safety("not tested", "" if len(missing) == len(records) else ", ".join(missing))
+    return Safety("sound")
+
+
+def _fault(record: Record) -> str:
+    return CHECKS[record.benchmark][1]
+
+
+def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> IntegrityPart | None:
+    """None if the run has no such suite."""
+    if not jobs:
+        return None
+    by_check = {job.benchmark: job for job in jobs}
+    checks = [name for name in CHECKS if name in by_check]
+    safety = safety_of(run)
+    tested = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
+    records = [record for peer in tested for name in checks if (record := by_check[name].cells.get(peer))]
+    return IntegrityPart(
+        params=", ".join(f"{name} {value}" for name, value in jobs[0].params.items()),
+        columns=[CHECKS[name][0] for name in checks],
+        rows=[
+            (peer, safety[peer], [_cell(by_check[name].cells.get(peer), troubles) for name in checks])
+            for peer in tested
+        ],
+        findings=[
+            (record.peer, first_line(record.reason), _command(record)) for record in records if is_finding(record)
+        ],
+        summary=_summary({peer: safety[peer] for peer in tested}),
+    )
+
+
+def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> CheckCell | None:
+    if record is None:
+        return None
+    if is_finding(record):
+        return CheckCell(first_line(record.reason), record.status)
+    if not record.ok:
+        found = next((trouble.number for trouble in troubles if record in trouble.records), None)
+        return CheckCell(record.status, record.status, found)
+    values, counts = [sample.value for sample in record.samples], CHECKS[record.benchmark][2]
+    if record.benchmark == "starvation":
+        return CheckCell(f"{number(min(values))} {counts}", record.status)
+    if record.benchmark == "killed":
+        return CheckCell(f"all went on after {counted(int(sum(values)), 'kill')}", record.status)
+    return CheckCell(f"none in {sum(values):,.0f} {counts}", record.status)
+
+
+def _command(record: Record) -> str:
+    return (record.reason or "").partition("\n")[2].strip()
+
+
+def _summary(safety: Mapping[str, Safety]) -> str:
+    sentences = []
+    for word, verb in (("sound", "passed every check"), ("not tested", "could not be tested to the end")):
+        if names := [peer for peer, each in safety.items() if each.word == word]:
+            sentences.append(f"{listed(names)} {verb}.")
+    unsafe = [f"{peer} ({each.found})" for peer, each in safety.items() if each.word == "unsafe"]
+    if unsafe:
+        sentences.append(f"Unsafe: {listed(unsafe)}.")
+    return " ".join(sentences)

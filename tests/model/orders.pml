@@ -1,0 +1,126 @@
+/* The switches of checks: -DWEAK_E3=1 and so on. ORDER(WEAK_E3, first, second) is what the order of E3 keeps apart:
+ * weakened, the second comes first. */
+#define ORDER_0(first, second) first; second
+#define ORDER_1(first, second) second; first
+#define ORDER_(weak, first, second) ORDER_##weak(first, second)
+#define ORDER(weak, first, second) ORDER_(weak, first, second)
+
+/* What is run: with a reader (rows.pml) or learners that keep trees (learner.pml), and what is looked at besides. */
+#ifndef READER
+#define READER 0
+#endif
+#ifndef LEARNERS
+#define LEARNERS 0
+#endif
+#ifndef HISTORY
+#define HISTORY 0
+#endif
+#ifndef LARGEST
+#define LARGEST 0
+#endif
+#ifndef KILLS
+#define KILLS 0
+#endif
+
+/* Orders that may be weakened. */
+#ifndef WEAK_E2
+#define WEAK_E2 0
+#endif
+#ifndef WEAK_E3
+#define WEAK_E3 0
+#endif
+#ifndef WEAK_E4
+#define WEAK_E4 0
+#endif
+#ifndef WEAK_E5
+#define WEAK_E5 0
+#endif
+#ifndef WEAK_E6
+#define WEAK_E6 0
+#endif
+#ifndef WEAK_E7
+#define WEAK_E7 0
+#endif
+#ifndef WEAK_E8
+#define WEAK_E8 0
+#endif
+#ifndef WEAK_B1
+#define WEAK_B1 0
+#endif
+#ifndef WEAK_L1
+#define WEAK_L1 0
+#endif
+#ifndef WEAK_L2
+#define WEAK_L2 0
+#endif
+#ifndef WEAK_T1
+#define WEAK_T1 0
+#endif
+#ifndef WEAK_T2
+#define WEAK_T2 0
+#endif
+#ifndef WEAK_T3
+#define WEAK_T3 0
+#endif
+#ifndef WEAK_T4
+#define WEAK_T4 0
+#endif
+#ifndef WEAK_T5
+#define WEAK_T5 0
+#endif
+#ifndef WEAK_U1
+#define WEAK_U1 0
+#endif
+#ifndef WEAK_U3
+#define WEAK_U3 0
+#endif
+#ifndef WEAK_U2
+#define WEAK_U2 0
+#endif
+
+/* Steps left out, or done in another way; ONLY_ROWS lets two writers pass, to see what a reader makes of it. */
+#ifndef FETCH_ADD
+#define FETCH_ADD 0
+#endif
+#ifndef ONLY_ROWS
+#define ONLY_ROWS 0
+#endif
+#ifndef NO_SEAT_LOCK
+#define NO_SEAT_LOCK 0
+#endif
+#ifndef NO_B1
+#define NO_B1 0
+#endif
+#ifndef PLAIN_FREE
+#define PLAIN_FREE 0
+#endif
+#ifndef NO_L3
+#define NO_L3 0
+#endif
+#ifndef T2_CLOSED_ONLY
+#define T2_CLOSED_ONLY 0
+#endif
+#ifndef TWO_LOADS
+#define TWO_LOADS 0
+#endif
+#ifndef FORGETS
+#define FORGETS 0
+#endif
+#ifndef T4_EXACT
+#define T4_EXACT 0
+#endif
+#ifndef NO_LOW_BITS
+#define NO_LOW_BITS 0
+#endif
+#ifndef NO_CAS
+#define NO_CAS 0
+#endif
+#ifndef NO_WAITING
+#define NO_WAITING 0
+#endif
+#ifndef FROM_THE_END
+#define FROM_THE_END 0
+#endif
+#ifndef PLAIN_STORES
+#define PLAIN_STORES 0
+#endif

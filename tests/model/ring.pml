@@ -1,0 +1,273 @@
+/* The ring of docs/protocol.md: its words, its seats, and an explorer that may die or be stopped before each of its
+ * steps, which have the names that they have there. rows.pml adds a reader, tree.pml learners.
+ *
+ * Spin's memory is sequentially consistent. A weakened order is modelled as the other order of the two operations
+ * that it keeps apart; where these belong to two processes, it says so at the place. */
+#include "orders.pml"
+#ifndef CAPACITY
+#define CAPACITY 2 /* slots: 1 or 2 */
+#endif
+#ifndef EXPLORERS
+#define EXPLORERS 2
+#endif
+#ifndef ROWS
+#define ROWS 2 /* that the first explorer adds; the others add one */
+#endif
+#ifndef CHUNK
+#define CHUNK 1 /* 1 or 2 */
+#endif
+#ifndef SEATS
+#define SEATS EXPLORERS /* 1 to 3 */
+#endif
+#ifndef DEATHS
+#define DEATHS 0 /* at most, of any explorers at any steps */
+#endif
+#ifndef STOPS
+#define STOPS 0 /* likewise, of explorers that never go on and keep their locks */
+#endif
+
+/* A slot's word: two bits say what it is, two the seat, the others the row's number. */
+#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* whoever was to write row s died; FREE(0) from the start */
+#define WRITING(s, seat) ((s) << 4 | (seat) << 2 | 1)
+#define WRITTEN(s) ((s) << 4 | 2)
+#define is_writing(w) (((w) & 3) == 1)
+#define is_written(w) (((w) & 3) == 2)
+#define seat_of(w) ((w) >> 2 & 3)
+#define row_of(w) ((w) >> 4)
+#define LAST_ROW 15
+#define SLOT(s) ((s) % CAPACITY)
+
+#define NONE 0
+#define CLAIM(first, count) ((first) << 2 | (count))
+#define first_of(c) ((c) >> 2)
+#define end_of(c) (first_of(c) + ((c) & 3))
+#define NOBODY SEATS
+
+byte head;
+byte word[CAPACITY];
+byte claim[SEATS];
+bool locked[SEATS + 1]; /* nobody's is never asked */
+
+/* What a row has beside its word depends on who looks at it; where nobody does, E5 is left out. */
+#if READER
+#define UNWRITTEN 255
+byte first_word[CAPACITY] = UNWRITTEN;
+byte second_word[CAPACITY] = UNWRITTEN;
+#define COPY(s) STEP(second_word[SLOT(s)] = s)
+#elif LEARNERS
+#define PRIORITY(s, value) ((s) << 2 | (value)) /* a value is 1 to 3, and 1 with a new row */
+#define row_of_priority(p) ((p) >> 2)
+byte prio[CAPACITY];
+#if LARGEST
+byte largest; /* in this check a row's priority is its number + 1 */
+#endif
+#define COPY(s) STEP(prio[SLOT(s)] = PRIORITY(s, 1))
+#else
+#define COPY(s) skip
+#endif
+#define RAISE(s) STEP(if :: largest <= s -> largest = s + 1 :: else fi)
+
+/* What only the checks know. */
+byte finished, deaths, stops;
+byte writers[CAPACITY];
+#if HISTORY
+int was_written;       /* a bit for each row */
+byte newest[CAPACITY]; /* committed row, + 1 */
+#define RECORD(s) \
+  assert(!(was_written & 1 << s)); was_written = was_written | 1 << s; \
+  assert(newest[SLOT(s)] <= s); newest[SLOT(s)] = s + 1
+#else
+#define RECORD(s) skip
+#endif
+#if WEAK_E5
+bool marking[CAPACITY];
+#endif
+
+#define is_held(slot) (is_writing(word[slot]) && locked[seat_of(word[slot])])
+#define all_held (is_held(0) && is_held(CAPACITY - 1))
+
+/* One step, of which nobody sees half; death or a stop may come before it. Where a goto leads stands `skip` first: from
+ * one atomic block into another it would make one of both. */
+#define STEP(...) \
+  atomic { \
+    if \
+    :: deaths < DEATHS -> deaths++; goto died \
+    :: stops < STOPS -> stops++; goto stopped \
+    :: skip; /* or else an `else` of the step's would be one of this `if` */ __VA_ARGS__ \
+    fi \
+  }
+#define NEXT_ROW(loop, after) i++; s = 0; seen = 0; if :: i < count -> goto loop :: else -> i = 0; goto after fi
+#define MINE(row) (mine >> (row) & 1)
+
+#define COMMIT \
+  word[SLOT(s)] = WRITTEN(s); \
+  writers[SLOT(s)]--; \
+  mine = mine & ~(1 << i); \
+  RECORD(s)
+
+proctype explorer(byte rows) {
+  byte seat = NOBODY, grave = NOBODY, h, count, i, s, seen, mine, again;
+#if WEAK_E2
+  byte late;
+#endif
+#if WEAK_E4
+  byte old;
+#endif
+
+E1: /* a seat whose lock can be had */
+  skip;
+  STEP(!locked[0] || !locked[SEATS - 1] || !locked[SEATS / 2] ->
+    if
+    :: !locked[0] -> seat = 0
+    :: SEATS > 1 && !locked[SEATS - 1] -> seat = SEATS - 1
+    :: SEATS > 2 && !locked[SEATS / 2] -> seat = SEATS / 2
+    fi;
+    locked[seat] = true;
+    if
+    :: claim[seat] != NONE -> grave = seat; goto B1
+    :: else
+    fi);
+
+E2: /* announce */
+  skip;
+  STEP(h = head; count = (rows < CHUNK -> rows : CHUNK));
+  ORDER(WEAK_E3,
+    STEP(claim[seat] = CLAIM(h, count)),
+    STEP(/* E3: claim */
+      if
+      :: head == h || FETCH_ADD -> h = head; head = h + count; assert(head <= LAST_ROW + 1)
+      :: else -> goto E2
+      fi));
+#if WEAK_E2 /* the last chunk's commit is seen after the new announcement */
+  STEP(if :: late > 0 -> word[SLOT(late - 1)] = WRITTEN(late - 1); writers[SLOT(late - 1)]--; late = 0 :: else fi);
+#endif
+
+E4: /* mark */
+  skip;
+  STEP(s = h + i; seen = word[SLOT(s)];
+    if
+    :: FETCH_ADD
+    :: !FETCH_ADD && row_of(seen) > s -> NEXT_ROW(E4, E5) /* lapped: dropped */
+    :: !FETCH_ADD && is_writing(seen) && row_of(seen) < s -> goto held
+    :: else
+    fi);
+#if WEAK_E5 /* the processor has decided that the mark will succeed, and a word of data is seen before it */
+  STEP(!marking[SLOT(s)] -> if :: word[SLOT(s)] != seen -> goto E4 :: else -> marking[SLOT(s)] = true fi);
+  STEP(first_word[SLOT(s)] = s);
+#endif
+  STEP(if
+    :: word[SLOT(s)] != seen && !FETCH_ADD -> goto E4
+    :: else ->
+       word[SLOT(s)] = WRITING(s, seat);
+       mine = mine | 1 << i;
+       writers[SLOT(s)]++;
+#if WEAK_E5
+       marking[SLOT(s)] = false;
+#endif
+       assert(writers[SLOT(s)] == 1 || ONLY_ROWS);
+       NEXT_ROW(E4, E5)
+    fi);
+held:
+  skip;
+  STEP(if
+    :: locked[seat_of(seen)] && !NO_SEAT_LOCK -> again++; NEXT_ROW(E4, E5)
+    :: else -> grave = seat_of(seen); locked[grave] = true
+    fi);
+
+B1: /* nobody else changes these words: that it is one step hides nothing */
+  skip;
+  ORDER(WEAK_B1,
+    STEP(s = 0;
+      do
+      :: s < CAPACITY ->
+         seen = word[s];
+         if
+         :: !NO_B1 && is_writing(seen) && seat_of(seen) == grave
+            && (WEAK_B1 || row_of(seen) >= first_of(claim[grave]) && row_of(seen) < end_of(claim[grave])) ->
+            word[s] = FREE(row_of(seen))
+         :: else
+         fi;
+         s++
+      :: else -> s = 0; seen = 0; break
+      od),
+    STEP(claim[grave] = NONE) /* B2 */);
+  STEP(if
+    :: grave == seat -> grave = NOBODY; goto E2
+    :: else -> locked[grave] = false; grave = NOBODY; goto E4
+    fi);
+
+E5: /* copy: the first word of each row ... */
+  skip;
+#if READER
+  STEP(if :: MINE(i) -> s = h + i; first_word[SLOT(s)] = s :: else fi;
+    NEXT_ROW(E5, E6));
+#endif
+E6: /* ... the last, and commit */
+  skip;
+  if
+  :: MINE(i) ->
+     s = h + i;
+#if WEAK_E2
+     if :: i + 1 == count && rows > count -> COPY(s); mine = 0; late = s + 1; goto E7 :: else fi;
+#endif
+#if WEAK_E4
+     old = second_word[SLOT(s)];
+#endif
+#if WEAK_E7
+     STEP(claim[seat] = NONE);
+#endif
+#if LARGEST && WEAK_E8
+     RAISE(s);
+#endif
+     ORDER(WEAK_E6, COPY(s), STEP(COMMIT));
+#if LARGEST && !WEAK_E8
+     RAISE(s);
+#endif
+#if WEAK_E4 /* nothing says that the slot's last writer came first: its word is the one that stays */
+     STEP(if :: old != UNWRITTEN -> second_word[SLOT(s)] = old :: else fi);
+#endif
+  :: else
+  fi;
+  atomic { NEXT_ROW(E6, E7) };
+
+E7: /* close; but where more rows come, their announcement (E2) does that */
+  skip;
+  STEP(
+    rows = rows - count + again;
+    h = 0;
+    count = 0;
+    if
+    :: again > 0 -> again = 0; goto reclaim
+    :: again == 0 && rows > 0 -> goto E2
+    :: else -> claim[seat] = NONE
+    fi);
+E8:
+  skip;
+  STEP(locked[seat] = false; seat = NOBODY;
+    if :: rows > 0 -> goto E1 :: else -> goto done fi);
+
+reclaim: /* spins while all slots are held: waits until one is not */
+  skip;
+  STEP(!all_held -> goto E2);
+
+died: /* the kernel frees the locks */
+  atomic {
+    locked[seat] = false;
+    locked[grave] = false;
+    i = 0;
+    do
+    :: i < CHUNK -> if :: MINE(i) -> writers[SLOT(h + i)]-- :: else fi; i++
+    :: else -> break
+    od;
+done:
+    finished++;
+    seat = 0; grave = 0; rows = 0; h = 0; count = 0; i = 0; s = 0; seen = 0; mine = 0; again = 0;
+    goto end
+  }
+stopped:
+  atomic { finished++; }
+end_stopped:
+  false;
+end:
+  skip
+}

@@ -1,0 +1,50 @@
+/* Rows and their slots, on the ring of ring.pml. With -DREADER=1 a reader looks (L1 to L3) while explorers add; else
+ * somebody adds when they have finished, to see what they left behind. */
+#include "ring.pml"
+
+#if READER
+/* It writes nothing that others see: one draw, begun at any time, stands for any number of readers and draws. */
+proctype reader() {
+  byte slot, seen, first, second;
+  atomic {
+    if
+    :: slot = 0
+    :: slot = CAPACITY - 1
+    fi
+  }
+  ORDER(WEAK_L1, /* look */ seen = word[slot], first = first_word[slot]);
+  if :: !is_written(seen) -> goto end :: else fi;
+  ORDER(WEAK_L2,
+    second = second_word[slot],
+    atomic { /* L3: look again */ if :: word[slot] != seen && !NO_L3 -> goto end :: else fi });
+  atomic {
+    assert(first == second);
+    assert(first == row_of(seen));
+  }
+end:
+  atomic { slot = 0; seen = 0; first = 0; second = 0 }
+}
+#endif
+
+init {
+  byte i, start;
+  atomic {
+    do
+    :: i < EXPLORERS -> run explorer((i == 0 -> ROWS : 1)); i++
+    :: else -> i = 0; break
+    od;
+#if READER
+    run reader();
+#endif
+  }
+#if !READER && STOPS == 0
+  /* Whatever was left behind: every slot is used again within CAPACITY adds. */
+  atomic { finished == EXPLORERS -> deaths = DEATHS; start = head; run explorer(CAPACITY) }
+  atomic {
+    finished == EXPLORERS + 1 ->
+    assert(head == start + CAPACITY);
+    assert(is_written(word[0]) && row_of(word[0]) >= start);
+    assert(is_written(word[CAPACITY - 1]) && row_of(word[CAPACITY - 1]) >= start);
+  }
+#endif
+}

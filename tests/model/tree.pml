@@ -1,0 +1,29 @@
+/* A learner and its tree, while explorers add: when all of these have finished, died or stopped, and it has caught up once
+ * more, it knows the priority of each row that is there, and no other. */
+#include "learner.pml"
+
+init {
+  byte leaf[CAPACITY], remembered[SEATS];
+  byte last, h, k, c, r, w, p;
+  bool final;
+  atomic {
+    do
+    :: k < EXPLORERS -> run explorer((k == 0 -> ROWS : 1)); k++
+    :: else -> k = 0; break
+    od
+  }
+#if LARGEST
+  /* E8: who sees a largest priority finds its row, or a newer one in its place. */
+  atomic {
+    finished == EXPLORERS || largest > 0;
+    if :: largest > 0 -> r = largest - 1; w = word[SLOT(r)]; assert(w == WRITTEN(r) || row_of(w) > r) :: else fi;
+    r = 0; w = 0
+  }
+#else
+  do
+  :: !final -> final = finished == EXPLORERS; CATCH_UP
+  :: else -> break
+  od;
+  atomic { CHECK_LEAVES }
+#endif
+}

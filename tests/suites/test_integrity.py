@@ -1,0 +1,193 @@
+"""The integrity suite finds what is wrong with buffers that are broken on purpose, and nothing with ours."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+from reports.build import build
+from results.record import load
+from suites import certified, integrity_jobs
+from suites.cells import INTEGRITY
+
+ROWS = (np.repeat([1, 2], 20), np.tile(np.arange(20) + 2**21, 2))  # numbers that need both their words
+
+
+def batch() -> dict[str, np.ndarray]:
+    return certified.rows(*ROWS)
+
+
+def test_whole_rows_say_who_wrote_them():
+    reading = certified.read({name: column.reshape(40, -1) for name, column in batch().items()})
+    assert reading.whole.all() and not reading.torn.any() and not reading.unwritten.any()
+    assert np.array_equal(reading.writer, ROWS[0]) and np.array_equal(reading.number, ROWS[1])
+
+
+@pytest.mark.parametrize("field", certified.FIELDS)
+@pytest.mark.parametrize("other", ["another row's", "what no row has"])
+def test_a_row_with_one_word_of_another_is_torn(field, other):
+    rows = batch()
+    column = rows[field].reshape(40, -1)  # a view
+    wrong = np.flatnonzero(column[:, -1] != column[7, -1])[0]
+    column[7, -1] = column[wrong, -1] if other == "another row's" else column[7, -1] == 0
+    reading = certified.read(rows)
+    assert reading.torn.nonzero()[0].tolist() == [7] and reading.whole.sum() == 39
+
+
+def test_memory_that_was_never_written_is_told_from_a_torn_row():
+    rows = batch()
+    for column in rows.values():
+        column[[3, 5]] = 0
+    rows["rew"][5] = 1
+    reading = certified.read(rows)
+    assert reading.unwritten.nonzero()[0].tolist() == [3] and reading.torn.nonzero()[0].tolist() == [5]
+
+
+def test_noise_is_torn():
+    rows = batch()
+    rows["obs"][:4] = [[np.nan] * 4, [np.inf] * 4, [-1.0] * 4, [2.0**30] * 4]
+    rows["act"][4:8] = [0, -1, 2**31 - 1, -(2**31)]
+    assert certified.read(rows).torn.nonzero()[0].tolist() == list(range(8))
+
+
+def test_a_weight_tells_whose_priority_a_row_was_drawn_by():
+    rows, priorities = batch(), certified.priorities(*ROWS)
+    assert set(priorities.tolist()) == {1.0, 2.0, 4.0}
+    rows["rew"][0] += 1  # a torn row's weight is nobody's
+    weights = 3 / priorities
+    assert certified.stale(certified.read(rows), weights).tolist() == [False] * 39
+    weights[[5, 9]] *= [2, 0.5]
+    weights[11] = np.nan
+    assert certified.stale(certified.read(rows), weights).nonzero()[0].tolist() == [4, 8, 10]
+
+
+class Shelf:
+    """A quiet buffer of given rows, drawn evenly."""
+
+    batches_ahead = 0
+
+    def __init__(self, writers, numbers):
+        self.rows, self.priorities = certified.rows(writers, numbers), certified.priorities(writers, numbers)
+        self.random = np.random.default_rng(0)
+
+    def sample(self, size):
+        drawn = self.random.integers(0, len(self.priorities), size)
+        return {name: column[drawn] for name, column in self.rows.items()} | {
+            "indexes": drawn,
+            "weights": 1 / self.priorities[drawn],
+        }
+
+    def update_priorities(self, indexes, priorities):
+        pass
+
+
+@pytest.mark.parametrize(("stored", "lost", "twice"), [(np.arange(40), 0, 0), ([*range(37), 3, 4, 4], 3, 2)])
+def test_what_is_missing_and_what_is_there_twice_is_counted(stored, lost, twice):
+    writers, numbers = ROWS
+    learner = integrity_jobs.Learner(Shelf(writers[stored], numbers[stored]))
+    assert integrity_jobs.settle(learner, writers, numbers) == (lost, twice)
+    assert learner.torn == learner.unwritten == learner.stale == 0
+
+
+def launch(surroundings, peer, *options):
+    done = surroundings.run(
+        "-m", "suites.integrity", f"--peer={peer}", "--seconds=0.4", "--patience=3", *options, timeout=300
+    )
+    results = {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
+    assert list(results) == list(INTEGRITY), done.stderr
+    assert surroundings.leftovers() == []
+    return done.returncode, results
+
+
+@pytest.mark.parametrize(
+    ("peer", "wrong"),
+    [
+        ("torn", {"torn", "stale"}),
+        ("hollow", {"unwritten"}),
+        ("lossy", {"lost"}),
+        ("twice", {"lost", "duplicated"}),
+    ],
+)
+def test_a_broken_buffer_is_found_wrong(peer, wrong, surroundings):
+    status, results = launch(surroundings, peer, "--seed=7")
+    assert status == 1
+    for name in wrong:
+        result = results[name]
+        assert result["outcome"] == "wrong" and result["value"] > 0
+        found, command = result["reason"].splitlines()
+        assert re.match(r"[\d,]+ of [\d,]+ rows ", found)
+        options = shlex.split(command)
+        assert options[:3] == ["python", "-m", "suites.integrity"]
+        assert f"--peer={peer}" in options and "--seed=7" in options
+
+
+KILLS = """
+from adapters import registry
+from suites import integrity
+from suites.explorers import giving_up
+setting = integrity.Setting(seconds=0.2, patience=2)
+adapter = registry.adapter_class("fragile").make(setting.spec)
+with giving_up(60):
+    print(integrity.kills(adapter, setting)["killed"].wrong)
+"""
+
+
+def test_a_learner_that_waits_for_the_dead_is_found(surroundings):
+    done = surroundings.run("-c", KILLS)
+    assert done.stdout == "after kill 1 the learner blocked for ever (given up after 2 s)\n", done.stderr
+    assert surroundings.leftovers() == []
+
+
+def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
+    """The other half of the control: what is sound about a toy is not called wrong."""
+    _, results = launch(surroundings, "plain")
+    for name in ("torn", "unwritten", "starvation", "lost", "duplicated"):
+        assert results[name]["outcome"] == "ok", results[name]
+
+
+@pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
+def test_ours_passes(lock, surroundings):
+    status, results = launch(surroundings, f"cpprb_impl[lock={lock}]")
+    assert status == 0 and {result["outcome"] for result in results.values()} == {"ok"}, results
+
+
+@pytest.mark.parametrize(("peer", "stale"), [("reverb", "ok"), ("rllib[Ray actor]", "wrong")])
+def test_buffers_that_a_server_keeps_are_reached_from_many_processes(peer, stale, surroundings):
+    _, results = launch(surroundings, peer, "--explorers=2", "--capacity=64")
+    if results["torn"]["outcome"] == "skipped":
+        pytest.skip(results["torn"]["reason"])
+    outcomes = {name: result["outcome"] for name, result in results.items()}
+    assert outcomes == dict.fromkeys(INTEGRITY, "ok") | {"stale": stale}, results
+
+
+def run(surroundings, *peers):
+    out = surroundings.folder / "run.json"
+    arguments = ("--profile=tiny", "--suites=integrity", f"--peers={','.join(peers)}", f"--out={out}")
+    more = {"ODD_PEERS": surroundings.variables["ODD_PEERS"] + " cpprb_impl[odd]=lossy"}
+    return surroundings.run("-m", "suites.run", *arguments, more=more), load(out)
+
+
+def test_findings_about_others_are_no_failure_of_the_run_and_stand_in_the_report(surroundings):
+    done, made = run(surroundings, "lossy", "absent")
+    assert done.returncode == 0, done.stderr
+    assert made.declared == 2 * len(INTEGRITY) and not made.missing()
+    (lost,) = (each for each in made.records if (each.peer, each.benchmark) == ("lossy", "lost"))
+    assert lost.status == "wrong" and lost.samples and f"--seed={lost.params['seed']}" in lost.reason
+    assert {each.status for each in made.records if each.peer == "absent"} == {"skipped"}
+    html, markdown = (path.read_text(encoding="utf-8") for path in build(made, surroundings.folder))
+    for page in (html.replace("&#39;", "'"), markdown):
+        for line in lost.reason.splitlines():
+            assert line in page
+
+
+def test_a_finding_about_ours_is(surroundings):
+    done, made = run(surroundings, "cpprb_impl[odd]")
+    assert done.returncode == 1
+    assert ("lost", "wrong") in {(each.benchmark, each.status) for each in made.records}
+
+
+def test_a_peer_that_could_not_be_measured_is(surroundings):
+    done, made = run(surroundings, "deadly")
+    assert done.returncode == 1 and "failed" in {each.status for each in made.records}
