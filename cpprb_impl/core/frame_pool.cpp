@@ -112,14 +112,14 @@ void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& 
   put_frames(shape_, scratch.frames.data() + (neighbours ? 1 : 0), next_stack);
 }
 
-// F6.
+// B0.
 void FramePool::bury(std::size_t seat) {
   Place& place = table_->places[seat];
   if (place.filling.load(acquire) == 0) return;
   const std::uint64_t theirs = SlotWord::writing(0, seat).bits, end = ages_.end();
   for (std::uint64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
     if (word(chunk).load(acquire) != theirs) continue;
-    RB_POINT(F6);
+    RB_POINT(B0);
     word(chunk).store(SlotWord::written(end).bits, release);
   }
   place.chunk.store(0, relaxed);
@@ -165,7 +165,8 @@ FramePool::Ref FramePool::Filling::append(const char* stack) {
 
 void FramePool::Filling::take_back() {
   pool_.last_.forget();
-  for (; chunks_.size() > had_; chunks_.pop_back()) pool_.word(chunks_.back()).store(SlotWord::written(0).bits, release);
+  for (; chunks_.size() > had_; chunks_.pop_back())
+    pool_.word(chunks_.back()).store(SlotWord::written(0).bits, release);
   used_ = place_.used.load(relaxed);
   appended_ = place_.appended.load(relaxed);
 }

@@ -1,8 +1,8 @@
 // Frames that processes share: those of one field, each stored once, as frames.hpp does for one process.
 //
 // Frames stand in chunks. A chunk is a seat's, and so an explorer's own while it is inside add(): it appends there. A
-// chunk that is full is used again by whoever comes first once all rows that refer to it are over. Steps F1 to F7 of
-// docs/protocol.md.
+// chunk that is full is used again by whoever comes first once all rows that refer to it are over. Steps F1 to F5, B0
+// and L4 of docs/protocol.md.
 #pragma once
 
 #include <cstddef>

@@ -26,9 +26,7 @@ FrameStream::FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMe
       chunks_(2),
       last_(shape) {}
 
-FrameStream::Number FrameStream::append(const char* stack) {
-  return append_frames(stack, last_.new_frames(stack));
-}
+FrameStream::Number FrameStream::append(const char* stack) { return append_frames(stack, last_.new_frames(stack)); }
 
 FrameStream::Number FrameStream::append_next(const char* stack) {
   return append_frames(stack, is_next_stack(shape_, last_.data(), stack) ? 1 : shape_.frames);

@@ -47,7 +47,7 @@ class Memory {
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
   int descriptor_ = -1;
-  int maker_ = 0;  // process id of the maker; 0 in every other process
+  int maker_ = 0;               // process id of the maker; 0 in every other process
   std::size_t prefaulted_ = 0;  // bytes
   std::string name_;
 };

@@ -116,8 +116,8 @@ class Rows {
   std::vector<std::unique_ptr<char[]>> chunks_;
 };
 
-// The frames of one call of add(), from a seat whose lock it has, stored in the pools before its rows are. Rows that refer
-// to them are claimed while it lives. One thread of a process at a time makes one.
+// The frames of one call of add(), from a seat whose lock it has, stored in the pools before its rows are. Rows that
+// refer to them are claimed while it lives. One thread of a process at a time makes one.
 class Rows::NewFrames {
  public:
   // Throws std::bad_alloc, std::system_error; nothing has changed then.

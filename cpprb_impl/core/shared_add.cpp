@@ -90,7 +90,7 @@ std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uin
     RB_POINT(E2);
     header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
     RB_POINT(E3);
-  } while (!header_->head.compare_exchange_weak(next, first + count, release, relaxed));
+  } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
   if (locked) {
     RB_POINT(G6);
     header_->index.unlock();
@@ -105,8 +105,10 @@ SharedStore::Marked SharedStore::mark(std::uint64_t row, std::size_t seat) {
   for (;;) {
     if (found.row() > row) return Marked::overtaken;
     if (found.is_writing()) {
-      if (!bury_if_dead(found.seat())) return Marked::held;
-      found.bits = word.load(acquire);
+      const SlotWord held = found;
+      const bool dead = bury_if_dead(held.seat());
+      found.bits = word.load();
+      if (!dead && found == held) return Marked::held;
       continue;
     }
     RB_POINT(E4);
@@ -124,10 +126,17 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
       const float leaf = rows.leaves != nullptr ? rows.leaves[at + i] : rows.leaf;
       priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
     }
+  const bool framed = rows_->has_frames();
   for (std::size_t i = 0; i < count; ++i) {
     RB_POINT(E6);
-    word(slot + i).store(SlotWord::written(first + i).bits, release);
+    const std::uint64_t written = SlotWord::written(first + i).bits;
+    framed ? word(slot + i).store(written) : word(slot + i).store(written, release);
   }
+  // Who has left a slot to us meanwhile has claimed a later row for it: ours is over, and nobody gives it. Sequentially
+  // consistent, as E3 and the second look in mark(): either we see its claim, or it sees that we are done.
+  if (!framed) return;
+  const std::uint64_t head = header_->head.load();
+  if (first + capacity() < head) expect_holes(head);
 }
 
 // Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots others hold are `left`.
@@ -165,6 +174,14 @@ bool SharedStore::bury_if_dead(std::size_t seat) {
   return true;
 }
 
+// A slot in which a row before `end` should be has none, until the ring comes round to it.
+void SharedStore::expect_holes(std::uint64_t end) {
+  std::uint64_t known = header_->holes_until.load(relaxed);
+  while (known < end + capacity() &&
+         !header_->holes_until.compare_exchange_weak(known, end + capacity(), release, relaxed)) {
+  }
+}
+
 // An open claim on a seat whose lock we have is a dead one's.
 void SharedStore::bury(std::size_t seat) {
   rows_->bury(seat);
@@ -172,19 +189,13 @@ void SharedStore::bury(std::size_t seat) {
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();
   // Until the ring has come round. Before the holes are there, and once they are: we may be stopped meanwhile.
-  const auto expect_holes_from = [&](std::uint64_t row) {
-    std::uint64_t known = header_->holes_until.load(relaxed);
-    while (known < row + capacity() &&
-           !header_->holes_until.compare_exchange_weak(known, row + capacity(), release, relaxed)) {
-    }
-  };
-  expect_holes_from(end);
+  expect_holes(end);
   for (std::uint64_t row = left.first(); row < end; ++row) {
     std::uint64_t held = SlotWord::writing(row, seat).bits;
     RB_POINT(B1);
     word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
   }
-  expect_holes_from(std::max(end, header_->head.load(acquire)));
+  expect_holes(std::max(end, header_->head.load(acquire)));
   RB_POINT(B2);
   header_->seats[seat].claim.store(0, release);
 }

@@ -12,7 +12,8 @@ void Rows::keep_whole_what_saves_nothing() {
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     const std::size_t count = values[is_next(f) ? field.next_of : f];
-    if (field.file.empty() && count * field.bytes > count * sizeof(FramePool::Ref) + field.shape.frame_bytes()) continue;
+    if (field.file.empty() && count * field.bytes > count * sizeof(FramePool::Ref) + field.shape.frame_bytes())
+      continue;
     field.framed = false;
     field.next_of = FieldStorage::kNone;
   }

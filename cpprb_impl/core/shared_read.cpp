@@ -1,4 +1,4 @@
-// How learners read rows while explorers write: steps L1 to L3.
+// How learners read rows while explorers write: steps L1 to L4.
 #include <sched.h>
 
 #include <algorithm>
@@ -50,10 +50,13 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
     bool good = row != kNoRow;
     if (by_priority)
       good = good && PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
-    RB_POINT(F7);
-    good = good && !(rows_->has_frames() && is_gone(row));
     RB_POINT(L3);
-    if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
+    good = good && SlotWord{word(drawn.slots[i]).load(acquire)} == SlotWord::written(row);
+    if (rows_->has_frames()) {
+      RB_POINT(L4);
+      good = good && !is_gone(row);
+    }
+    if (!good) drawn.failed.push_back(i);
   }
 }
 

@@ -39,8 +39,8 @@ def numbered(first: int, count: int) -> np.ndarray:
 def torn(batch: dict[str, np.ndarray]) -> int:
     ids = batch["id"].ravel()
     whole = rows(ids)
-    good = np.logical_and.reduce([(batch[n] == whole[n]).reshape(len(ids), -1).all(1) for n in ("obs", "next_obs")])
-    return int((~good).sum())
+    good = [(batch[name] == whole[name]).all(axis=(1, 2, 3)) for name in ("obs", "next_obs")]
+    return int((~np.logical_and(*good)).sum())
 
 
 def explore(buffer, number: int, calls: int | None, seed: int) -> None:
