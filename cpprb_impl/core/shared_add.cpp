@@ -60,7 +60,8 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   return first_slot;
 }
 
-// E1. Its lock is only ever tried: if it is taken, another seat is as good.
+// E1. Its lock is only ever tried: if it is taken, another seat is as good. But where a learner may have it
+// ("critical"), a seat that the learner has not would be the wrong one.
 std::size_t SharedStore::take_seat(Waiting& waiting) {
   std::size_t seat = seat_.load(relaxed);
   for (unsigned round = 1;; ++round, seat = (seat + 1) % kSeats) {
@@ -69,6 +70,10 @@ std::size_t SharedStore::take_seat(Waiting& waiting) {
     while (used <= seat && !header_->seats_used.compare_exchange_weak(used, static_cast<std::uint32_t>(seat) + 1)) {
     }
     RB_POINT(E1);
+    if (header_->discipline == Discipline::critical) {
+      header_->seats[seat].lock.lock(waiting);
+      break;
+    }
     if (header_->seats[seat].lock.try_lock() != Got::no) break;
     if (round % kSeats == 0) wait_a_moment(waiting, round / kSeats);
   }

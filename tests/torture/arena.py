@@ -231,6 +231,8 @@ def _while_it_is_stopped(arena: Arena, plan: Plan, victim: Victim, outcome: Outc
         if time.monotonic() > deadline:
             raise HangError("the victim does not go on")
         time.sleep(0.0003)
+    if not plan.explores:
+        victim.kill()  # it would change priorities while rows are looked at
     if plan.explores and plan.alone and board.done[number] > 0:  # its last call began less than a lap ago
         due.append((number, int(board.done[number]) - arena.rows_a_call + 1, arena.rows_a_call))
     arena.look(due, outcome)
