@@ -133,7 +133,12 @@ void Ring::let_max_priority_fall() {
   if (known <= kFirst || alpha == 0) return;
   const float largest = store->largest_leaf();
   if (largest >= kSame * leaf(known)) return;
-  store->lower_max_priority(known, std::max(kFirst, std::pow(static_cast<double>(largest), 1 / alpha) - eps));
+  const auto priority = [&](float leaf) {
+    return std::max(kFirst, std::pow(static_cast<double>(leaf), 1 / alpha) - eps);
+  };
+  store->lower_max_priority(known, priority(largest));
+  // Whoever has brought a large one meanwhile found the old largest large enough.
+  if (const float now = store->largest_leaf(); now > largest) store->raise_max_priority(priority(now));
 }
 
 std::size_t Ring::leaves_of(const Numbers& priorities, float* leaves, double& largest) const {

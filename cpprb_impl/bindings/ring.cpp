@@ -83,30 +83,40 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   });
 }
 
+// No other thread may run while it lives: it may want the collector otherwise.
+class CollectorOff {
+ public:
+  CollectorOff() = default;
+  ~CollectorOff() {
+    if (was_on_) PyGC_Enable();
+  }
+  CollectorOff(const CollectorOff&) = delete;
+
+ private:
+  const bool was_on_ = PyGC_Disable() != 0;
+};
+
 PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded<PyObject*>(nullptr, [&] {
     static const char* names[] = {"shuffle", nullptr};
     int shuffle = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", const_cast<char**>(names), &shuffle)) throw PythonError();
     Use use(self);
-    // How many rows there are is known only inside the turn, and inside it no Python code may run:
-    // it could call this buffer again. Allocating arrays runs some only through the collector.
-    int collecting = PyGC_Disable();
     std::optional<Batch> batch;
-    try {
+    {
       TurnWaiting waiting(use.ring());
       LearnerTurn turn(use.store(), waiting);
       auto slots = use.store().stored_slots();
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
-      batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
-      // Before other threads run, who may want it otherwise.
-      if (std::exchange(collecting, 0)) PyGC_Enable();
+      {
+        // How many rows there are is known only inside the turn, and inside it no Python code may run:
+        // it could call this buffer again. Allocating arrays runs some only through the collector.
+        const CollectorOff until_allocated;
+        batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
+      }
       const std::size_t rows = use.store().read_stored(slots, batch->places(), waiting);
       if (rows != slots.size()) batch->shorten(static_cast<npy_intp>(rows));
-    } catch (...) {
-      if (collecting) PyGC_Enable();
-      throw;
     }
     return finished(self, *batch);
   });

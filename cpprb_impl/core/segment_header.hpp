@@ -38,7 +38,8 @@ struct SegmentHeader {
   alignas(64) Atomic head;
 
   alignas(64) Atomic cleared;
-  Atomic holes_until;                // until the head is there, a slot may be without a row because somebody died
+  Atomic
+      holes_until;  // until the head is there, a slot may be without a row because somebody died, or passes slots over
   std::atomic<double> max_priority;  // largest raw priority
   std::atomic<std::uint32_t> seats_used, seats_given;
   std::atomic<std::uint32_t> learners;  // that have a priority tree

@@ -93,6 +93,7 @@ std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uin
   do {
     first = std::max(next, header_->cleared.load(acquire)) + unused;
     RB_POINT(E2);
+    if (unused > 0) expect_holes_until(first + capacity());
     header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
     RB_POINT(E3);
   } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
@@ -141,7 +142,7 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
   // consistent, as E3 and the second look in mark(): either we see its claim, or it sees that we are done.
   if (!framed) return;
   const std::uint64_t head = header_->head.load();
-  if (first + capacity() < head) expect_holes(head);
+  if (first + capacity() < head) expect_holes_until(head + capacity());
 }
 
 // Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots others hold are `left`.
@@ -179,14 +180,6 @@ bool SharedStore::bury_if_dead(std::size_t seat) {
   return true;
 }
 
-// A slot in which a row before `end` should be has none, until the ring comes round to it.
-void SharedStore::expect_holes(std::uint64_t end) {
-  std::uint64_t known = header_->holes_until.load(relaxed);
-  while (known < end + capacity() &&
-         !header_->holes_until.compare_exchange_weak(known, end + capacity(), release, relaxed)) {
-  }
-}
-
 // An open claim on a seat whose lock we have is a dead one's.
 void SharedStore::bury(std::size_t seat) {
   rows_->bury(seat);
@@ -194,13 +187,13 @@ void SharedStore::bury(std::size_t seat) {
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();
   // Until the ring has come round. Before the holes are there, and once they are: we may be stopped meanwhile.
-  expect_holes(end);
+  expect_holes_until(end + capacity());
   for (std::uint64_t row = left.first(); row < end; ++row) {
     std::uint64_t held = SlotWord::writing(row, seat).bits;
     RB_POINT(B1);
     word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
   }
-  expect_holes(std::max(end, header_->head.load(acquire)));
+  expect_holes_until(std::max(end, header_->head.load(acquire)) + capacity());
   RB_POINT(B2);
   header_->seats[seat].claim.store(0, release);
 }

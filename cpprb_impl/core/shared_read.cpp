@@ -16,6 +16,8 @@ constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
 // Explorers in a ring of very few rows may leave hardly a moment in which a row can be read.
 constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 20;
+// So seldom is looked at every slot, or at all that changed: but before giving up.
+constexpr std::size_t kSeldom = kTries / 2;
 
 [[noreturn]] void give_up() {
   throw std::runtime_error(
@@ -97,11 +99,14 @@ Found SharedStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting
   read_drawn(drawn, to, waiting);
   // Of a ring that was hardly begun when its explorers died few slots hold a row: then these are drawn from.
   std::vector<std::size_t> stored;
+  const std::size_t many = std::min(kTriesAtOnce * drawn.slots.size(), kSeldom);
   std::size_t tries = 0;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
-    if (++tries % (kTriesAtOnce * drawn.slots.size()) == 0) stored = stored_slots();
-    drawn.slots[i] = stored.empty() ? random.below(possible) : stored[random.below(stored.size())];
-    return tries < kTriesAtOnce * drawn.slots.size() || !stored.empty();
+    const std::uint64_t now = rows_possible();  // fewer than before if another process has cleared the buffer
+    if (now == 0) return false;
+    if (++tries % many == 0) stored = stored_slots();
+    drawn.slots[i] = stored.empty() ? random.below(now) : stored[random.below(stored.size())];
+    return tries < many || !stored.empty();
   });
   return read ? Found::rows : Found::nothing;
 }
@@ -126,10 +131,11 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
   for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
   drawn.smallest = known.tree().bounds().smallest;
   read_drawn(drawn, to, waiting);
+  const std::size_t many = std::clamp<std::size_t>(capacity() / 16, kTriesAtOnce, kSeldom);
   std::size_t tries = 1;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
     known.mend(drawn.slots[i]);
-    if (tries % std::max<std::uint64_t>(capacity() / 16, kTriesAtOnce) == 0) known.catch_up();
+    if (tries % many == 0) known.catch_up();
     if (!(known.tree().total() > 0)) known.catch_up();
     if (!(known.tree().total() > 0)) return false;
     known.tree().draw(random, 1, &drawn.slots[i]);

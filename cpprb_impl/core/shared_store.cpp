@@ -109,6 +109,7 @@ void SharedStore::forked() {
   seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
   if (view_) view_->forked();
   rows_->forked();
+  seats_held_ = 0;  // a thread that learned while its process forked is the parent's
   memory_.forked();
 }
 
@@ -147,18 +148,25 @@ std::vector<std::size_t> SharedStore::stored_slots() {
 // Rows claimed from now on begin there, in slot 0; who claimed one before did so before the clearing.
 void SharedStore::clear() {
   const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
-  raise(header_->cleared, round_up(next, capacity()));
+  // First: rows that are added after the clearing may raise it at once.
   header_->max_priority.store(1.0, release);
+  raise(header_->cleared, round_up(next, capacity()));
 }
 
+void SharedStore::expect_holes_until(std::uint64_t head) { raise(header_->holes_until, head); }
+
+// Sequentially consistent, as lowering: who has a row with a large priority and finds the largest large enough, and
+// who lowers that one and then looks at the rows again, don't miss each other.
 void SharedStore::raise_max_priority(double priority) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   double known = header_->max_priority.load(relaxed);
   while (priority > known && !header_->max_priority.compare_exchange_weak(known, priority, release, relaxed)) {
   }
 }
 
 void SharedStore::lower_max_priority(double known, double priority) {
-  header_->max_priority.compare_exchange_strong(known, priority, release, relaxed);
+  header_->max_priority.compare_exchange_strong(known, priority);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace rb

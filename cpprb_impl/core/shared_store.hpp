@@ -78,7 +78,7 @@ class SharedStore final : public Store {
   std::size_t take_seat(Waiting& waiting);
   bool bury_if_dead(std::size_t seat);
   void bury(std::size_t seat);
-  void expect_holes(std::uint64_t end);
+  void expect_holes_until(std::uint64_t head);
   // Rows of one claim: few enough that who stops while it writes holds but a small part of the ring.
   std::uint64_t chunk() const;
 

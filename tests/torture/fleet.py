@@ -41,6 +41,8 @@ class Board:
         self.idle = self._words(explorers)  # the generation that each has finished
         self.rest = self._words(2)  # the number of the rest that learners are to take, or 0; how many there were
         self.resting = self._words(learners)  # the one that each is taking
+        self.look = self._words(1)  # the rest in which all of them are, so that each may look through its view
+        self.looked = self._words(learners)  # the last one in which each did
         self.samples = self._words(learners)
         self.longest = self._words(learners)  # nanoseconds that one sample took
 
@@ -96,12 +98,14 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
 
     while os.getppid() == parent:
         if rest := board.rest[0]:
-            if prioritized and board.resting[me] != rest and (rows := buffer.get_stored_size()) <= LOOKED_THROUGH:
-                # Its own view, which has followed the explorers all along: no row may be missing in it.
-                drawn = buffer.sample(certified.DRAWS * rows, **options) if rows else None
-                certified.look_at_all(buffer.get_all_transitions(), board.begun, [], found, drawn)
-                publish()
             board.resting[me] = rest
+            if board.look[0] == rest and board.looked[me] != rest:
+                if prioritized and (rows := buffer.get_stored_size()) <= LOOKED_THROUGH:
+                    # Its own view, which has followed the explorers all along: no row may be missing in it.
+                    drawn = buffer.sample(certified.DRAWS * rows, **options) if rows else None
+                    certified.look_at_all(buffer.get_all_transitions(), board.begun, [], found, drawn)
+                    publish()
+                board.looked[me] = rest
             time.sleep(0.0005)
             continue
         began = time.perf_counter_ns()
@@ -144,6 +148,8 @@ class Fleet:
         """So that no priority changes while rows are drawn."""
         self.board.rest[:] = self.board.rest[1] + 1
         self._wait(lambda: (self.board.resting[: len(self.learners)] == self.board.rest[0]).all(), 60, "learners")
+        self.board.look[0] = self.board.rest[0]
+        self._wait(lambda: (self.board.looked[: len(self.learners)] == self.board.rest[0]).all(), 60, "learners")
         try:
             yield
         finally:

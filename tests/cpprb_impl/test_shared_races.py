@@ -1,0 +1,116 @@
+"""Two calls that meet at an unlucky moment: beside clear(), beside an add of more rows than the ring holds, and where
+the largest priority falls."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+
+from .jobs import wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(params=[MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def threads_change_only_in_calls():
+    """So that a thread that is ready runs as soon as this one copies without the interpreter's lock."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("threads_change_only_in_calls")
+@pytest.mark.parametrize("refilled", [False, True])
+@pytest.mark.parametrize("size, width", [(4000, 1000), (1_700_000, 1)])
+def test_clearing_while_another_one_samples(kind, size, width, refilled):
+    """What could not be read is drawn from the rows that are there since; if there are none, the buffer is empty."""
+    buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})
+    rows = np.ones((size, width), dtype=np.int64)
+    go, seen, deadline = threading.Event(), set(), time.monotonic() + 60
+
+    def clear():
+        go.wait()
+        buffer.clear()
+        if refilled:
+            buffer.add(a=np.full(width, 2))
+
+    while not seen & {"empty", 2} and time.monotonic() < deadline:
+        buffer.add(a=rows)
+        buffer.sample(1)
+        go.clear()
+        clearer = threading.Thread(target=clear)
+        clearer.start()
+        time.sleep(0.01)
+        go.set()
+        try:
+            seen |= set(buffer.sample(8_000_000 // width if width > 1 else 400_000)["a"][:, 0].tolist())
+        except ValueError as error:
+            assert "empty" in str(error)
+            seen.add("empty")
+        clearer.join()
+    buffer.close()
+    assert seen & {"empty", 2}, "never cleared in time"
+
+
+@pytest.mark.usefixtures("threads_change_only_in_calls")
+def test_stored_size_while_more_rows_are_added_than_there_is_room_for(kind):
+    """The first ones are passed over: there are no rows in their slots yet."""
+    size, width, pairs = 64, 200_000, []
+    buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})
+    adder = threading.Thread(target=buffer.add, kwargs={"a": np.ones((100, width), dtype=np.int64)})
+    adder.start()
+    while adder.is_alive():
+        pairs.append((buffer.get_stored_size(), len(buffer.get_all_transitions()["a"])))
+    adder.join()
+    assert buffer.get_stored_size() == size
+    buffer.close()
+    assert len(pairs) > 1
+    assert all(size <= rows for size, rows in pairs), pairs
+
+
+def test_the_largest_priority_falls_no_lower_than_what_comes_meanwhile():
+    """An explorer finds it large enough; just then the learner lowers it, not knowing of the explorer's rows."""
+    buffer = MPPrioritizedReplayBuffer(4096, {"a": {}}, alpha=1.0, eps=0.0)
+    turns = multiprocessing.get_context("fork").Array("q", 2, lock=False)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            turn = 0
+            while os.getppid() == parent and turn >= 0:
+                if turns[0] != turn:
+                    turn = turns[0]
+                    for _ in range(turn % 60 + 1 if turn > 0 else 0):
+                        buffer.add(a=1.0, priorities=9.0)
+                    turns[1] = turn
+        finally:
+            os._exit(0)
+    lowest, until = 9.0, time.monotonic() + 10
+    turn = 0
+    while time.monotonic() < until and lowest >= 8.99:
+        buffer.clear()
+        buffer.add(a=np.zeros(9), priorities=[5.0] * 8 + [10.0])
+        indexes = buffer.sample(64)["indexes"]
+        turn += 1
+        turns[0] = turn
+        buffer.update_priorities(indexes, [5.0] * 64)
+        wait_until(lambda turn=turn: turns[1] == turn)
+        lowest = min(lowest, buffer.get_max_priority())
+    turns[0] = -1
+    os.waitpid(child, 0)
+    buffer.close()
+    assert lowest >= 8.99

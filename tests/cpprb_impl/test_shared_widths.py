@@ -1,0 +1,29 @@
+"""Values of any number of bytes: rows that others may be writing are copied in words, as wide as fit."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
+
+NARROW = [1, 2, 3, 5, 6, 7, 8, 9, 12, 13, 105]
+WIDE = [4095, 4096, 4097, 8190, 8193, 8195, 12_292]  # a row of these is read in pieces
+
+
+@pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])
+@pytest.mark.parametrize("widths", [*itertools.permutations(NARROW, 2), *itertools.product(WIDE, WIDE)], ids=str)
+def test_values_of_any_number_of_bytes(kind, widths):
+    """Clean of misaligned words under `make sanitize`."""
+    buffer = kind(5, {f"f{i}": {"dtype": np.uint8, "shape": width} for i, width in enumerate(widths)})
+    rng = np.random.default_rng(0)
+    rows = {f"f{i}": rng.integers(0, 256, (7, width), dtype=np.uint8) for i, width in enumerate(widths)}
+    buffer.add(**{name: value[:3] for name, value in rows.items()})
+    for row in range(3, 7):
+        buffer.add(**{name: value[row] for name, value in rows.items()})
+    stored = buffer.get_all_transitions()
+    buffer.close()
+    for name, value in rows.items():
+        assert (stored[name] == value[[5, 6, 2, 3, 4]]).all()
