@@ -124,10 +124,9 @@ class Rows::NewFrames {
   NewFrames(Rows& rows, std::size_t seat, const char* const* data, std::size_t skip, std::size_t count);
 
   // What is to be written: by field the values that were given, or references to them.
-  const char* const* data() const { return data_.empty() ? given_ : data_.data(); }
+  const char* const* data() const { return data_.data(); }
 
  private:
-  const char* const* given_;
   std::vector<const char*> data_;
   std::vector<std::vector<FramePool::Ref>> refs_;
   std::vector<std::unique_ptr<FramePool::Filling>> fillings_;

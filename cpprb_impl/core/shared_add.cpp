@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "points.hpp"
 #include "shared_store.hpp"
@@ -37,9 +38,9 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   if (given.count == 0) return first_slot;
   {
     ExplorerTurn turn(*this, waiting);
-    const Rows::NewFrames frames(*rows_, turn.seat(), given.data, unused, given.count);
     NewRows rows = given;
-    rows.data = frames.data();
+    std::optional<Rows::NewFrames> frames;
+    if (framed_) rows.data = frames.emplace(*rows_, turn.seat(), given.data, unused, given.count).data();
     std::vector<std::size_t> left;
     for (std::size_t at = unused; at < rows.count;) {
       const std::size_t count = std::min<std::size_t>(chunk(), rows.count - at);
@@ -132,15 +133,14 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
       const float leaf = rows.leaves != nullptr ? rows.leaves[at + i] : rows.leaf;
       priority(slot + i).store(PriorityWord::of(first + i, leaf).bits, release);
     }
-  const bool framed = rows_->has_frames();
   for (std::size_t i = 0; i < count; ++i) {
     RB_POINT(E6);
     const std::uint64_t written = SlotWord::written(first + i).bits;
-    framed ? word(slot + i).store(written) : word(slot + i).store(written, release);
+    framed_ ? word(slot + i).store(written) : word(slot + i).store(written, release);
   }
   // Who has left a slot to us meanwhile has claimed a later row for it: ours is over, and nobody gives it. Sequentially
   // consistent, as E3 and the second look in mark(): either we see its claim, or it sees that we are done.
-  if (!framed) return;
+  if (!framed_) return;
   const std::uint64_t head = header_->head.load();
   if (first + capacity() < head) expect_holes_until(head + capacity());
 }
@@ -182,7 +182,7 @@ bool SharedStore::bury_if_dead(std::size_t seat) {
 
 // An open claim on a seat whose lock we have is a dead one's.
 void SharedStore::bury(std::size_t seat) {
-  rows_->bury(seat);
+  if (framed_) rows_->bury(seat);
   const ClaimWord left{header_->seats[seat].claim.load(acquire)};
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();

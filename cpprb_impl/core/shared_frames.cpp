@@ -81,11 +81,8 @@ void Rows::read_shared(std::size_t f, const std::size_t* slots, std::size_t firs
 }
 
 Rows::NewFrames::NewFrames(Rows& rows, std::size_t seat, const char* const* data, std::size_t skip, std::size_t count)
-    : given_(data) {
-  if (!rows.has_frames_) return;
+    : data_(data, data + rows.fields_.size()), refs_(rows.fields_.size()) {
   const std::size_t fields = rows.fields_.size();
-  data_.assign(data, data + fields);
-  refs_.resize(fields);
   try {
     for (std::size_t f = 0; f < fields; ++f) {
       if (!rows.pools_[f]) continue;

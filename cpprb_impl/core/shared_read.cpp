@@ -26,15 +26,16 @@ constexpr std::size_t kSeldom = kTries / 2;
 
 }  // namespace
 
-// A row without its frames: they may be overwritten before its slot is.
-bool SharedStore::is_gone(std::uint64_t row) const {
-  return rows_->has_frames() ? ages_.is_over(row) : row < header_->cleared.load(acquire);
+std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const {
+  const SlotWord found{word(slot).load(acquire)};
+  if (!found.is_written() || found.row() < header_->cleared.load(acquire)) return std::nullopt;
+  return found.row();
 }
 
+// A committed row may be without its frames: they are used again before its slot is.
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
-  const SlotWord found{word(slot).load(acquire)};
-  if (!found.is_written() || is_gone(found.row())) return std::nullopt;
-  return found.row();
+  const auto row = committed_in(slot);
+  return row && framed_ && ages_.is_over(*row) ? std::nullopt : row;
 }
 
 // The rows of drawn.slots[first] .. [last - 1] to the same places of `to`. What could not be read has failed.
@@ -42,10 +43,15 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
   rows_->look_for(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {
     RB_POINT(L1);
-    drawn.rows[i] = row_in(drawn.slots[i]).value_or(kNoRow);
+    drawn.rows[i] = committed_in(drawn.slots[i]).value_or(kNoRow);
   }
   RB_POINT(L2);
   rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
+  if (framed_)
+    for (std::size_t i = first; i < last; ++i) {
+      RB_POINT(L4);
+      if (drawn.rows[i] != kNoRow && ages_.is_over(drawn.rows[i])) drawn.rows[i] = kNoRow;
+    }
   const bool by_priority = !drawn.leaves.empty();
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
@@ -53,12 +59,7 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
     if (by_priority)
       good = good && PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
     RB_POINT(L3);
-    good = good && SlotWord{word(drawn.slots[i]).load(acquire)} == SlotWord::written(row);
-    if (rows_->has_frames()) {
-      RB_POINT(L4);
-      good = good && !is_gone(row);
-    }
-    if (!good) drawn.failed.push_back(i);
+    if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
   }
 }
 
@@ -167,9 +168,7 @@ std::size_t SharedStore::read(const std::vector<std::size_t>& slots, char* const
   Drawn drawn;
   drawn.slots = slots;
   const auto may_be_there = [&](std::uint64_t slot) {
-    if (row_in(slot)) return true;
-    const SlotWord found{word(slot).load(acquire)};
-    return found.is_writing() || (found.is_written() && found.row() >= header_->cleared.load(acquire));
+    return committed_in(slot) || SlotWord{word(slot).load(acquire)}.is_writing();
   };
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (slots[i] >= capacity() || !may_be_there(slots[i])) return i;

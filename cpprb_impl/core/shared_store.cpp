@@ -98,6 +98,7 @@ SharedStore::~SharedStore() = default;
 void SharedStore::view_memory(Files files) {
   first_row_ = memory_.data() + header_->rows_at;
   rows_->settle(first_row_, header_->capacity, files);
+  framed_ = rows_->has_frames();
   ages_ = {&header_->head, &header_->cleared, header_->capacity};
   const std::uint64_t frames_at = header_->frames_at;
   rows_->settle_frames(memory_.data() + header_->tables_at, memory_.data() + frames_at, ages_,

@@ -83,7 +83,7 @@ class SharedStore final : public Store {
   std::uint64_t chunk() const;
 
   // Learners.
-  bool is_gone(std::uint64_t row) const;
+  std::optional<std::uint64_t> committed_in(std::uint64_t slot) const;
   std::optional<std::uint64_t> row_in(std::uint64_t slot) const;
   void read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
   void read_drawn(Drawn& drawn, char* const* to, Waiting& waiting);
@@ -100,6 +100,7 @@ class SharedStore final : public Store {
   SegmentHeader* header_ = nullptr;
   char* first_row_ = nullptr;
   RowAges ages_;
+  bool framed_ = false;            // rows have frames that are stored once
   std::atomic<std::size_t> seat_;  // where this process's next add looks first
   std::size_t seats_held_ = 0;     // by the learner, in discipline "critical"
   std::unique_ptr<PriorityView> view_;

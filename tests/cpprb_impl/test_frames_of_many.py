@@ -99,7 +99,7 @@ def part_of(what: str, first: int, last: int, steps: int, rng: np.random.Generat
     return part
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(HISTORIES, st.integers(1, 40), st.sampled_from(OPTIONS[:3]), st.sampled_from(KINDS), st.sampled_from(LOCKS))
 def test_any_history_of_several_explorers_is_as_without(history, capacity, options, kind, lock):
     """Byte by byte what a buffer gives that keeps every value whole, after the same calls."""
@@ -162,13 +162,13 @@ def look_while(buffer, children: list[int], kills: random.Random | None, seconds
 
 @EACH_LOCK
 @EACH_KIND
-@pytest.mark.parametrize("capacity", [2, 8, 64, 500])
+@pytest.mark.parametrize("capacity", [2, 64, 500])
 @pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
 def test_many_processes(make, lock, kind, capacity, kills):
     buffer = make(kind, capacity, framed.ENV_DICT, lock=lock, **framed.OPTIONS)
     children = [framed.forked(framed.explore, buffer, i + 1, None, i) for i in range(3)]
     try:
-        assert look_while(buffer, children, random.Random(capacity) if kills else None, seconds=0.7) > 0
+        assert look_while(buffer, children, random.Random(capacity) if kills else None, seconds=0.5) > 0
     finally:
         for child in children:
             framed.kill(child)
