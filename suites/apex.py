@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from adapters import registry
-from adapters.base import Adapter, Columns, Field, Spec, WrongAnswer
+from adapters.base import Adapter, Columns, Spec, WrongAnswer
 from suites import cartpole
+from suites.cartpole import FIELDS
 from suites.cells import APEX, APEX_WORKLOAD, Result, append_result, failure
 from suites.explorers import Shared, exploring, giving_up
 
@@ -30,13 +31,6 @@ LOCAL_ROWS = 100  # an explorer's local buffer
 LEARNER_BATCH = 64
 WARM_ROWS = 1_000  # the learner starts once that many are in
 PRIORITY_SETS = 1_021
-FIELDS = {
-    "obs": Field((4,), "float32"),
-    "act": Field((), "int32"),
-    "rew": Field((), "float32"),
-    "next_obs": Field((4,), "float32"),
-    "done": Field((), "bool"),
-}
 
 
 def explore(adapter: Adapter, number: int, shared: Shared) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from adapters.base import Columns
+from adapters.base import Columns, Field
+
+#: A row of it.
+FIELDS = {
+    "obs": Field((4,), "float32"),
+    "act": Field((), "int32"),
+    "rew": Field((), "float32"),
+    "next_obs": Field((4,), "float32"),
+    "done": Field((), "bool"),
+}
 
 # The environment keeps its state in float64 and shows it as float32.
 TOLERANCE = 5e-6

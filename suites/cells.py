@@ -172,35 +172,19 @@ def declare_memory(run: Run, peer: str, workload: str, benchmark: str, capacity:
 
 def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Record]:
     """The cells of one apex launch: one learner beside that many explorers."""
-    params = {"explorers": explorers, "capacity": capacity}
-    return [
-        run.cell(
-            suite="apex",
-            benchmark=benchmark,
-            peer=peer,
-            workload=APEX_WORKLOAD,
-            params=params,
-            unit=unit,
-            better="higher",
-        )
-        for benchmark, unit in APEX.items()
-    ]
+    return _declare(run, "apex", APEX, peer, APEX_WORKLOAD, {"explorers": explorers, "capacity": capacity})
 
 
 def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Record]:
     """The cells of one integrity launch."""
-    return [
-        run.cell(
-            suite="integrity",
-            benchmark=benchmark,
-            peer=peer,
-            workload=INTEGRITY_WORKLOAD,
-            params=params,
-            unit=unit,
-            better="higher",
-        )
-        for benchmark, unit in INTEGRITY.items()
-    ]
+    return _declare(run, "integrity", INTEGRITY, peer, INTEGRITY_WORKLOAD, params)
+
+
+def _declare(
+    run: Run, suite: str, units: dict[str, str], peer: str, workload: str, params: dict[str, int]
+) -> list[Record]:
+    named = {"suite": suite, "peer": peer, "workload": workload, "params": params, "better": "higher"}
+    return [run.cell(benchmark=benchmark, unit=unit, **named) for benchmark, unit in units.items()]
 
 
 def is_finding_about_another(record: Record) -> bool:

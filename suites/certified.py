@@ -11,17 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adapters.base import Columns, Field
+from adapters.base import Columns
+from suites.cartpole import FIELDS
 from suites.cells import INTEGRITY_WORKLOAD
 from suites.workloads import Workload
 
-FIELDS = {
-    "obs": Field((4,), "float32"),
-    "act": Field((), "int32"),
-    "rew": Field((), "float32"),
-    "next_obs": Field((4,), "float32"),
-    "done": Field((), "bool"),
-}
 _LOW = 1 << 20  # a float32 holds integers to 2^24: a row's number takes two of them
 _SAMPLE = 1_000  # rows that stand for all others in the record
 

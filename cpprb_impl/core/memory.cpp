@@ -52,7 +52,7 @@ void sweep_abandoned() {
   if (folder == nullptr) return;
   while (const dirent* entry = readdir(folder)) {
     if (std::strncmp(entry->d_name, kPrefix, std::strlen(kPrefix)) != 0) continue;
-    const std::string name = "/" + std::string(entry->d_name);
+    const std::string name = std::string("/").append(entry->d_name);
     const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
     if (descriptor < 0) continue;
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) shm_unlink(name.c_str());
@@ -94,7 +94,7 @@ const std::string& Memory::own_prefix() {
   static pid_t process = 0;
   static std::string prefix;
   if (process != getpid()) {  // a forked child makes segments of its own
-    prefix = "/" + std::string(kPrefix) + std::to_string(getpid()) + "-" + random_text() + "-";
+    prefix = std::string("/").append(kPrefix) + std::to_string(getpid()) + "-" + random_text() + "-";
     process = getpid();
   }
   return prefix;
