@@ -1,4 +1,4 @@
-// How learners read rows while explorers write: steps L1 to L3.
+// How learners read rows while explorers write: steps L1 to L4.
 #include <sched.h>
 
 #include <algorithm>
@@ -26,10 +26,16 @@ constexpr std::size_t kSeldom = kTries / 2;
 
 }  // namespace
 
-std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
+std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const {
   const SlotWord found{word(slot).load(acquire)};
   if (!found.is_written() || found.row() < header_->cleared.load(acquire)) return std::nullopt;
   return found.row();
+}
+
+// A committed row may be without its frames: they are used again before its slot is.
+std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
+  const auto row = committed_in(slot);
+  return row && framed_ && ages_.is_over(*row) ? std::nullopt : row;
 }
 
 // The rows of drawn.slots[first] .. [last - 1] to the same places of `to`. What could not be read has failed.
@@ -37,10 +43,15 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
   rows_->look_for(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {
     RB_POINT(L1);
-    drawn.rows[i] = row_in(drawn.slots[i]).value_or(kNoRow);
+    drawn.rows[i] = committed_in(drawn.slots[i]).value_or(kNoRow);
   }
   RB_POINT(L2);
   rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
+  if (framed_)
+    for (std::size_t i = first; i < last; ++i) {
+      RB_POINT(L4);
+      if (drawn.rows[i] != kNoRow && ages_.is_over(drawn.rows[i])) drawn.rows[i] = kNoRow;
+    }
   const bool by_priority = !drawn.leaves.empty();
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
@@ -176,8 +187,11 @@ float SharedStore::largest_leaf() {
 std::size_t SharedStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
   Drawn drawn;
   drawn.slots = slots;
+  const auto may_be_there = [&](std::uint64_t slot) {
+    return committed_in(slot) || SlotWord{word(slot).load(acquire)}.is_writing();
+  };
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i] >= capacity() || (!row_in(slots[i]) && !SlotWord{word(slots[i]).load(acquire)}.is_writing())) return i;
+    if (slots[i] >= capacity() || !may_be_there(slots[i])) return i;
   read_drawn(drawn, to, waiting);
   std::size_t missing = kAllGood;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
