@@ -82,14 +82,14 @@ class _Shared(Face, Attributes, Ring):
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
-        following = field_names(next_of)
-        if not nstep:  # what is next to a field is like it, as in `ReplayBuffer`
-            known = {f"next_{name}" for name in following}
-            fields = [field for field in fields if field[0] not in known]
-        fields = fields + next_fields(fields, following)
-        for name in field_names(stack_compress):
-            if name not in {field[0] for field in fields}:
-                raise KeyError(f"stack_compress: there is no field {name!r}")
+        following, stacked = field_names(next_of), field_names(stack_compress)
+        if nstep:  # the next_* of n-step transitions lies N rows on: it is stored like any field
+            fields = fields + next_fields(fields, following)
+            stacked += [f"next_{name}" for name in following if name in stacked]
+            following = []
+        known = {f"next_{name}" for name in following}
+        fields = [field for field in fields if field[0] not in known]
+        native |= {"next_of": following, "stack_compress": stacked}
         prioritized = isinstance(self, PrioritizedRing)
         prefix = os.fspath(mmap_prefix or "")
         if prefix:  # found again from another folder too
@@ -185,16 +185,17 @@ class MPReplayBuffer(_Shared):
     size, env_dict, default_dtype
         As for `ReplayBuffer`, but no dtype object.
     next_of, stack_compress : str or sequence of str, optional
-        `add` takes and samples have what they have in `ReplayBuffer`. No memory is saved: every next_x and every stack
-        is stored whole.
+        As for `ReplayBuffer`: each frame is stored once, where a process's transitions follow each other. What
+        another process adds meanwhile does not matter. Memory of frames is taken as it is needed.
     Nstep : dict, optional
         As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode:
         `on_episode_end` and `clear` empty no other's. Threads of a process share it, so that only one of them may
         play. Steps that wait in a process that ends are lost.
     mmap_prefix : str or path, optional
         As for `ReplayBuffer`: files hold the fields, and every process maps them, so that all must be able to open
-        them; only what says which rows are there is in the segment. Files of these names are replaced when the buffer
-        is made, not when a process attaches. They stay when the buffer is gone.
+        them; only what says which rows are there is in the segment. Fields of `next_of` and `stack_compress` are stored
+        whole. Files of these names are replaced when the buffer is made, not when a process attaches. They stay when
+        the buffer is gone.
     lock : {"none", "critical", "buffer"}
         How explorers and learner are kept apart. "none": not at all, nobody waits for anybody (docs/protocol.md);
         "buffer": by one lock around every call; "critical": explorers lock only the claiming of rows, and a gate keeps
@@ -203,7 +204,8 @@ class MPReplayBuffer(_Shared):
         Bring all of the segment in now, in the process that makes the buffer and in each that attaches, instead of page
         by page as it is first touched: the constructor takes as long as writing all of it does, and no `add` or
         `sample` waits for the system later. A forked child shares the memory but has none of its pages at hand; its
-        first call of any method brings them in, which takes some tenths of a second a GiB.
+        first call of any method brings them in, which takes some tenths of a second a GiB. Frames of `next_of` and
+        `stack_compress` come in as they are stored.
     seed : int, optional
         For the process that makes the buffer; every other one draws its own numbers.
     backend, ctx, logger
@@ -214,7 +216,9 @@ class MPReplayBuffer(_Shared):
     TypeError, OverflowError, ValueError, KeyError
         For a size, a field or an option that can't be.
     OSError
-        ENOSPC when /dev/shm has too little room; nothing is left behind. When the files can't be made, or found.
+        ENOSPC when /dev/shm has too little room; nothing is left behind. When the files can't be made, or found. With
+        `next_of` or `stack_compress` also from `add`, when there is no room for more frames; the buffer is then
+        unchanged, and goes on.
     """
 
     def __init__(

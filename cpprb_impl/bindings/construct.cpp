@@ -60,8 +60,6 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     if (ring->is_shared) {
       const SharedStore::Shape shape{rows, prioritized, discipline_named(lock), prefault != 0, description};
       auto places = std::make_unique<Rows>(std::move(storage), SharedStore::front(prioritized));
-      if (places->has_streams())
-        raise(PyExc_NotImplementedError, "a shared buffer can't keep frames once: its rows are written in any order");
       ring->store = segment ? std::make_unique<SharedStore>(std::move(places), shape, segment)
                             : std::make_unique<SharedStore>(std::move(places), shape);
     } else {

@@ -217,7 +217,9 @@ PyMethodDef ring_methods[] = {
 PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
     {"nbytes", ring_nbytes, nullptr,
-     "int: bytes of memory reserved for rows and priorities; not those of files and of frames stored once", nullptr},
+     "int: bytes of memory reserved for rows and priorities; not those of files. Of frames stored once, those in use\n"
+     "if the buffer is shared, else none",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 }  // namespace

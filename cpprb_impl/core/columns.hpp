@@ -36,27 +36,42 @@ struct BesideOthers {
 
   template <class Width>
   static void out(char* to, const char* from, Width width) {
-    in_units(width, [=](auto word) { copy_out<decltype(word)>(to, from, width); });
+    in_words(from, width, [=](auto word, std::size_t first, auto bytes) {
+      copy_out<decltype(word)>(to + first, from + first, bytes);
+    });
   }
   template <class Width>
   static void in(char* to, const char* from, Width width) {
-    in_units(width, [=](auto word) { copy_in<decltype(word)>(to, from, width); });
+    in_words(to, width, [=](auto word, std::size_t first, auto bytes) {
+      copy_in<decltype(word)>(to + first, from + first, bytes);
+    });
   }
 
  private:
+  static constexpr std::size_t kManyBytes = 64;
+
+  // Calls copy(word, first, bytes) for words that fit what is `place` in the ring.
   template <class Width, class Copy>
-  static void in_units(Width width, Copy&& copy) {
+  static void in_words(const char* place, Width width, Copy&& copy) {
     switch (unit(width)) {
-      case 8: return copy(std::uint64_t());
-      case 4: return copy(std::uint32_t());
-      case 2: return copy(std::uint16_t());
-      default: return copy(std::uint8_t());
+      case 8: return copy(std::uint64_t(), 0, width);
+      case 4: return width > kManyBytes ? in_pieces(place, width, copy) : copy(std::uint32_t(), 0, width);
+      case 2: return width > kManyBytes ? in_pieces(place, width, copy) : copy(std::uint16_t(), 0, width);
+      default: return width > kManyBytes ? in_pieces(place, width, copy) : copy(std::uint8_t(), 0, width);
     }
+  }
+  // Only the ends byte by byte.
+  template <class Copy>
+  static void in_pieces(const char* place, std::size_t width, Copy&& copy) {
+    const std::size_t head = -reinterpret_cast<std::uintptr_t>(place) % 8, words = (width - head) / 8 * 8;
+    copy(std::uint8_t(), 0, head);
+    copy(std::uint64_t(), head, words);
+    copy(std::uint8_t(), head + words, width - head - words);
   }
   template <class Word, class Width>
   static void copy_out(char* to, const char* from, Width width) {
     for (std::size_t at = 0; at < width; at += sizeof(Word)) {
-      const Word word = __atomic_load_n(shared<Word>(from + at), __ATOMIC_ACQUIRE);
+      const Word word = __atomic_load_n(&shared<Word>(from + at), __ATOMIC_ACQUIRE);
       std::memcpy(to + at, &word, sizeof word);
     }
   }
@@ -65,14 +80,15 @@ struct BesideOthers {
     for (std::size_t at = 0; at < width; at += sizeof(Word)) {
       Word word;
       std::memcpy(&word, from + at, sizeof word);
-      __atomic_store_n(shared<Word>(to + at), word, __ATOMIC_RELEASE);
+      __atomic_store_n(&shared<Word>(to + at), word, __ATOMIC_RELEASE);
     }
   }
   template <class Word>
   using Aliased __attribute__((may_alias)) = Word;
+  // A reference, for UndefinedBehaviorSanitizer looks at the alignment of these.
   template <class Word>
-  static Aliased<Word>* shared(const char* at) {
-    return reinterpret_cast<Aliased<Word>*>(const_cast<char*>(at));
+  static Aliased<Word>& shared(const char* at) {
+    return *reinterpret_cast<Aliased<Word>*>(const_cast<char*>(at));
   }
 };
 

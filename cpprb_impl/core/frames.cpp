@@ -24,15 +24,9 @@ FrameStream::FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMe
       mask_((std::uint64_t{1} << shift_) - 1),
       more_memory_(std::move(more_memory)),
       chunks_(2),
-      last_(shape.bytes()) {}
+      last_(shape) {}
 
-FrameStream::Number FrameStream::append(const char* stack) {
-  if (last_known_) {
-    if (std::memcmp(last_.data(), stack, last_.size()) == 0) return static_cast<Number>(high_ - 1);
-    if (shape_.frames > 1 && is_next_stack(shape_, last_.data(), stack)) return append_frames(stack, 1);
-  }
-  return append_frames(stack, shape_.frames);
-}
+FrameStream::Number FrameStream::append(const char* stack) { return append_frames(stack, last_.new_frames(stack)); }
 
 FrameStream::Number FrameStream::append_next(const char* stack) {
   return append_frames(stack, is_next_stack(shape_, last_.data(), stack) ? 1 : shape_.frames);
@@ -40,8 +34,7 @@ FrameStream::Number FrameStream::append_next(const char* stack) {
 
 FrameStream::Number FrameStream::append_frames(const char* stack, std::size_t count) {
   for (std::size_t nth = shape_.frames - count; nth < shape_.frames; ++nth) append_frame(stack, nth);
-  std::memcpy(last_.data(), stack, last_.size());
-  last_known_ = true;
+  if (count != 0) last_.remember(stack);
   return static_cast<Number>(high_ - 1);
 }
 
@@ -67,7 +60,7 @@ void FrameStream::read(Number newest, char* stack) const {
 
 void FrameStream::back_to(std::uint64_t end) {
   const std::uint64_t before = std::exchange(high_, end);
-  last_known_ = false;
+  last_.forget();
   close_chunks((end + mask_) >> shift_, (before + mask_) >> shift_);
 }
 
@@ -81,7 +74,7 @@ void FrameStream::clear() {
   close_chunks(low_ >> shift_, (high_ + mask_) >> shift_);
   high_ = (high_ + mask_) & ~mask_;  // the next frame opens a chunk
   low_ = high_;
-  last_known_ = false;
+  last_.forget();
 }
 
 void FrameStream::open_chunk() {

@@ -62,8 +62,7 @@ class FrameStream {
   std::vector<char*> chunks_;  // a ring by chunk number, its length a power of two; null where there is none
   std::vector<char*> spare_;
   std::uint64_t low_ = 0, high_ = 0;  // frames alive: [low_, high_)
-  std::vector<char> last_;            // the stack that ends at high_
-  bool last_known_ = false;
+  LastStack last_;                    // ends at high_
 };
 
 }  // namespace rb

@@ -61,8 +61,7 @@ void sweep_abandoned() {
   closedir(folder);
 }
 
-void take(int descriptor, std::size_t bytes) {
-  const int code = reserve(descriptor, 0, bytes);
+void check(int code, int descriptor, std::size_t bytes) {
   if (code == 0) return;
   struct statvfs room{};
   fstatvfs(descriptor, &room);
@@ -101,7 +100,7 @@ const std::string& Memory::own_prefix() {
   return prefix;
 }
 
-Memory Memory::make_shared(std::size_t bytes) {
+Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
   static std::atomic<unsigned> made = 0;
   sweep_abandoned();
   Memory memory;
@@ -122,7 +121,8 @@ Memory Memory::make_shared(std::size_t bytes) {
       break;
     memory.release();
   }
-  take(memory.descriptor_, bytes);
+  check(reserve(memory.descriptor_, 0, reserved), memory.descriptor_, reserved);
+  if (ftruncate(memory.descriptor_, static_cast<off_t>(bytes)) != 0) fail(errno, "ftruncate");
   memory.bytes_ = bytes;
   memory.data_ = map(bytes, MAP_SHARED, memory.descriptor_);
   return memory;
@@ -142,16 +142,20 @@ Memory Memory::attach(const std::string& name) {
   return memory;
 }
 
-void Memory::prefault() {
-  prefaulted_ = true;
+void Memory::allocate(std::size_t at, std::size_t bytes) const {
+  check(rb::allocate(descriptor_, at, bytes), descriptor_, bytes);
+}
+
+void Memory::prefault(std::size_t bytes) {
+  prefaulted_ = bytes;
   int code;
-  do code = madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+  do code = madvise(data_, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
   while (code == EAGAIN || code == EINTR);
   if (code == ENOMEM) throw std::bad_alloc();
   if (code == 0) return;
   // An older kernel. Each byte is written only if it still is what it was: others may be writing there.
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  for (std::size_t at = 0; at < bytes_; at += page) {
+  for (std::size_t at = 0; at < bytes; at += page) {
     const std::atomic_ref<char> byte(data_[at]);
     char was = byte.load(std::memory_order_relaxed);
     byte.compare_exchange_strong(was, was, std::memory_order_relaxed);
@@ -159,7 +163,7 @@ void Memory::prefault() {
 }
 
 void Memory::forked() {
-  if (prefaulted_) prefault();
+  if (prefaulted_ != 0) prefault(prefaulted_);
 }
 
 Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }

@@ -11,9 +11,11 @@ class Memory {
   // Zero-filled, taken from the system page by page as it is first touched. Throws std::bad_alloc.
   static Memory make_private(std::size_t bytes);
 
-  // A new segment under a name of its own, readable by its owner only, its space reserved: a full
-  // /dev/shm is an exception here (std::system_error, ENOSPC) and not a bus error later.
-  static Memory make_shared(std::size_t bytes);
+  // A new segment under a name of its own, readable by its owner only. The space of its first `reserved` bytes is: a
+  // full /dev/shm is an exception here (std::system_error, ENOSPC) and not a bus error later.
+  static Memory make_shared(std::size_t reserved, std::size_t bytes);
+  // Takes the space of more of a shared segment, for all processes; throws likewise.
+  void allocate(std::size_t at, std::size_t bytes) const;
 
   // What the names of all segments begin with that this process makes, and no other's: known before the first
   // is made, so that whoever is to remove them if this process is killed can be told in time.
@@ -28,9 +30,9 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
 
-  // Brings every page into this process's mapping now, so that nobody waits for it later. A forked child has none
-  // of a shared segment's pages: it calls forked(). Throws std::bad_alloc.
-  void prefault();
+  // Brings every page of the first `bytes` into this process's mapping now, so that nobody waits for it later. A
+  // forked child has none of a shared segment's pages: it calls forked(). Throws std::bad_alloc.
+  void prefault(std::size_t bytes);
   void forked();
 
   // Unmaps; the process that made a shared segment also removes its name. The memory stays until
@@ -45,8 +47,8 @@ class Memory {
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
   int descriptor_ = -1;
-  int maker_ = 0;  // process id of the maker; 0 in every other process
-  bool prefaulted_ = false;
+  int maker_ = 0;               // process id of the maker; 0 in every other process
+  std::size_t prefaulted_ = 0;  // bytes
   std::string name_;
 };
 

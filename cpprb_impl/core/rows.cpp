@@ -27,16 +27,20 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
       is_shared_(front != 0),
       columns_(fields_.size()),
       streams_(fields_.size()),
+      pools_(fields_.size()),
       numbers_(fields_.size()) {
+  if (is_shared_) keep_whole_what_saves_nothing();
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     bytes_ += field.bytes;
-    if (is_shared_) field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes));
+    // What is wider than a page may be read in pieces of one.
+    if (is_shared_)
+      field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes > kPage ? kPage : field.bytes));
     if (is_next(f)) followers_[field.next_of] = f;
     columns_[f].bytes = field.bytes;
     if (field.framed) {
-      has_streams_ = true;
-      field.alignment = columns_[f].bytes = sizeof(FrameStream::Number);
+      has_frames_ = true;
+      field.alignment = columns_[f].bytes = is_shared_ ? sizeof(FramePool::Ref) : sizeof(FrameStream::Number);
     } else if (!field.file.empty()) {
       continue;
     }
@@ -69,7 +73,7 @@ void Rows::settle(char* base, std::uint64_t capacity, Files files) {
       columns_[f].base = file->grow(capacity * field.bytes);
       columns_[f].stride = field.bytes;
     }
-    if (!field.framed || is_next(f)) continue;
+    if (!field.framed || is_next(f) || is_shared_) continue;
     streams_[f] = std::make_unique<FrameStream>(field.shape, capacity, [this, file](std::size_t bytes) {
       if (file != nullptr) return file->grow(bytes);
       chunks_.push_back(std::make_unique_for_overwrite<char[]>(bytes));
@@ -85,7 +89,7 @@ std::vector<MappedFile::Identity> Rows::files() const {
 }
 
 void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count) {
-  if (!has_streams_) return;
+  if (!has_frames_) return;
   std::vector<std::uint64_t> ends(fields_.size());
   for (std::size_t f = 0; f < fields_.size(); ++f)
     if (streams_[f]) ends[f] = streams_[f]->end();
@@ -120,7 +124,8 @@ void Rows::write_as(const char* const* data, std::size_t skip, std::size_t count
     if (follows_at_once(f)) continue;
     RB_POINT(E5);
     const Column& column = columns_[f];
-    const char* from = fields_[f].framed ? reinterpret_cast<const char*>(numbers_[f].data()) : data[f];
+    const bool numbered = fields_[f].framed && !is_shared_;
+    const char* from = numbered ? reinterpret_cast<const char*>(numbers_[f].data()) : data[f];
     if (count == 1) {
       put<Copy>(column, slot, from);
       continue;
@@ -151,7 +156,9 @@ FrameStream::Number Rows::number_at(std::size_t f, std::size_t slot) const {
 bool Rows::is_wide() const { return stride_ >= kWideBytes; }
 
 std::size_t Rows::tile() const {
-  return is_wide() ? 1 : std::max<std::size_t>(kTileBytes / std::max<std::size_t>(stride_, 1), 1);
+  // Shared, what takes long to read is likely to be overwritten meanwhile.
+  const std::size_t bytes = is_shared_ && has_frames_ ? bytes_ : stride_;
+  return is_wide() ? 1 : std::max<std::size_t>(kTileBytes / std::max<std::size_t>(bytes, 1), 1);
 }
 
 void Rows::read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
@@ -167,7 +174,10 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
       gather<Copy>(columns_[f], slots + first, last - first, to[f] + first * fields_[f].bytes);
   if (is_wide()) read_wide<Copy>(slots, first, last, count, to);
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (streams_[f]) read_framed(f, slots, first, last, to);
+    if (streams_[f])
+      read_framed(f, slots, first, last, to);
+    else if (pools_[f])
+      read_shared(f, slots, first, last, to);
 }
 
 // Row by row and in the order in which the fields lie, with what comes kPage later on its way: a

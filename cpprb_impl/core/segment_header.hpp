@@ -25,13 +25,13 @@ struct alignas(64) Seat {
 };
 
 struct SegmentHeader {
-  static constexpr std::uint64_t kMagic = 0x3331'6c70'6d69'6272;  // changes with the layout below
+  static constexpr std::uint64_t kMagic = 0x3431'6c70'6d69'6272;  // changes with the layout below
 
   // Written once, before anybody else can see the segment.
   std::uint64_t magic;
   std::uint64_t capacity;  // rows
   std::uint64_t stride;    // bytes a row
-  std::uint64_t journal_at, rows_at, description_at, description_bytes, bytes;
+  std::uint64_t journal_at, rows_at, description_at, description_bytes, tables_at, frames_at, bytes;
   Discipline discipline;
   std::uint32_t prioritized;
 

@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "points.hpp"
 #include "shared_store.hpp"
@@ -30,13 +31,16 @@ void wait_a_moment(Waiting& waiting, unsigned round) {
 
 std::uint64_t SharedStore::chunk() const { return std::clamp<std::uint64_t>(capacity() / 64, 1, ClaimWord::kMost); }
 
-std::uint64_t SharedStore::add(const NewRows& rows, Waiting& waiting) {
+std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   // Of more rows than the ring holds only the last ones would survive.
-  const std::uint64_t unused = rows.count > capacity() ? rows.count - capacity() : 0;
+  const std::uint64_t unused = given.count > capacity() ? given.count - capacity() : 0;
   std::uint64_t first_slot = next_slot();
-  if (rows.count == 0) return first_slot;
+  if (given.count == 0) return first_slot;
   {
     ExplorerTurn turn(*this, waiting);
+    NewRows rows = given;
+    std::optional<Rows::NewFrames> frames;
+    if (framed_) rows.data = frames.emplace(*rows_, turn.seat(), given.data, unused, given.count).data();
     std::vector<std::size_t> left;
     for (std::size_t at = unused; at < rows.count;) {
       const std::size_t count = std::min<std::size_t>(chunk(), rows.count - at);
@@ -53,7 +57,7 @@ std::uint64_t SharedStore::add(const NewRows& rows, Waiting& waiting) {
     }
   }
   RB_POINT(E8);
-  if (rows.largest > 0) raise_max_priority(rows.largest);
+  if (given.largest > 0) raise_max_priority(given.largest);
   return first_slot;
 }
 
@@ -93,7 +97,7 @@ std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uin
     if (unused > 0) expect_holes_until(first + capacity());
     header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
     RB_POINT(E3);
-  } while (!header_->head.compare_exchange_weak(next, first + count, release, relaxed));
+  } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
   if (locked) {
     RB_POINT(G6);
     header_->index.unlock();
@@ -108,8 +112,10 @@ SharedStore::Marked SharedStore::mark(std::uint64_t row, std::size_t seat) {
   for (;;) {
     if (found.row() > row) return Marked::overtaken;
     if (found.is_writing()) {
-      if (!bury_if_dead(found.seat())) return Marked::held;
-      found.bits = word.load(acquire);
+      const SlotWord held = found;
+      const bool dead = bury_if_dead(held.seat());
+      found.bits = word.load();
+      if (!dead && found == held) return Marked::held;
       continue;
     }
     RB_POINT(E4);
@@ -129,8 +135,14 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
     }
   for (std::size_t i = 0; i < count; ++i) {
     RB_POINT(E6);
-    word(slot + i).store(SlotWord::written(first + i).bits, release);
+    const std::uint64_t written = SlotWord::written(first + i).bits;
+    framed_ ? word(slot + i).store(written) : word(slot + i).store(written, release);
   }
+  // Who has left a slot to us meanwhile has claimed a later row for it: ours is over, and nobody gives it. Sequentially
+  // consistent, as E3 and the second look in mark(): either we see its claim, or it sees that we are done.
+  if (!framed_) return;
+  const std::uint64_t head = header_->head.load();
+  if (first + capacity() < head) expect_holes_until(head + capacity());
 }
 
 // Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots others hold are `left`.
@@ -170,6 +182,7 @@ bool SharedStore::bury_if_dead(std::size_t seat) {
 
 // An open claim on a seat whose lock we have is a dead one's.
 void SharedStore::bury(std::size_t seat) {
+  if (framed_) rows_->bury(seat);
   const ClaimWord left{header_->seats[seat].claim.load(acquire)};
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();

@@ -1,4 +1,4 @@
-// How learners read rows while explorers write: steps L1 to L3.
+// How learners read rows while explorers write: steps L1 to L4.
 #include <sched.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr auto acquire = std::memory_order_acquire;
 constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
 // Explorers in a ring of very few rows may leave hardly a moment in which a row can be read.
-constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 20;
+constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 100;
 // So seldom is looked at every slot, or at all that changed: but before giving up.
 constexpr std::size_t kSeldom = kTries / 2;
 
@@ -26,10 +26,16 @@ constexpr std::size_t kSeldom = kTries / 2;
 
 }  // namespace
 
-std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
+std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const {
   const SlotWord found{word(slot).load(acquire)};
   if (!found.is_written() || found.row() < header_->cleared.load(acquire)) return std::nullopt;
   return found.row();
+}
+
+// A committed row may be without its frames: they are used again before its slot is.
+std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
+  const auto row = committed_in(slot);
+  return row && framed_ && ages_.is_over(*row) ? std::nullopt : row;
 }
 
 // The rows of drawn.slots[first] .. [last - 1] to the same places of `to`. What could not be read has failed.
@@ -37,10 +43,15 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
   rows_->look_for(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {
     RB_POINT(L1);
-    drawn.rows[i] = row_in(drawn.slots[i]).value_or(kNoRow);
+    drawn.rows[i] = committed_in(drawn.slots[i]).value_or(kNoRow);
   }
   RB_POINT(L2);
   rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
+  if (framed_)
+    for (std::size_t i = first; i < last; ++i) {
+      RB_POINT(L4);
+      if (drawn.rows[i] != kNoRow && ages_.is_over(drawn.rows[i])) drawn.rows[i] = kNoRow;
+    }
   const bool by_priority = !drawn.leaves.empty();
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
@@ -91,14 +102,29 @@ Found SharedStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting
   std::vector<std::size_t> stored;
   const std::size_t many = std::min(kTriesAtOnce * drawn.slots.size(), kSeldom);
   std::size_t tries = 0;
-  const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
+  const auto draw = [&](std::size_t i) {
     const std::uint64_t now = rows_possible();  // fewer than before if another process has cleared the buffer
     if (now == 0) return false;
-    if (++tries % many == 0) stored = stored_slots();
+    if (++tries % many == 0 || (tries > many && stored.empty())) stored = stored_slots();
     drawn.slots[i] = stored.empty() ? random.below(now) : stored[random.below(stored.size())];
     return tries < many || !stored.empty();
-  });
-  return read ? Found::rows : Found::nothing;
+  };
+  while (!read_failed_again(drawn, to, draw))
+    if (none_found() == Found::nothing) return Found::nothing;
+  return Found::rows;
+}
+
+// Nothing, or rows without mass. A buffer whose every row is just being overwritten is not empty: then it gives up.
+Found SharedStore::none_found() {
+  const std::uint64_t cleared = header_->cleared.load(acquire), possible = rows_possible();
+  bool overwritten = false;
+  for (std::uint64_t slot = 0; slot < possible; ++slot) {
+    const SlotWord found{word(slot).load(acquire)};
+    if (found.is_written() && found.row() >= cleared) return Found::no_mass;
+    overwritten |= found.is_writing() && found.row() >= cleared + capacity();
+  }
+  if (overwritten) give_up();
+  return Found::nothing;
 }
 
 PriorityView& SharedStore::view() {
@@ -112,9 +138,10 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
   known.catch_up();
   // Rows may be there in a moment.
   for (unsigned tries = 0; !(known.tree().total() > 0); ++tries) {
-    if (tries == kTriesAtOnce) return stored_slots().empty() ? Found::nothing : Found::no_mass;
+    const Found found = tries < kTriesAtOnce ? Found::rows : none_found();
     sched_yield();
     known.catch_up();
+    if (found != Found::rows && !(known.tree().total() > 0)) return found;
   }
   drawn.leaves.resize(drawn.slots.size());
   known.tree().draw(random, drawn.slots.size(), drawn.slots.data());
@@ -123,7 +150,7 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
   read_drawn(drawn, to, waiting);
   const std::size_t many = std::clamp<std::size_t>(capacity() / 16, kTriesAtOnce, kSeldom);
   std::size_t tries = 1;
-  const bool read = read_failed_again(drawn, to, [&](std::size_t i) {
+  const auto draw = [&](std::size_t i) {
     known.mend(drawn.slots[i]);
     if (tries % many == 0) known.catch_up();
     if (!(known.tree().total() > 0)) known.catch_up();
@@ -133,9 +160,13 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
     if (++tries > drawn.slots.size()) known.mend(drawn.slots[i]);
     drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
     return true;
-  });
+  };
+  while (!read_failed_again(drawn, to, draw)) {
+    const Found found = none_found();
+    known.catch_up();
+    if (!(known.tree().total() > 0)) return found;
+  }
   for (const float leaf : drawn.leaves) drawn.smallest = std::min(drawn.smallest, leaf);
-  if (!read) return stored_slots().empty() ? Found::nothing : Found::no_mass;
   known.remember(drawn);
   return Found::rows;
 }
@@ -156,8 +187,11 @@ float SharedStore::largest_leaf() {
 std::size_t SharedStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
   Drawn drawn;
   drawn.slots = slots;
+  const auto may_be_there = [&](std::uint64_t slot) {
+    return committed_in(slot) || SlotWord{word(slot).load(acquire)}.is_writing();
+  };
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i] >= capacity() || (!row_in(slots[i]) && !SlotWord{word(slots[i]).load(acquire)}.is_writing())) return i;
+    if (slots[i] >= capacity() || !may_be_there(slots[i])) return i;
   read_drawn(drawn, to, waiting);
   std::size_t missing = kAllGood;
   const bool read = read_failed_again(drawn, to, [&](std::size_t i) {

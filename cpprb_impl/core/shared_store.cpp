@@ -19,7 +19,9 @@ constexpr std::uint64_t kPage = 4096;
 std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Plan {
-  std::uint64_t journal_at, rows_at, description_at, files_at, bytes;
+  std::uint64_t journal_at, rows_at, description_at, files_at, tables_at;
+  std::uint64_t frames_at;  // from there on memory is taken when it is used first
+  std::uint64_t bytes;
 };
 
 Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
@@ -31,7 +33,10 @@ Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
   p.rows_at = round_up(p.journal_at + (shape.prioritized ? PriorityView::journal_bytes(shape.capacity) : 0), kPage);
   p.description_at = p.rows_at + shape.capacity * stride;
   p.files_at = round_up(p.description_at + shape.description.size(), alignof(MappedFile::Identity));
-  p.bytes = round_up(p.files_at + rows.most_files() * sizeof(MappedFile::Identity), kPage);
+  p.tables_at = round_up(p.files_at + rows.most_files() * sizeof(MappedFile::Identity), kPage);
+  const Rows::FrameSpace space = rows.frame_space(shape.capacity);
+  p.frames_at = round_up(p.tables_at + space.table_bytes, kPage);
+  p.bytes = p.frames_at + space.bytes;
   return p;
 }
 
@@ -45,8 +50,8 @@ void raise(Atomic& word, std::uint64_t to) {
 
 SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store(std::move(rows)) {
   const Plan p = plan(shape, *rows_);
-  memory_ = Memory::make_shared(p.bytes);
-  if (shape.prefault) memory_.prefault();
+  memory_ = Memory::make_shared(p.frames_at, p.bytes);
+  if (shape.prefault) memory_.prefault(p.frames_at);
   header_ = new (memory_.data()) SegmentHeader{};
   header_->capacity = shape.capacity;
   header_->stride = rows_->stride();
@@ -55,6 +60,8 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   header_->description_at = p.description_at;
   header_->description_bytes = shape.description.size();
   std::copy(shape.description.begin(), shape.description.end(), memory_.data() + p.description_at);
+  header_->tables_at = p.tables_at;
+  header_->frames_at = p.frames_at;
   header_->bytes = p.bytes;
   header_->discipline = shape.discipline;
   header_->prioritized = shape.prioritized;
@@ -78,7 +85,7 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const s
   if (!same)
     throw std::runtime_error("shared segment " + name +
                              " is laid out otherwise: made by another version, or for other fields");
-  if (shape.prefault) memory_.prefault();
+  if (shape.prefault) memory_.prefault(p.frames_at);
   view_memory(Files::found);
   const auto files = rows_->files();
   if (!std::equal(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at)))
@@ -91,12 +98,18 @@ SharedStore::~SharedStore() = default;
 void SharedStore::view_memory(Files files) {
   first_row_ = memory_.data() + header_->rows_at;
   rows_->settle(first_row_, header_->capacity, files);
+  framed_ = rows_->has_frames();
+  ages_ = {&header_->head, &header_->cleared, header_->capacity};
+  const std::uint64_t frames_at = header_->frames_at;
+  rows_->settle_frames(memory_.data() + header_->tables_at, memory_.data() + frames_at, ages_,
+                       [this, frames_at](auto at, auto bytes) { memory_.allocate(frames_at + at, bytes); });
   seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
 }
 
 void SharedStore::forked() {
   seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
   if (view_) view_->forked();
+  rows_->forked();
   seats_held_ = 0;  // a thread that learned while its process forked is the parent's
   memory_.forked();
 }

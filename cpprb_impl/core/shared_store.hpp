@@ -39,7 +39,7 @@ class SharedStore final : public Store {
   std::uint64_t next_slot() const override;
   std::uint64_t stored() override;
   bool prioritized() const override { return header_->prioritized != 0; }
-  std::size_t bytes() const override { return memory_.bytes(); }
+  std::size_t bytes() const override { return header_->frames_at + rows_->frame_bytes_in_use(); }
   std::string name() const override { return memory_.name(); }
 
   std::uint64_t add(const NewRows& rows, Waiting& waiting) override;
@@ -83,12 +83,14 @@ class SharedStore final : public Store {
   std::uint64_t chunk() const;
 
   // Learners.
+  std::optional<std::uint64_t> committed_in(std::uint64_t slot) const;
   std::optional<std::uint64_t> row_in(std::uint64_t slot) const;
   void read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
   void read_drawn(Drawn& drawn, char* const* to, Waiting& waiting);
   template <class Draw>
   bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const;
   std::uint64_t rows_possible() const;
+  Found none_found();
   PriorityView& view();
 
   void begin_learning(Waiting& waiting) override;
@@ -98,6 +100,8 @@ class SharedStore final : public Store {
   Memory memory_;
   SegmentHeader* header_ = nullptr;
   char* first_row_ = nullptr;
+  RowAges ages_;
+  bool framed_ = false;            // rows have frames that are stored once
   std::atomic<std::size_t> seat_;  // where this process's next add looks first
   std::size_t seats_held_ = 0;     // by the learner, in discipline "critical"
   std::unique_ptr<PriorityView> view_;

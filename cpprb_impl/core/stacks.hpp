@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "columns.hpp"
 
@@ -94,5 +95,29 @@ inline void put_frames(const StackShape& shape, const char* const* frames, char*
       });
   }
 }
+
+// The stack that was stored last, against which the next one is held.
+class LastStack {
+ public:
+  explicit LastStack(const StackShape& shape) : shape_(shape), stack_(shape.bytes()) {}
+
+  // How many frames `stack` brings: none if it is the same again, one if it is moved on by one, else all.
+  std::size_t new_frames(const char* stack) const {
+    if (!is_known_) return shape_.frames;
+    if (std::memcmp(data(), stack, stack_.size()) == 0) return 0;
+    return is_next_stack(shape_, data(), stack) ? 1 : shape_.frames;
+  }
+  void remember(const char* stack) {
+    std::memcpy(stack_.data(), stack, stack_.size());
+    is_known_ = true;
+  }
+  void forget() { is_known_ = false; }
+  const char* data() const { return stack_.data(); }
+
+ private:
+  StackShape shape_;
+  std::vector<char> stack_;
+  bool is_known_ = false;
+};
 
 }  // namespace rb

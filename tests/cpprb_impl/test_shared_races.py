@@ -14,9 +14,16 @@ import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
-from .jobs import wait_until
+from .jobs import explorers, wait_until
 
 pytestmark = pytest.mark.timeout(180)
+
+
+def add_bytes_for_ever(buffer, explorer, added):
+    rows, parent = np.full((4, 60), explorer, dtype=np.uint8), os.getppid()
+    while os.getppid() == parent:
+        buffer.add(a=rows)
+        added.value += 4
 
 
 @pytest.fixture(params=[MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])
@@ -64,6 +71,21 @@ def test_clearing_while_another_one_samples(kind, size, width, refilled):
         clearer.join()
     buffer.close()
     assert seen & {"empty", 2}, "never cleared in time"
+
+
+def test_a_ring_of_one_row_is_never_empty(kind):
+    """Mostly its row is just being overwritten, by explorers that the system may have put to sleep."""
+    buffer = kind(1, {"a": {"dtype": np.uint8, "shape": 60}})
+    buffer.add(a=np.zeros(60))
+    with explorers(add_bytes_for_ever, buffer, 4):
+        until, sampled = time.monotonic() + 5, 0
+        while time.monotonic() < until:
+            try:
+                sampled += len(buffer.sample(32)["a"])
+            except RuntimeError as error:
+                assert "too small for its explorers" in str(error)
+    buffer.close()
+    assert sampled > 0
 
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")

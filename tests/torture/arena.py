@@ -15,7 +15,7 @@ from typing import Any
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
 from . import certified, points
-from .certified import NARROW, WIDE, Due, Findings
+from .certified import FRAMED, NARROW, WIDE, Due, Findings
 from .fleet import FOR_EVER, HangError, explore, fleet, learn
 
 CREW = 2  # explorers
@@ -40,7 +40,7 @@ class Plan:
 
 
 def plan_for(lock: str, point: str, rng: random.Random) -> Plan:
-    explores = point in EXPLORERS_ALONE or point[0] in "EB" or (point in EITHER and rng.random() < 0.7)
+    explores = point in EXPLORERS_ALONE or point[0] in "EFB" or (point in EITHER and rng.random() < 0.7)
     return Plan(
         lock,
         point,
@@ -94,13 +94,14 @@ class Victim:
 class Arena:
     """The buffer and its crew; how large it all is, is drawn from `rng`."""
 
-    def __init__(self, lock: str, prioritized: bool, rng: random.Random, trials: int) -> None:
+    def __init__(self, lock: str, prioritized: bool, framed: bool, rng: random.Random, trials: int) -> None:
         self.rng, self.prioritized = rng, prioritized
-        self.width, self.capacity = rng.choice([(NARROW, 64), (NARROW, 100), (NARROW, 256), (WIDE, 64), (WIDE, 100)])
+        sizes = [(NARROW, 64), (NARROW, 100), (NARROW, 256), (WIDE, 64), (WIDE, 100)]
+        self.width, self.capacity = (FRAMED, rng.choice([64, 100, 256])) if framed else rng.choice(sizes)
         self.rows_a_call = rng.choice([1, 3, 20])
         # What one process can hold: its chunk, and another one that it is burying.
         self.held = 2 * max(1, self.capacity // 64)
-        options = {"alpha": 1.0, "eps": 0.0} if prioritized else {}
+        options = certified.options(self.width) | ({"alpha": 1.0, "eps": 0.0} if prioritized else {})
         kind = MPPrioritizedReplayBuffer if prioritized else MPReplayBuffer
         self.buffer = kind(self.capacity, certified.env_dict(self.width), lock=lock, **options)
         self.guests, self.next_guest = 2 * trials, 0
@@ -250,11 +251,11 @@ def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
         outcome.trouble.append(f"the crew's learner has seen {findings.faults()}")
 
 
-def run(pipe: Any, lock: str, prioritized: bool, chosen: list[str], seed: int) -> None:
+def run(pipe: Any, lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int) -> None:
     """Trials at the chosen points, one after the other: sends the segment's name, then each plan and its outcome."""
     os.setpgid(0, 0)  # so that whoever hears no more of it can end all of it
     rng = random.Random(seed)
-    arena = Arena(lock, prioritized, rng, len(chosen))
+    arena = Arena(lock, prioritized, framed, rng, len(chosen))
     pipe.send(arena.buffer.segment)
     try:
         with arena.with_crew():

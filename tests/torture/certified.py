@@ -16,6 +16,8 @@ Batch = Mapping[str, np.ndarray]
 Due = tuple[int, int, int]  # rows of a writer that have to be there: its number, the first, how many
 
 NARROW, WIDE = 2, 7000  # words of an obs: rows of 41 bytes, and of 56 KB
+FRAMED = 0  # an obs is a stack of frames, each stored once: a writer's neighbouring rows share all but one
+STACK, FRAME = 4, 16  # frames, and words of each
 SEQUENCE_BITS = 40
 DRAWS = 8
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd: ids are mixed, and none is lost
@@ -23,12 +25,20 @@ _PLACE = np.arange(1, WIDE + 1, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)
 
 
 def env_dict(width: int) -> dict:
+    if width == FRAMED:
+        obs = {"dtype": np.uint64, "shape": (FRAME, STACK)}
+        return {"id": {"dtype": np.uint64}, "obs": obs, "next_obs": obs, "done": {"dtype": np.uint8}}
     return {
         "id": {"dtype": np.uint64},
         "obs": {"dtype": np.uint64, "shape": width},
         "next_obs": {"dtype": np.uint64, "shape": 2},
         "done": {"dtype": np.uint8},
     }
+
+
+def options(width: int) -> dict:
+    """Of the buffer, for such rows."""
+    return {"next_of": "obs", "stack_compress": "obs"} if width == FRAMED else {}
 
 
 def ids(writer: int, first: int, count: int) -> np.ndarray:
@@ -46,23 +56,31 @@ def sequences_of(row_ids: np.ndarray) -> np.ndarray:
 
 def rows(row_ids: np.ndarray, width: int) -> dict[str, np.ndarray]:
     mixed = row_ids * _SPREAD
+    done = (mixed >> np.uint64(56)).astype(np.uint8)
+    if width == FRAMED:
+        return {"id": row_ids, "obs": _stacks(row_ids), "next_obs": _stacks(row_ids + np.uint64(1)), "done": done}
     return {
         "id": row_ids,
         "obs": mixed[:, None] + _PLACE[:width],
         "next_obs": mixed[:, None] ^ _PLACE[:2],
-        "done": (mixed >> np.uint64(56)).astype(np.uint8),
+        "done": done,
     }
+
+
+def _stacks(oldest: np.ndarray) -> np.ndarray:
+    numbers = oldest[:, None] + np.arange(STACK, dtype=np.uint64)
+    return (numbers * _SPREAD)[:, None, :] + _PLACE[:FRAME, None]
 
 
 def torn(batch: Batch) -> np.ndarray:
     """For each row whether it is not what its id says."""
-    row_ids, obs = batch["id"].ravel(), batch["obs"]
-    mixed = row_ids * _SPREAD
+    row_ids = batch["id"].ravel()
+    width = FRAMED if batch["obs"].ndim == 3 else batch["obs"].shape[1]
     # All at once first: a reduction along short rows costs more than all the rest.
     parts = [
-        obs == mixed[:, None] + _PLACE[: obs.shape[1]],
-        batch["next_obs"] == mixed[:, None] ^ _PLACE[:2],
-        batch["done"] == (mixed >> np.uint64(56)).astype(np.uint8)[:, None],
+        (batch[name].reshape(column.shape) == column).reshape(len(row_ids), -1 if len(row_ids) else 1)
+        for name, column in rows(row_ids, width).items()
+        if name != "id"
     ]
     if all(part.all() for part in parts):
         return np.zeros(len(row_ids), bool)

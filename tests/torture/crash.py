@@ -34,15 +34,17 @@ NOT_WITH = {
     "buffer": ("G3", "G4", "G5", "G6"),
     "critical": (),
 }
+OF_FRAMES = ("F1", "F2", "F3", "F4", "F5", "B0", "L4")
 BOUND = 60  # seconds without a word from an arena: it hangs
 
 context = multiprocessing.get_context("fork")
 
 
-def places(lock: str, prioritized: bool) -> list[str]:
-    """Where processes are hit: there are no steps of locks that are not taken, nor of priorities that are not kept."""
+def places(lock: str, prioritized: bool, framed: bool) -> list[str]:
+    """Where processes are hit: there are no steps of locks that are not taken, nor of what is not kept."""
     named = points.names() if points.are_built_in() else []
-    here = [name for name in named if (prioritized or name[0] not in "TU") and name not in NOT_WITH[lock]]
+    missing = {*NOT_WITH[lock], *(() if framed else OF_FRAMES)}
+    here = [name for name in named if (prioritized or name[0] not in "TU") and name not in missing]
     return [*here, RANDOM_MOMENT]
 
 
@@ -50,16 +52,16 @@ def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
     """On a new buffer every so often; each place about as often as any other."""
     rng = random.Random(seed)
     while count > 0:
-        prioritized = rng.random() < 0.6
-        known = places(lock, prioritized)
+        prioritized, framed = rng.random() < 0.6, rng.random() < 0.4
+        known = places(lock, prioritized, framed)
         chosen = [rng.choice(known) for _ in range(min(TRIALS_A_BUFFER, count))]
         count -= len(chosen)
-        yield from _in_an_arena(lock, prioritized, chosen, rng.getrandbits(32))
+        yield from _in_an_arena(lock, prioritized, framed, chosen, rng.getrandbits(32))
 
 
-def _in_an_arena(lock: str, prioritized: bool, chosen: list[str], seed: int) -> Iterator[Outcome]:
+def _in_an_arena(lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int) -> Iterator[Outcome]:
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=arena.run, args=(theirs, lock, prioritized, chosen, seed))
+    process = context.Process(target=arena.run, args=(theirs, lock, prioritized, framed, chosen, seed))
     process.start()
     theirs.close()
     plan, segment = None, _hear(ours)

@@ -25,12 +25,12 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl.shared import LOCKS
 
 from . import certified
-from .certified import NARROW, WIDE, Findings
+from .certified import FRAMED, NARROW, WIDE, Findings
 from .fleet import HangError, fleet
 
-LARGE = {NARROW: 1_000_000, WIDE: 2048}
+LARGE = {NARROW: 1_000_000, WIDE: 2048, FRAMED: 20_000}
 TINY = 64
-BATCH = {NARROW: 4096, WIDE: 64}
+BATCH = {NARROW: 4096, WIDE: 64, FRAMED: 512}
 BURST = 20_000  # rows at most, of all explorers
 
 
@@ -44,8 +44,8 @@ class Setting:
 
     def __str__(self) -> str:
         kind = "prioritized" if self.prioritized else "uniform"
-        bytes_a_row = 8 * self.width + 25
-        return f"{self.lock:8} ring {self.capacity:7} rows {bytes_a_row:5} B add {self.rows_a_call:3} {kind}"
+        rows = "framed" if self.width == FRAMED else f"{8 * self.width + 25:4} B"
+        return f"{self.lock:8} ring {self.capacity:7} rows {rows} add {self.rows_a_call:3} {kind}"
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def settings(locks: list[str]) -> Iterator[Setting]:
-    for lock, width, rows_a_call, prioritized in product(locks, (NARROW, WIDE), (1, 100), (False, True)):
+    for lock, width, rows_a_call, prioritized in product(locks, (NARROW, WIDE, FRAMED), (1, 100), (False, True)):
         for capacity in (TINY, LARGE[width]):
             yield Setting(lock, capacity, width, rows_a_call, prioritized)
 
@@ -74,7 +74,7 @@ def soak(setting: Setting, seconds: float, writers: int = 8, learners: int = 2) 
     kind = MPPrioritizedReplayBuffer if setting.prioritized else MPReplayBuffer
     if setting.prioritized:
         made_with |= {"alpha": 1.0, "eps": 0.0}  # a stored priority is the one that was given
-    buffer = kind(setting.capacity, certified.env_dict(setting.width), **made_with)
+    buffer = kind(setting.capacity, certified.env_dict(setting.width), **certified.options(setting.width), **made_with)
     outcome = Outcome(setting)
     at_rest = Findings()
     try:

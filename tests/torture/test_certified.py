@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from .certified import (
+    FRAMED,
     NARROW,
     WIDE,
     Findings,
@@ -23,7 +24,8 @@ BEGUN = np.array([0, 0, 0, 200])  # writer 3 has begun 200 rows
 
 def batch(width: int = NARROW, first: int = 1, count: int = 100) -> dict[str, np.ndarray]:
     """As a buffer gives it."""
-    return {name: column.reshape(count, -1).copy() for name, column in rows(ids(3, first, count), width).items()}
+    made = rows(ids(3, first, count), width)
+    return {name: column.copy() if column.ndim > 1 else column[:, None].copy() for name, column in made.items()}
 
 
 def faults(columns: dict[str, np.ndarray], begun: np.ndarray = BEGUN) -> dict[str, int]:
@@ -33,12 +35,12 @@ def faults(columns: dict[str, np.ndarray], begun: np.ndarray = BEGUN) -> dict[st
     return found.faults()
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("width", [NARROW, WIDE, FRAMED])
 def test_whole_rows_pass(width):
     assert faults(batch(width)) == {}
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("width", [NARROW, WIDE, FRAMED])
 @pytest.mark.parametrize("name", ["id", "obs", "next_obs"])
 def test_a_word_of_another_row_is_a_torn_row(width, name):
     columns = batch(width)

@@ -72,7 +72,7 @@ def test_a_trial_finds_a_slot_that_does_not_come_back():
 
 
 def faults_in_a_trial(kind) -> dict:
-    place = kind("buffer", True, random.Random(1), 1)
+    place = kind("buffer", True, False, random.Random(1), 1)
     try:
         with place.with_crew():
             plan = replace(plan_for("buffer", RANDOM_MOMENT, random.Random(1)), explores=True)

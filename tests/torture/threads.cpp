@@ -1,6 +1,7 @@
 // The real core under threads, for ThreadSanitizer (.ci/thread-sanitizer): four explorers and two learners on one ring,
-// in each discipline, with and without priorities, with narrow rows and with wide ones. Argument: seconds for each.
-// Rows certify themselves here as well: every word of one is its id.
+// in each discipline, with and without priorities, with narrow rows, with wide ones, and with frames that are stored
+// once. Argument: seconds for each. Rows certify themselves here as well: every word of one is its id, but for frame j
+// of a stack, and of the next one, whose words are all id + j and id + 1 + j.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../../cpprb_impl/core/shared_store.hpp"
@@ -19,43 +21,58 @@ using Id = std::uint64_t;
 struct Setting {
   rb::Discipline discipline;
   bool prioritized;
-  std::size_t words;  // of the wide field
+  std::size_t words;  // of the wide field, and of what is next to it
+  bool framed;
 };
+
+constexpr std::size_t kFrames = 4;  // in a stack
 
 constexpr std::size_t kCapacity = 64;
 constexpr std::size_t kBatch = 16;
 
-// Fields of a row: its id, and as many words again, and one byte of it.
+// Fields of a row: its id, many words, one byte, and those words of the next row.
 std::unique_ptr<rb::Rows> rows_of(const Setting& setting) {
-  const std::vector<rb::FieldStorage> fields{{.bytes = sizeof(Id), .alignment = 8},
-                                             {.bytes = setting.words * sizeof(Id), .alignment = 8},
-                                             {.bytes = 1, .alignment = 1}};
+  rb::FieldStorage wide{.bytes = setting.words * sizeof(Id), .alignment = 8};
+  if (setting.framed) {
+    wide.framed = true;
+    wide.shape = {kFrames, setting.words / kFrames, sizeof(Id)};
+  }
+  rb::FieldStorage next = wide;
+  if (setting.framed) next.next_of = 1;
+  const std::vector<rb::FieldStorage> fields{
+      {.bytes = sizeof(Id), .alignment = 8}, wide, {.bytes = 1, .alignment = 1}, next};
   return std::make_unique<rb::Rows>(fields, rb::SharedStore::front(setting.prioritized));
 }
 
 // So many rows, field by field.
 struct Columns {
   std::size_t words;
-  std::vector<Id> ids, wide;
+  bool framed;
+  std::vector<Id> ids, wide, next;
   std::vector<unsigned char> bytes;
 
   Columns(std::size_t count, const Setting& setting)
-      : words(setting.words), ids(count), wide(count * words), bytes(count) {}
+      : words(setting.words), framed(setting.framed), ids(count), wide(count * words), next(wide), bytes(count) {}
+  Id word(Id id, std::size_t k) const { return framed ? id + k % kFrames : id; }
   void fill(Id first) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       ids[i] = first + i;
-      std::fill_n(wide.begin() + static_cast<std::ptrdiff_t>(i * words), words, first + i);
       bytes[i] = static_cast<unsigned char>(first + i);
+      for (std::size_t k = 0; k < words; ++k) {
+        wide[i * words + k] = word(first + i, k);
+        next[i * words + k] = word(first + i + 1, k);
+      }
     }
   }
   bool is_torn(std::size_t i) const {
     bool torn = ids[i] == 0 || bytes[i] != static_cast<unsigned char>(ids[i]);
-    for (std::size_t k = 0; k < words; ++k) torn |= wide[i * words + k] != ids[i];
+    for (std::size_t k = 0; k < words; ++k)
+      torn |= wide[i * words + k] != word(ids[i], k) || next[i * words + k] != word(ids[i] + 1, k);
     return torn;
   }
   std::vector<char*> places() {
     return {reinterpret_cast<char*>(ids.data()), reinterpret_cast<char*>(wide.data()),
-            reinterpret_cast<char*>(bytes.data())};
+            reinterpret_cast<char*>(bytes.data()), reinterpret_cast<char*>(next.data())};
   }
 };
 
@@ -142,10 +159,10 @@ bool run(const Setting& setting, double seconds) {
     stop = true;
     threads.clear();
   }
-  std::printf("%-8s %-11s rows of %5zu bytes: %9ld added, %9ld read, %ld torn, gave up %ld times\n",
+  std::printf("%-8s %-11s %-6s rows of %5zu bytes: %9ld added, %9ld read, %ld torn, gave up %ld times\n",
               name_of(setting.discipline), setting.prioritized ? "prioritized" : "uniform",
-              (setting.words + 1) * sizeof(Id) + 1, counts.added.load(), counts.read.load(), counts.torn.load(),
-              counts.given_up.load());
+              setting.framed ? "framed" : "whole", (2 * setting.words + 1) * sizeof(Id) + 1, counts.added.load(),
+              counts.read.load(), counts.torn.load(), counts.given_up.load());
   std::fflush(stdout);
   return counts.torn == 0 && counts.read > 0;
 }
@@ -157,6 +174,7 @@ int main(int, char** arguments) {
   bool good = true;
   for (const auto discipline : {rb::Discipline::none, rb::Discipline::critical, rb::Discipline::buffer})
     for (const bool prioritized : {false, true})
-      for (const std::size_t words : {4, 1200}) good &= run({discipline, prioritized, words}, seconds);
+      for (const auto& [words, framed] : {std::pair{4, false}, {600, false}, {16, true}, {600, true}})
+        good &= run({discipline, prioritized, static_cast<std::size_t>(words), framed}, seconds);
   return good ? 0 : 1;
 }

@@ -1,0 +1,191 @@
+#include "frame_pool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <utility>
+
+#include "points.hpp"
+
+namespace rb {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto acquire = std::memory_order_acquire;
+constexpr auto release = std::memory_order_release;
+constexpr auto acquire_release = std::memory_order_acq_rel;
+
+constexpr std::uint64_t kPage = 4096, kMostChunkBytes = 1 << 20;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;  // of address space
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// All frames of a stack stand in one chunk, so that each chunk begins with a whole one; and about two chunks of each
+// explorer are not full. Between the two costs, the square root costs least.
+std::uint64_t frames_a_chunk(const StackShape& shape, std::uint64_t frame_bytes, std::uint64_t capacity) {
+  const double root = std::sqrt(static_cast<double>(shape.frames) * static_cast<double>(capacity));
+  return std::max<std::uint64_t>(std::min(static_cast<std::uint64_t>(root), kMostChunkBytes / frame_bytes),
+                                 2 * shape.frames);
+}
+
+}  // namespace
+
+FramePool::Layout FramePool::layout(const StackShape& shape, std::size_t stacks, std::uint64_t capacity) {
+  const std::uint64_t frame_bytes = round_up(shape.frame_bytes(), 8);
+  if (shape.bytes() > kMostBytes / 4 || capacity > kMostBytes) throw std::bad_alloc();
+  Layout all{};
+  all.frames_a_chunk = frames_a_chunk(shape, frame_bytes, capacity);
+  all.chunk_bytes = round_up(all.frames_a_chunk * frame_bytes, kPage);
+  // Where no stack continues another one, every row has all its frames for itself; and as many again for rows that
+  // are being added. Each seat has an open chunk, and one that is kept for its newest row alone.
+  const double of_the_ring = static_cast<double>(capacity) * static_cast<double>(stacks * shape.frames) /
+                             static_cast<double>(all.frames_a_chunk - shape.frames + 1);
+  const double chunks = 2 * std::ceil(of_the_ring) + 2 * kSeats;
+  if (chunks * static_cast<double>(all.chunk_bytes) > static_cast<double>(kMostBytes)) throw std::bad_alloc();
+  all.chunks = static_cast<std::uint64_t>(chunks);
+  all.table_bytes = round_up(sizeof(Table) + all.chunks * sizeof(Atomic), alignof(Table));
+  return all;
+}
+
+FramePool::FramePool(const StackShape& shape, const Layout& layout, char* table, char* chunks, RowAges ages,
+                     Allocate allocate)
+    : shape_(shape),
+      frame_bytes_(round_up(shape.frame_bytes(), 8)),
+      layout_(layout),
+      table_(reinterpret_cast<Table*>(table)),
+      chunks_(chunks),
+      ages_(ages),
+      allocate_(std::move(allocate)),
+      last_(shape),
+      frame_(std::make_unique<char[]>(frame_bytes_)) {}
+
+// F2. One whose rows are over, or else a fresh one.
+std::uint64_t FramePool::take_chunk(std::size_t seat) {
+  const std::uint64_t ours = SlotWord::writing(0, seat).bits;
+  const std::uint64_t used = table_->fresh.load(acquire), hint = table_->hint.load(relaxed);
+  for (std::uint64_t i = 0; i < used; ++i) {
+    const std::uint64_t chunk = (hint + i) % used;
+    SlotWord found{word(chunk).load(acquire)};
+    if (!found.is_written() || (found.row() != 0 && !ages_.is_over(found.row() - 1))) continue;
+    RB_POINT(F2);
+    if (!word(chunk).compare_exchange_strong(found.bits, ours, acquire_release, relaxed)) continue;
+    table_->hint.store(chunk + 1, relaxed);
+    return chunk;
+  }
+  for (std::uint64_t chunk = used; chunk < layout_.chunks; ++chunk) {
+    std::uint64_t fresh = word(chunk).load(acquire);
+    if (fresh == 0) {
+      // Before it is anybody's: so a chunk that is in use has its memory, whoever dies.
+      allocate_(chunk * layout_.chunk_bytes, layout_.chunk_bytes);
+      RB_POINT(F2);
+      word(chunk).compare_exchange_strong(fresh, ours, acquire_release, relaxed);
+    }
+    std::uint64_t known = table_->fresh.load(relaxed);
+    while (known <= chunk && !table_->fresh.compare_exchange_weak(known, chunk + 1, release, relaxed)) {
+    }
+    if (fresh == 0) return chunk;
+  }
+  throw std::bad_alloc();  // unless many calls of add() bring more rows than the ring holds, this can't be
+}
+
+FramePool::Scratch FramePool::scratch() const {
+  Scratch all{std::make_unique_for_overwrite<char[]>((shape_.frames + 1) * frame_bytes_), {}};
+  for (std::size_t j = 0; j <= shape_.frames; ++j) all.frames.push_back(all.memory.get() + j * frame_bytes_);
+  return all;
+}
+
+// No bounds are checked: a reference is one word, so that it is a whole one, whosever it is; it was written after its
+// chunk had its memory; and chunks stay where they are.
+void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const {
+  const auto bring = [&](Ref newest, std::size_t count) {
+    const std::size_t bytes = count * frame_bytes_;
+    BesideOthers::out(scratch.memory.get(), chunks_ + (newest - 1) + frame_bytes_ - bytes, bytes);
+  };
+  // Mostly neighbours: one frame of them is not the other's.
+  const bool neighbours = next_stack != nullptr && next == ref + frame_bytes_;
+  if (ref != 0) {
+    bring(neighbours ? next : ref, shape_.frames + (neighbours ? 1 : 0));
+    put_frames(shape_, scratch.frames.data(), stack);
+  }
+  if (next_stack == nullptr || next == 0) return;
+  if (!neighbours) bring(next, shape_.frames);
+  put_frames(shape_, scratch.frames.data() + (neighbours ? 1 : 0), next_stack);
+}
+
+// B0.
+void FramePool::bury(std::size_t seat) {
+  Place& place = table_->places[seat];
+  if (place.filling.load(acquire) == 0) return;
+  const std::uint64_t theirs = SlotWord::writing(0, seat).bits, end = ages_.end();
+  for (std::uint64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
+    if (word(chunk).load(acquire) != theirs) continue;
+    RB_POINT(B0);
+    word(chunk).store(SlotWord::written(end).bits, release);
+  }
+  place.chunk.store(0, relaxed);
+  place.appended.fetch_add(1, relaxed);  // no stack ends there any more
+  place.filling.store(0, release);
+}
+
+FramePool::Filling::Filling(FramePool& pool, std::size_t seat)
+    : pool_(pool),
+      seat_(seat),
+      place_(pool.table_->places[seat]),
+      used_(place_.used.load(relaxed)),
+      appended_(place_.appended.load(relaxed)) {
+  if (const std::uint64_t chunk = place_.chunk.load(relaxed); chunk != 0) chunks_.push_back(chunk - 1);
+  had_ = chunks_.size();
+  RB_POINT(F1);
+  place_.filling.store(1, release);
+}
+
+FramePool::Ref FramePool::Filling::append(const char* stack) {
+  FramePool& pool = pool_;
+  const StackShape& shape = pool.shape_;
+  const bool follows = pool.last_seat_ == seat_ && pool.last_appended_ == appended_;
+  std::size_t count = follows ? pool.last_.new_frames(stack) : shape.frames;
+  if (count == 0) return pool.last_ref_;
+  if (chunks_.empty() || used_ + count > pool.layout_.frames_a_chunk) {
+    if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 2);  // may fail, before we have one
+    chunks_.push_back(pool.take_chunk(seat_));
+    used_ = 0;
+    count = shape.frames;
+  }
+  const std::uint64_t first = chunks_.back() * pool.layout_.chunk_bytes;
+  RB_POINT(F3);
+  for (std::size_t nth = shape.frames - count; nth < shape.frames; ++nth, ++used_, ++appended_) {
+    take_frame(shape, stack, nth, pool.frame_.get());
+    BesideOthers::in(pool.chunks_ + first + used_ * pool.frame_bytes_, pool.frame_.get(), pool.frame_bytes_);
+  }
+  pool.last_.remember(stack);
+  pool.last_seat_ = seat_;
+  pool.last_appended_ = appended_;
+  return pool.last_ref_ = 1 + first + (used_ - 1) * pool.frame_bytes_;
+}
+
+void FramePool::Filling::take_back() {
+  pool_.last_.forget();
+  for (; chunks_.size() > had_; chunks_.pop_back())
+    pool_.word(chunks_.back()).store(SlotWord::written(0).bits, release);
+  used_ = place_.used.load(relaxed);
+  appended_ = place_.appended.load(relaxed);
+}
+
+// F4, F5. All rows that refer to what is closed were claimed before this: by this call, or earlier ones of this seat.
+FramePool::Filling::~Filling() {
+  if (!chunks_.empty()) {
+    const std::uint64_t open = chunks_.back(), end = pool_.ages_.end();
+    chunks_.pop_back();
+    for (const std::uint64_t full : chunks_) {
+      RB_POINT(F4);
+      pool_.word(full).store(SlotWord::written(end).bits, release);
+    }
+    place_.chunk.store(open + 1, relaxed);
+  }
+  place_.used.store(used_, relaxed);
+  place_.appended.store(appended_, relaxed);
+  RB_POINT(F5);
+  place_.filling.store(0, release);
+}
+
+}  // namespace rb

@@ -1,0 +1,122 @@
+// Frames that processes share: those of one field, each stored once, as frames.hpp does for one process.
+//
+// Frames stand in chunks. A chunk is a seat's, and so an explorer's own while it is inside add(): it appends there. A
+// chunk that is full is used again by whoever comes first once all rows that refer to it are over. Steps F1 to F5, B0
+// and L4 of docs/protocol.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "segment_header.hpp"
+#include "slot.hpp"
+#include "stacks.hpp"
+
+namespace rb {
+
+// How old a row is shows against two numbers that only rise.
+struct RowAges {
+  const Atomic* head = nullptr;
+  const Atomic* cleared = nullptr;
+  std::uint64_t capacity = 0;
+
+  // Overwritten, or about to be, or forgotten: nobody reads it any more.
+  bool is_over(std::uint64_t row) const {
+    return row < cleared->load(std::memory_order_acquire) || row + capacity < head->load(std::memory_order_acquire);
+  }
+  std::uint64_t end() const { return head->load(std::memory_order_acquire); }  // of the rows that were claimed so far
+};
+
+class FramePool {
+ public:
+  // Where the newest frame of a stack stands: 1 + its bytes from the first chunk on. 0: nowhere.
+  using Ref = std::uint64_t;
+
+  struct Layout {
+    std::uint64_t frames_a_chunk, chunk_bytes, chunks, table_bytes;
+    std::uint64_t bytes() const { return chunks * chunk_bytes; }  // of address space: memory is taken when used
+  };
+  // For rows that have `stacks` values of the field each, one or two. Throws std::bad_alloc.
+  static Layout layout(const StackShape& shape, std::size_t stacks, std::uint64_t capacity);
+
+  // Takes the memory of `bytes` from `at` on, counted from the first chunk; throws std::system_error.
+  using Allocate = std::function<void(std::uint64_t at, std::uint64_t bytes)>;
+  // The table is all zeros at first.
+  FramePool(const StackShape& shape, const Layout& layout, char* table, char* chunks, RowAges ages, Allocate allocate);
+  FramePool(const FramePool&) = delete;
+
+  // The stack at `ref`, and if there is a `next_stack` the one at `next`. What is read of a row that is over by the
+  // time that it was read is of no use: whoever calls looks. A reference of 0 is passed over.
+  struct Scratch {
+    std::unique_ptr<char[]> memory;
+    std::vector<const char*> frames;
+  };
+  Scratch scratch() const;
+  void read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const;
+
+  // The holder of `seat` has died: its chunks are used again once what it wrote is over. Needs the seat's lock.
+  void bury(std::size_t seat);
+  void forked() { last_.forget(); }
+  std::uint64_t bytes_in_use() const { return table_->fresh.load(std::memory_order_acquire) * layout_.chunk_bytes; }
+
+  class Filling;
+
+ private:
+  // Only who has the seat's lock touches it.
+  struct alignas(64) Place {
+    Atomic filling;   // 1: somebody is inside, or died there
+    Atomic chunk;     // 1 + its number; 0: none
+    Atomic used;      // frames of it
+    Atomic appended;  // frames by this seat, ever: rises whenever the chunk changes
+  };
+  struct Table {
+    Atomic fresh;  // chunks before it were used
+    Atomic hint;   // where to look for one that can be used again
+    Place places[kSeats];
+  };
+  // A chunk's word: 0 at first, SlotWord::writing(0, seat) while it is a seat's, then SlotWord::written(end): the
+  // rows that refer to it are before `end`.
+  Atomic& word(std::uint64_t chunk) const { return reinterpret_cast<Atomic*>(table_ + 1)[chunk]; }
+  std::uint64_t take_chunk(std::size_t seat);
+
+  StackShape shape_;
+  std::size_t frame_bytes_;  // in a chunk
+  Layout layout_;
+  Table* table_;
+  char* chunks_;
+  RowAges ages_;
+  Allocate allocate_;
+  // The stack that this process appended last; it ends where this seat had appended so many frames.
+  LastStack last_;
+  std::size_t last_seat_ = 0;
+  std::uint64_t last_appended_ = 0;
+  Ref last_ref_ = 0;
+  std::unique_ptr<char[]> frame_;  // one, as it is being taken out of a stack
+};
+
+// One call's appending, from a seat whose lock it has. What it wrote can be referred to by rows that are claimed while
+// it lives.
+class FramePool::Filling {
+ public:
+  Filling(FramePool& pool, std::size_t seat);
+  ~Filling();
+  Filling(const Filling&) = delete;
+
+  // Throws std::bad_alloc, std::system_error.
+  Ref append(const char* stack);
+  // Nothing refers to what was appended, and nothing will.
+  void take_back();
+
+ private:
+  FramePool& pool_;
+  std::size_t seat_;
+  Place& place_;
+  std::vector<std::uint64_t> chunks_;  // what the seat had at first, and those taken since; the last one is open
+  std::size_t had_;                    // of them
+  std::uint64_t used_, appended_;
+};
+
+}  // namespace rb
