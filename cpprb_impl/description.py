@@ -57,8 +57,8 @@ def description_of(segment: str) -> tuple[str, str]:
     except FileNotFoundError:
         raise FileNotFoundError(
             errno.ENOENT,
-            f"the shared segment {segment} is gone: its maker has closed it or ended, or kept no reference to it, or it "
-            "is in another machine's or another container's /dev/shm",
+            f"the shared segment {segment} is gone: its maker has closed it or ended, or kept no reference to it, or "
+            "it is in another machine's or another container's /dev/shm",
         ) from None
 
 
