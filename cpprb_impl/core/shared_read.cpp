@@ -120,8 +120,9 @@ Found SharedStore::none_found() {
   bool overwritten = false;
   for (std::uint64_t slot = 0; slot < possible; ++slot) {
     const SlotWord found{word(slot).load(acquire)};
-    if (found.is_written() && found.row() >= cleared) return Found::no_mass;
-    overwritten |= found.is_writing() && found.row() >= cleared + capacity();
+    if (row_in(slot)) return Found::no_mass;
+    const bool over = found.is_written() && found.row() >= cleared;  // a later row was claimed for its slot
+    overwritten |= over || (found.is_writing() && found.row() >= cleared + capacity());
   }
   if (overwritten) give_up();
   return Found::nothing;

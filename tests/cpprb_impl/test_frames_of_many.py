@@ -325,7 +325,7 @@ def test_a_row_whose_frames_may_be_used_again_is_not_read(make, kind):
     with pytest.raises(IndexError):
         once._gather([10])
     move_head(once, count + 15, capacity)
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(RuntimeError, match="overwritten"):
         once.sample(1)
     # The frames of all those are used again now, under rows of other numbers.
     once.add(**framed.rows(framed.numbered(5000, 20)))
