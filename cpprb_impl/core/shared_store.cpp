@@ -127,12 +127,13 @@ std::uint64_t SharedStore::rows_possible() const {
 // A row that is just being overwritten counts: it will be there in a moment. One that is written to a slot for the
 // first time does not.
 std::uint64_t SharedStore::stored() {
-  const std::uint64_t rows = rows_possible(), first_lap = header_->cleared.load(acquire) + capacity();
+  const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
   std::uint64_t to_come = 0;
   const std::size_t seats = std::min<std::size_t>(header_->seats_used.load(acquire), kSeats);
   for (std::size_t seat = 0; seat < seats; ++seat) {
     const ClaimWord open{header_->seats[seat].claim.load(acquire)};
-    if (open.count() != 0 && !bury_if_dead(seat) && open.first() < first_lap) to_come += open.count();
+    if (open.count() != 0 && !bury_if_dead(seat) && open.first() >= cleared && open.first() < cleared + capacity())
+      to_come += open.count();
   }
   if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return stored_slots().size();
   return rows - std::min(rows, to_come);
