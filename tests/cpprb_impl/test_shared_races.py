@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -14,7 +15,8 @@ import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
-from .jobs import explorers, wait_until
+from .jobs import WIDE, WIDE_ENV_DICT, add_wide_for_ever, explorers, kill, wait_until
+from .rows import make_rows
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -136,3 +138,22 @@ def test_the_largest_priority_falls_no_lower_than_what_comes_meanwhile():
     os.waitpid(child, 0)
     buffer.close()
     assert lowest >= 8.99
+
+
+def test_who_was_stopped_before_clear_takes_nothing_from_what_is_stored_after_it():
+    """Its claim is of rows that are forgotten. Of rows this wide nearly every stop is inside add()."""
+    buffer = MPReplayBuffer(300, WIDE_ENV_DICT)
+    rows = make_rows(0, 1, width=WIDE)
+    rows["next_obs"] = rows["next_obs"][:, :2]
+    for _ in range(3):
+        with explorers(add_wide_for_ever, buffer, 2, rows_a_call=20) as (processes, added):
+            wait_until(lambda added=added: all(counter.value > 0 for counter in added))
+            for process in processes:
+                kill(process, signal.SIGSTOP)
+            time.sleep(0.05)
+            buffer.clear()
+            for count in range(1, 20):
+                buffer.add(**rows)
+                assert buffer.get_stored_size() == len(buffer.get_all_transitions()["act"]) == count
+        buffer.clear()
+    buffer.close()
