@@ -25,26 +25,36 @@ exec 3<&0
 """
 
 _lock = threading.RLock()
-_pipe: int | None = None
+# Our end, and which pipe that is: other code may have closed it, and have another file under that number.
+_pipe: tuple[int, os.stat_result] | None = None
 
 
 def watch() -> None:
     """Make sure that this process's segments go with it: before the first is made, and any time later."""
     global _pipe
     with _lock:
-        if _pipe is not None and _has_reader(_pipe):
+        if _is_open() and _has_reader():
             return
         _let_go()
         _pipe = _start()
 
 
-def _has_reader(pipe: int) -> bool:
+def _is_open() -> bool:
+    if _pipe is None:
+        return False
+    try:
+        return os.path.samestat(os.fstat(_pipe[0]), _pipe[1])
+    except OSError:
+        return False
+
+
+def _has_reader() -> bool:
     poll = select.poll()
-    poll.register(pipe, 0)
+    poll.register(_pipe[0], 0)
     return not poll.poll(0)
 
 
-def _start() -> int | None:
+def _start() -> tuple[int, os.stat_result] | None:
     import subprocess  # only where segments are made
 
     reading, writing = os.pipe()
@@ -67,14 +77,14 @@ def _start() -> int | None:
         raise
     finally:
         os.close(reading)
-    return writing
+    return writing, os.fstat(writing)
 
 
 def _let_go() -> None:
     global _pipe
-    if _pipe is not None:
-        os.close(_pipe)
-        _pipe = None
+    if _is_open():
+        os.close(_pipe[0])
+    _pipe = None
 
 
 def _in_forked_child() -> None:

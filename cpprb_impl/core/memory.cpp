@@ -61,13 +61,17 @@ void sweep_abandoned() {
   closedir(folder);
 }
 
-void check(int code, int descriptor, std::size_t bytes) {
+std::string amount(std::size_t bytes) {
+  return bytes >> 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
+}
+
+void check(int code, int descriptor, std::size_t bytes, const char* what) {
   if (code == 0) return;
   struct statvfs room{};
   fstatvfs(descriptor, &room);
   const std::size_t free_bytes = room.f_bavail * room.f_frsize;
-  fail(code, "the buffer needs " + std::to_string(bytes >> 20) + " MiB of shared memory, and " + kFolder + " has " +
-                 std::to_string(free_bytes >> 20) + " MiB free");
+  fail(code, "the buffer needs " + amount(bytes) + " of shared memory" + what + ", and " + kFolder + " has " +
+                 amount(free_bytes) + " free");
 }
 
 char* map(std::size_t bytes, int flags, int descriptor) {
@@ -121,7 +125,7 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
       break;
     memory.release();
   }
-  check(reserve(memory.descriptor_, 0, reserved), memory.descriptor_, reserved);
+  check(reserve(memory.descriptor_, 0, reserved), memory.descriptor_, reserved, "");
   if (ftruncate(memory.descriptor_, static_cast<off_t>(bytes)) != 0) fail(errno, "ftruncate");
   memory.bytes_ = bytes;
   memory.data_ = map(bytes, MAP_SHARED, memory.descriptor_);
@@ -143,7 +147,7 @@ Memory Memory::attach(const std::string& name) {
 }
 
 void Memory::allocate(std::size_t at, std::size_t bytes) const {
-  check(rb::allocate(descriptor_, at, bytes), descriptor_, bytes);
+  check(rb::allocate(descriptor_, at, bytes), descriptor_, bytes, " for more frames");
 }
 
 void Memory::prefault(std::size_t bytes) {

@@ -219,3 +219,17 @@ def test_where_there_is_no_shell(monkeypatch):
         assert watchdog._pipe is None and not shells_of(buffer.segment)
         assert len(names_of(buffer.segment)) == 1
         buffer.close()
+
+
+def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
+    """As os.closerange() in a daemon does: the next buffer has a shell again, and the other file stays open."""
+    MPReplayBuffer(4, {"x": {}}).close()
+    number = watchdog._pipe[0]
+    with (tmp_path / "other").open("wb") as other:
+        os.dup2(other.fileno(), number)
+        buffer = MPReplayBuffer(4, {"x": {}})
+        assert len(shells_of(buffer.segment)) == 1
+        os.write(number, b"still open")
+        os.close(number)
+        buffer.close()
+    MPReplayBuffer(4, {"x": {}}).close()
