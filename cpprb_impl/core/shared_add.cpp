@@ -138,6 +138,8 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
     const std::uint64_t written = SlotWord::written(first + i).bits;
     framed_ ? word(slot + i).store(written) : word(slot + i).store(written, release);
   }
+  // Rows that were claimed before a clearing are forgotten, and rows since have left their slots out.
+  if (first < header_->cleared.load(acquire)) expect_holes_until(header_->head.load(acquire) + 2 * capacity());
   // Who has left a slot to us meanwhile has claimed a later row for it: ours is over, and nobody gives it. Sequentially
   // consistent, as E3 and the second look in mark(): either we see its claim, or it sees that we are done.
   if (!framed_) return;
@@ -193,7 +195,7 @@ void SharedStore::bury(std::size_t seat) {
     RB_POINT(B1);
     word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
   }
-  expect_holes_until(std::max(end, header_->head.load(acquire)) + capacity());
+  expect_holes_until(std::max({end, header_->head.load(acquire), header_->cleared.load(acquire)}) + capacity());
   RB_POINT(B2);
   header_->seats[seat].claim.store(0, release);
 }

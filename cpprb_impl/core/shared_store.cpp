@@ -125,18 +125,24 @@ std::uint64_t SharedStore::rows_possible() const {
 }
 
 // A row that is just being overwritten counts: it will be there in a moment. One that is written to a slot for the
-// first time does not.
+// first time does not, nor a slot that somebody holds since before a clearing: rows leave it out.
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
-  std::uint64_t to_come = 0;
+  std::uint64_t missing = 0;
   const std::size_t seats = std::min<std::size_t>(header_->seats_used.load(acquire), kSeats);
   for (std::size_t seat = 0; seat < seats; ++seat) {
     const ClaimWord open{header_->seats[seat].claim.load(acquire)};
-    if (open.count() != 0 && !bury_if_dead(seat) && open.first() >= cleared && open.first() < cleared + capacity())
-      to_come += open.count();
+    if (open.count() == 0 || bury_if_dead(seat) || open.first() >= cleared + capacity()) continue;
+    if (open.first() >= cleared) {
+      missing += open.count();
+    } else {
+      for (std::uint64_t row = open.first(); row < open.first() + open.count(); ++row)
+        missing +=
+            row % capacity() < rows && SlotWord{word(row % capacity()).load(acquire)} == SlotWord::writing(row, seat);
+    }
   }
   if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return stored_slots().size();
-  return rows - std::min(rows, to_come);
+  return rows - std::min(rows, missing);
 }
 
 std::vector<std::size_t> SharedStore::stored_slots() {
