@@ -235,4 +235,5 @@ bool PriorityView::change(std::size_t slot, std::uint64_t row, float leaf) {
   }
   return false;
 }
+
 }  // namespace rb

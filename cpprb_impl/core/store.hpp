@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "random.hpp"
@@ -83,7 +85,7 @@ class Store {
  protected:
   explicit Store(std::unique_ptr<Rows> rows) : rows_(std::move(rows)) {}
 
-  // Slots `slots` to places first .. last - 1; the interpreter may go on meanwhile if that takes long.
+  // Calls read(), which copies `count` rows; others may run meanwhile if that takes long.
   template <class Read>
   void copy(std::size_t count, Waiting& waiting, Read&& read) {
     if (count * rows_->bytes() < waiting.long_copy)
