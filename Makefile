@@ -35,9 +35,11 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12]
+setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12] [PEERS=all|a,b]
+	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny|sweep] [PEERS=a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+	@$(PY) -m adapters.environments '$(PEERS)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
 	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
@@ -96,7 +98,9 @@ format: $(BUILT) ## mend style where a program can
 lock: ## resolve the dependency groups of pyproject.toml anew into constraints.txt (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
+	for pins in adapters/pins/*.txt; do \
+	  uv --no-config pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
 
 clean: ## remove what make made; runs in results/runs stay
-	rm -rf .venv .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
+	rm -rf .venv .peers .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

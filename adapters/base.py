@@ -8,7 +8,6 @@ its module, so that a peer that can't be imported is still known by name, featur
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+
+from adapters import environments
 
 Columns = dict[str, np.ndarray]
 
@@ -56,6 +57,11 @@ class Spec:
     seed: int = 0
     next_of: bool = False
     stack_compress: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """The five fields of a `Step`, and no others. Otherwise steps are dicts, keyed like `fields`."""
+        return tuple(self.fields) == Step._fields
 
 
 @dataclass(frozen=True)
@@ -117,18 +123,22 @@ class Adapter(ABC):
     #: batches fetched ahead of `sample`: those still follow the priorities from before an update
     batches_ahead: ClassVar[int] = 0
 
+    #: the environment it is installed in (`adapters.environments`); None: the one that everything else is in
+    environment: ClassVar[str | None] = None
+    #: whether rows may have any fields, or only those of a `Step`
+    any_fields: ClassVar[bool] = False
+
     @classmethod
     def version(cls) -> str:
         """The library's version, or "in this project".
 
-        Raises `Unavailable` where the platform can't have it and PackageNotFoundError where it
-        could but doesn't.
+        Raises `Unavailable` where the platform can't have it and `NotInstalled` where it could but doesn't.
         """
         if cls.distribution is None:
             return "in this project"
         try:
-            return importlib.metadata.version(cls.distribution)
-        except importlib.metadata.PackageNotFoundError:
+            return environments.version(cls.distribution, cls.environment)
+        except environments.NotInstalled:
             if cls.last_python is not None and sys.version_info[:2] > cls.last_python:
                 raise Unavailable(
                     f"{cls.distribution} can't be installed on this Python: {'.'.join(map(str, cls.last_python))} "
@@ -147,6 +157,8 @@ class Adapter(ABC):
         ):
             if asked and not getattr(cls.features, feature).startswith("yes"):
                 raise NotImplementedError(f"{cls.name} offers none of this ({feature})")
+        if not (spec.is_plain or cls.any_fields):
+            raise NotImplementedError(f"{cls.name} stores {', '.join(Step._fields)}, and no other fields")
         return cls(spec)
 
     @abstractmethod
@@ -162,7 +174,8 @@ class Adapter(ABC):
     def add_dicts(self, steps: Sequence[dict]) -> None:
         """The same, where each step is kept as a dict with the keys of `Step` in their order.
 
-        Here for a library that has no keywords for them: the values are taken out of the dict.
+        Here for a library that has no keywords for them: the values are taken out of the dict. Rows whose fields are
+        others (`any_fields`) come this way and by `add_batch` only.
         """
         self.add([step.values() for step in steps])
 

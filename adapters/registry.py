@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
+from collections.abc import Collection
 from dataclasses import asdict
 
+from adapters import environments
 from adapters.base import Adapter, PeerInfo, Unavailable
+from adapters.environments import NotInstalled
 
-#: The peers that live in one process, in the order of the report's tables.
+#: The peers that live in one process and are measured unless others are named, in the order of the report's tables.
 PEERS: dict[str, str] = {
     "cpprb_impl": "adapters.cpprb_impl:CpprbImpl",
     "cpprb": "adapters.cpprb:Cpprb",
@@ -18,6 +20,13 @@ PEERS: dict[str, str] = {
     "rllib": "adapters.rllib:RLlib",
     "reverb": "adapters.reverb:Reverb",
 }
+
+#: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
+#: using those above.
+MORE: dict[str, str] = {}
+
+#: Stands for all peers there are.
+ALL = "all"
 
 #: The buffers that forked explorers and one learner share: each takes `add_batch` from the explorers and
 #: `sample` and `update_priorities` from the process that made it.
@@ -50,15 +59,41 @@ class UnknownPeer(KeyError):  # noqa: N818 (named like its siblings in base)
         return str(self.args[0])
 
 
+def family(name: str) -> str:
+    """What a variant is one of: "cpprb" for "cpprb[MP]"."""
+    return name.partition("[")[0]
+
+
 def is_ours(name: str) -> bool:
-    return name.partition("[")[0] == OURS
+    return family(name) == OURS
+
+
+def every() -> list[str]:
+    """All names."""
+    return list(dict.fromkeys([*PEERS, *MORE, *SHARED, *SERVED]))
+
+
+def alone() -> list[str]:
+    """Those that live in one process."""
+    return [*PEERS, *MORE]
+
+
+def chosen(names: Collection[str]) -> list[str]:
+    """The peers that these names stand for: one for itself and its variants, "all" for all, and none for those that are
+    measured unless others are named. Raises `UnknownPeer`."""
+    if not names:
+        return [name for name in every() if name not in MORE]
+    for name in names:
+        if name != ALL:
+            adapter_class(name)
+    return [name for name in every() if ALL in names or name in names or family(name) in names]
 
 
 def adapter_class(name: str) -> type[Adapter]:
     """The adapter's class. Imports the adapter's module, but not the peer's library."""
-    target = PEERS.get(name) or SHARED.get(name) or SERVED.get(name)
+    target = PEERS.get(name) or MORE.get(name) or SHARED.get(name) or SERVED.get(name)
     if target is None:
-        known = ", ".join(dict.fromkeys([*PEERS, *SHARED, *SERVED]))
+        known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
@@ -72,8 +107,13 @@ def describe(name: str) -> PeerInfo:
         version = cls.version()
     except Unavailable as unavailable:
         reason = str(unavailable)
-    except importlib.metadata.PackageNotFoundError:
-        reason = f"{cls.distribution} is not installed"
+    except NotInstalled as missing:
+        reason = str(missing)
     except Exception as error:  # broken metadata must cost one row, not the report
         reason = f"{type(error).__name__}: {error}"
     return PeerInfo(name=name, version=version, usage=cls.usage, features=asdict(cls.features), reason=reason)
+
+
+def python(name: str) -> str:
+    """The interpreter that a launch of this peer runs in."""
+    return environments.python(adapter_class(name).environment)

@@ -13,7 +13,8 @@ from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import BATCHES, Result, append_result, failure
 
-KNOWN = {"peer": tuple(registry.PEERS), "workload": workloads.NAMES}
+KNOWN = {"peer": registry.alone(), "workload": workloads.NAMES}
+USUAL = {"peer": registry.PEERS, "workload": workloads.NAMES}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +54,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if benchmark not in BATCHES:
         return
     metafunc.parametrize("batch", BATCHES[benchmark])
-    chosen = {kind: config.getoption(f"--{kind}") or known for kind, known in KNOWN.items()}
+    chosen = {kind: config.getoption(f"--{kind}") or list(usual) for kind, usual in USUAL.items()}
     places = [(workload, rows) for workload in chosen["workload"] for rows in _capacities(config, workload)]
     metafunc.parametrize(("workload", "capacity"), places, scope="module")
     metafunc.parametrize("peer", chosen["peer"], scope="module")

@@ -108,7 +108,7 @@ def launch(peer: str, workload: str, benchmark: str, capacity: int) -> Result:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.memory", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=tuple(registry.PEERS), metavar="NAME")
+    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
     parser.add_argument("--workload", required=True, choices=workloads.NAMES, metavar="NAME")
     parser.add_argument("--benchmark", choices=tuple(MEMORY), default="plain", help="default: %(default)s")
     parser.add_argument("--capacity", type=int, default=1_024, help="default: %(default)s")

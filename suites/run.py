@@ -45,7 +45,7 @@ def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen
 
     def launch(peer: str) -> Launch:
         def command(records: Sequence[Record], cells: Path) -> list[str]:
-            return [sys.executable, *throughput_command(records, peer, cells, profile)]
+            return [registry.python(peer), *throughput_command(records, peer, cells, profile)]
 
         return Launch(f"throughput of {peer}", declare_throughput(run, peer, jobs), command)
 
@@ -59,7 +59,7 @@ def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Se
         options = {"peer": peer, "workload": workload, "benchmark": benchmark, "capacity": capacity}
 
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
-            return [sys.executable, "-m", "suites.memory", *_as_options({**options, "cells": cells})]
+            return [registry.python(peer), "-m", "suites.memory", *_as_options({**options, "cells": cells})]
 
         name = f"memory of {peer}, {benchmark} on {workload}"
         return Launch(name, [declare_memory(run, peer, workload, benchmark, capacity)], command)
@@ -89,7 +89,7 @@ def apex_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Laun
         }
 
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
-            return [sys.executable, "-m", "suites.apex", *_as_options({**options, "cells": cells})]
+            return [registry.python(peer), "-m", "suites.apex", *_as_options({**options, "cells": cells})]
 
         name = f"apex of {peer}, {explorers} explorer{'s' if explorers > 1 else ''}"
         return Launch(name, declare_apex(run, peer, explorers, profile.apex_capacity), command)
@@ -104,7 +104,7 @@ def integrity_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list
 
     def launch(peer: str) -> Launch:
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
-            return [sys.executable, *integrity.command(peer, setting), f"--cells={cells}"]
+            return [registry.python(peer), *integrity.command(peer, setting), f"--cells={cells}"]
 
         return Launch(f"integrity of {peer}", declare_integrity(run, peer, setting.params), command)
 
@@ -118,7 +118,7 @@ def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: S
         def command(records: Sequence[Record], cells: Path) -> list[str]:
             wanted = [job for job in jobs if any(job.has(record) for record in records)]
             options = _as_options({"peer": peer, "seconds": profile.sharing_seconds, "cells": cells})
-            return [sys.executable, "-m", "suites.sharing", *(f"--job={job}" for job in wanted), *options]
+            return [registry.python(peer), "-m", "suites.sharing", *(f"--job={job}" for job in wanted), *options]
 
         kinds = " and ".join(dict.fromkeys(job.kind for job in jobs))
         name = f"sharing of {peer}, {kinds} on {jobs[0].workload}"
@@ -152,31 +152,32 @@ def names(kind: str, known: Sequence[str]):
     return parse
 
 
+PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a name stands for its variants too"
+
+
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    variants = {name: name.partition("[")[0] for name in registry.SHARED}
-    among_processes = {name: name.partition("[")[0] for name in integrity.PEERS}
-    known = list(dict.fromkeys([*registry.PEERS, *among_processes]))
+    known = registry.every()
     parser = argparse.ArgumentParser(prog="python -m suites.run", description=__doc__.partition("\n")[0])
     parser.add_argument("--profile", choices=PROFILES, default="quick")
-    parser.add_argument("--peers", type=names("peer", known), help="default: all; a name stands for its variants too")
+    parser.add_argument("--peers", type=names("peer", [*known, registry.ALL]), help=PEERS_HELP)
     parser.add_argument("--workloads", type=names("workload", WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
 
     profile = PROFILES[args.profile]
-    chosen = args.peers or known
-    alone = [name for name in registry.PEERS if name in chosen]
+    chosen = registry.chosen(args.peers)
+    alone = [name for name in registry.alone() if name in chosen]
     args.throughput = alone if "throughput" in args.suites and profile.jobs(args.workloads) else []
     args.memory = alone if "memory" in args.suites and set(profile.memory) & set(args.workloads) else []
-    args.apex = shared = [name for name, of in variants.items() if name in chosen or of in chosen]
+    args.apex = shared = [name for name in registry.SHARED if name in chosen]
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
-    args.integrity = [name for name, of in among_processes.items() if name in chosen or of in chosen]
+    args.integrity = [name for name in integrity.PEERS if name in chosen]
     if "integrity" not in args.suites or INTEGRITY_WORKLOAD not in args.workloads or not profile.integrity_seconds:
         args.integrity = []
     shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
-    unshared = [name for name in alone if name in variants.values()]
+    unshared = [name for name in alone if name in map(registry.family, registry.SHARED)]
     args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
     if not any((args.throughput, args.memory, args.apex, args.sharing, args.integrity)):
         parser.error(

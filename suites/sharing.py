@@ -186,7 +186,7 @@ def _timed(run: Callable[[int], None], calls: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.sharing", description=__doc__.partition("\n")[0])
-    known = tuple(dict.fromkeys([*registry.SHARED, *registry.PEERS]))
+    known = tuple(dict.fromkeys([*registry.SHARED, *registry.alone()]))
     parser.add_argument("--peer", required=True, choices=known, metavar="NAME")
     parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
     parser.add_argument("--seconds", type=float, default=0.5, help="on each job (default: %(default)s)")

@@ -12,11 +12,12 @@ import pytest
 import adapters.base
 import adapters.reverb
 from adapters.base import Adapter, Spec, Unavailable
-from adapters.registry import PEERS, SERVED, SHARED, UnknownPeer, adapter_class, describe
+from adapters.environments import NotInstalled
+from adapters.registry import ALL, MORE, PEERS, UnknownPeer, adapter_class, chosen, describe, every
 
 from .conftest import FIELDS, make
 
-EVERY = list(dict.fromkeys([*PEERS, *SHARED, *SERVED]))
+EVERY = every()
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -40,6 +41,15 @@ def test_an_unknown_peer_is_told_the_known_ones() -> None:
         adapter_class("cpprbb")
     assert "'cpprbb'" in str(error.value)
     assert all(name in str(error.value) for name in EVERY)
+
+
+def test_names_stand_for_peers() -> None:
+    assert chosen([ALL]) == EVERY
+    assert set(chosen([])) == set(EVERY) - set(MORE)
+    assert chosen(["cpprb"]) == ["cpprb", "cpprb[PER behind one lock]", "cpprb[MP]"]
+    assert set(PEERS) <= set(chosen([]))
+    with pytest.raises(UnknownPeer):
+        chosen(["cpprb", "cpprbb"])
 
 
 @pytest.fixture
@@ -68,7 +78,7 @@ def test_a_peer_without_wheels_for_a_later_python_is_no_failure(
         monkeypatch.setattr(adapters.base, "sys", SimpleNamespace(version_info=version_info))
 
     on(*last, 9)
-    with pytest.raises(importlib.metadata.PackageNotFoundError):
+    with pytest.raises(NotInstalled):
         adapter_class(name).version()
     on(last[0], last[1] + 1, 0)
     with pytest.raises(Unavailable, match=f"{last[0]}.{last[1]} is the last one it has wheels for"):

@@ -1,0 +1,72 @@
+"""Environments of their own: made as pinned, used once made, and a reason where one can't be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adapters import environments
+from adapters.environments import NotInstalled
+from adapters.registry import adapter_class, every
+
+
+@pytest.fixture
+def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Pins of an environment called "own", in a checkout that has no other."""
+    monkeypatch.setattr(environments, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(environments, "ROOT", tmp_path / ".peers")
+    monkeypatch.setattr(environments, "PINS", tmp_path)
+    file = tmp_path / "own.txt"
+    file.write_text("")
+    return file
+
+
+def test_before_it_is_made_its_peers_have_a_reason(pins: Path) -> None:
+    with pytest.raises(NotInstalled, match="'own', was not made"):
+        environments.version("anything", "own")
+    assert environments.python("own") == environments.python(None) == sys.executable
+
+
+def test_its_interpreter_and_its_libraries_are_its_own(pins: Path) -> None:
+    environments.make("own")
+    own = environments.python("own")
+    prefix = subprocess.run([own, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, check=True)
+    assert Path(prefix.stdout.strip()) == pins.parent / ".peers" / "own"
+    assert environments.version("pip", "own")
+    with pytest.raises(NotInstalled, match="cpprb-impl is not in its environment, 'own'"):
+        environments.version("cpprb-impl", "own")
+
+
+def test_other_pins_make_it_anew(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environments.make("own")
+    assert "installing" in capsys.readouterr().out
+    environments.make("own")
+    assert not capsys.readouterr().out
+    pins.write_text("# another")
+    assert environments.python("own") == sys.executable
+    environments.make("own")
+    assert "installing" in capsys.readouterr().out
+
+
+def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None:
+    pins.write_text("./no-such-wheel.whl\n")
+    environments.make("own")
+    with pytest.raises(NotInstalled, match="'own', could not be installed: .*no-such-wheel"):
+        environments.version("anything", "own")
+    pins.write_text("")
+    environments.make("own")  # the next attempt forgets it
+    assert environments.version("pip", "own")
+
+
+@pytest.mark.parametrize("name", every())
+def test_every_environment_has_pins(name: str) -> None:
+    environment = adapter_class(name).environment
+    assert environment is None or (environments.PINS / f"{environment}.txt").exists()
+
+
+def test_an_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert environments.main(["cpprbb"]) == 2
+    assert "'cpprbb'" in capsys.readouterr().err
