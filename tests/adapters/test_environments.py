@@ -54,7 +54,7 @@ def test_other_pins_make_it_anew(pins: Path, capsys: pytest.CaptureFixture[str])
 def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None:
     pins.write_text("./no-such-wheel.whl\n")
     environments.make("own")
-    with pytest.raises(NotInstalled, match="'own', could not be installed: .*no-such-wheel"):
+    with pytest.raises(NotInstalled, match=r"'own', could not be installed: .*no-such-wheel"):
         environments.version("anything", "own")
     pins.write_text("")
     environments.make("own")  # the next attempt forgets it
