@@ -30,6 +30,7 @@ MORE: dict[str, str] = {
     "reverb[TFClient]": "adapters.reverb_ways:ByTFClient",
     "reverb[TimestepDataset]": "adapters.reverb_ways:OutByTimestepDataset",
     "reverb[in-process]": "adapters.reverb_ways:InProcess",
+    "rllib[episodes]": "adapters.rllib_episodes:RLlibEpisodes",
 }
 
 #: Stands for all peers there are.

@@ -69,15 +69,17 @@ def pythons_own() -> set[int]:
 
 def segments() -> set[str]:
     """Shared segments, but for those that a stranger's process (another test run, say) has mapped."""
-    names = set(os.listdir("/dev/shm"))
+    nodes = {str(entry.inode()): entry.name for entry in os.scandir("/dev/shm")}
     ours = {os.getpid(), *child_processes()}
-    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
+    for maps in Path("/proc").glob("[0-9]*/maps") if nodes else ():
         try:
             text = maps.read_text() if int(maps.parent.name) not in ours else ""
         except OSError:
             continue
-        names -= {name for name in names if f"/dev/shm/{name}" in text}
-    return names
+        for line in text.splitlines():
+            if "/dev/shm/" in line:  # by number: a semaphore's file had another name when it was mapped
+                nodes.pop(line.split(maxsplit=5)[4], None)
+    return set(nodes.values())
 
 
 @pytest.fixture
