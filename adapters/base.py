@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adapters import environments
+from adapters.promises import Promises
 
 Columns = dict[str, np.ndarray]
 
@@ -127,6 +128,9 @@ class Adapter(ABC):
     environment: ClassVar[str | None] = None
     #: whether rows may have any fields, or only those of a `Step`
     any_fields: ClassVar[bool] = False
+
+    #: what it promises, for the conformance suite to see
+    promises: ClassVar[Promises] = Promises()
 
     @classmethod
     def version(cls) -> str:
