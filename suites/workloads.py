@@ -31,12 +31,12 @@ class Workload:
     name: str
     version: str
     source: str  # one sentence: where the transitions come from
-    columns: Columns  # obs, act, rew, next_obs, done; (transitions, *shape) each
+    columns: Columns  # (transitions, *shape) each; obs, act, rew, next_obs, done unless a row is something else
     sha256: str  # of the recording, so that two machines can tell whether they measured the same
 
     @property
     def transitions(self) -> int:
-        return len(self.columns["done"])
+        return len(next(iter(self.columns.values())))
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -46,34 +46,44 @@ class Workload:
     def row_bytes(self) -> int:
         return sum(column[0].nbytes for column in self.columns.values())
 
-    def steps(self) -> list[Step]:
+    @property
+    def is_plain(self) -> bool:
+        """Its rows are steps; otherwise they are dicts."""
+        return tuple(self.columns) == Step._fields
+
+    def steps(self) -> list[Step] | list[dict]:
         """The recording as a training loop has it in hand, one `env.step` after the other."""
         return list(self.stepwise())
 
-    def batches(self, rows: int) -> list[Step]:
-        """The recording in columns of so many rows, in the places of a step; a last piece that is shorter is left
-        out."""
+    def batches(self, rows: int) -> list[Step] | list[Columns]:
+        """The recording in columns of so many rows, in the places of a step or of a dict; a last piece that is shorter
+        is left out."""
         rows = min(rows, self.transitions)
         starts = range(0, self.transitions - rows + 1, rows)
-        return [Step(*(self.columns[key][at : at + rows] for key in Step._fields)) for at in starts]
+        pieces = ({key: column[at : at + rows] for key, column in self.columns.items()} for at in starts)
+        return [Step(**piece) for piece in pieces] if self.is_plain else list(pieces)
 
-    def stepwise(self) -> Iterator[Step]:
+    def stepwise(self) -> Iterator[Step] | Iterator[dict]:
         """The same one at a time; nothing of a step is kept here.
 
-        Each observation is an array of its own. Within an episode a step's `next_obs` is the very
-        object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this
-        also halves the memory.
+        Each observation is an array of its own, each scalar one of Python's. Within an episode a step's `next_obs` is
+        the very object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this also halves
+        the memory.
         """
-        obs, act, rew, next_obs, done = (self.columns[key] for key in ("obs", "act", "rew", "next_obs", "done"))
-        discrete = act.ndim == 1
-        now = obs[0].copy()
+        following = {f"next_{key}": key for key in self.columns if f"next_{key}" in self.columns}
+        after: dict = {}
         for row in range(self.transitions):
-            after = next_obs[row].copy()
-            ended = bool(done[row])
-            action = int(act[row]) if discrete else act[row].copy()
-            yield Step(now, action, float(rew[row]), after, ended)
-            if row + 1 < self.transitions:
-                now = obs[row + 1].copy() if ended else after
+            step = {}
+            for key, column in self.columns.items():
+                value = after.pop(key, None)
+                step[key] = _own(column[row]) if value is None else value
+            if following and not step["done"]:
+                after = {key: step[next_key] for next_key, key in following.items()}
+            yield Step(**step) if self.is_plain else step
+
+
+def _own(value: np.ndarray | np.generic) -> object:
+    return value.copy() if value.ndim else value.item()
 
 
 @dataclass(frozen=True)
