@@ -24,7 +24,7 @@ from adapters import checks, registry
 from adapters.base import Adapter, Columns, Spec, Step, Unavailable
 from suites.cells import THROUGHPUT
 from suites.filling import TooSlow, fill
-from suites.workloads import RECIPES, Workload
+from suites.workloads import Workload
 
 STEPS_A_CALL = 64  # of an adapter, which loops over them
 BATCHES_A_CALL, BYTES_A_CALL = 20, 1 << 20  # likewise, and at most so many bytes of them
@@ -71,7 +71,7 @@ def prioritized(peer: str, recording: Workload, capacity: int, fill_seconds: flo
 @pytest.fixture(scope="module")
 def frames(recording: Workload) -> Workload:
     """The recording, cut where a call ends, with the end of an episode there: it begins again with another one."""
-    if RECIPES[recording.name].stack == 1:
+    if recording.stack == 1:
         pytest.skip(f"{recording.name} has no stacked frames")
     rows = recording.transitions // STEPS_A_CALL * STEPS_A_CALL
     columns = {key: column[:rows] for key, column in recording.columns.items()}
