@@ -99,7 +99,7 @@ lock: ## resolve the dependency groups of pyproject.toml anew into constraints.t
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
 	for pins in adapters/pins/*.txt; do \
-	  uv --no-config pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
+	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
 
 clean: ## remove what make made; runs in results/runs stay
 	rm -rf .venv .peers .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

@@ -23,7 +23,10 @@ PEERS: dict[str, str] = {
 
 #: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
 #: using those above.
-MORE: dict[str, str] = {}
+MORE: dict[str, str] = {
+    "baselines": "adapters.baselines:Baselines",
+    "chainerrl": "adapters.chainerrl:ChainerRL",
+}
 
 #: Stands for all peers there are.
 ALL = "all"
