@@ -26,6 +26,8 @@ PEERS: dict[str, str] = {
 MORE: dict[str, str] = {
     "baselines": "adapters.baselines:Baselines",
     "chainerrl": "adapters.chainerrl:ChainerRL",
+    "flashbax": "adapters.flashbax:Flashbax",
+    "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
 }
 
 #: Stands for all peers there are.

@@ -35,6 +35,7 @@ ONE_THREAD = dict.fromkeys(
         "NUMEXPR_NUM_THREADS",
         "TF_NUM_INTRAOP_THREADS",
         "TF_NUM_INTEROP_THREADS",
+        "PJRT_NPROC",  # of JAX: the size of its thread pool
     ),
     "1",
 )
