@@ -58,9 +58,10 @@ def _own(process: int) -> int:
 
 
 def fill(adapter: Adapter, recording: Workload, rows: int) -> None:
+    add = adapter.add if recording.is_plain else adapter.add_dicts
     steps = itertools.islice(recording.stepwise(), rows)
     while some := list(itertools.islice(steps, STEPS_A_CALL)):
-        adapter.add(some)
+        add(some)
 
 
 def held(peer: str, spec: Spec, recording: Workload, known: AddedRows | None = None) -> int:
