@@ -17,10 +17,10 @@ CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test sanitize fuzz soak crash threads model verify draws portable lint format lock clean
+.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws portable lint format lock clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Begun anew unless pip works there: an interrupted venv has a python and no pip.
 $(INSTALLED): constraints.txt
@@ -52,6 +52,9 @@ gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for
 
 test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(ARGS)
+
+test-peers: $(BUILT) ## run the conformance tests of peers with an environment of their own, there: [PEERS=all|a,b] [ARGS='-k wrap']
+	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)
 
 sanitize: $(BUILT) ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
 	@.ci/sanitize $(ARGS)
