@@ -27,8 +27,8 @@ from pathlib import Path
 import psutil
 
 from adapters import registry
-from adapters.base import Adapter, Spec, WrongAnswer
-from adapters.checks import AddedRows, draw
+from adapters.base import Adapter, Spec
+from adapters.checks import AddedRows, check_full, draw
 from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import MEMORY, Result, append_result, failure
@@ -64,18 +64,17 @@ def fill(adapter: Adapter, recording: Workload, rows: int) -> None:
         add(some)
 
 
-def held(peer: str, spec: Spec, recording: Workload, known: AddedRows | None = None) -> int:
-    """Bytes in use with the peer's buffer full; a learner has drawn from it once."""
+def held(peer: str, spec: Spec, recording: Workload, known: AddedRows | None = None) -> tuple[int, int]:
+    """Bytes in use with the peer's buffer full, and its rows; a learner has drawn from it once."""
     adapter = registry.adapter_class(peer).make(spec)
     try:
         fill(adapter, recording, rows_for(spec.capacity))
         draw(adapter, spec, BATCH)
         bytes_in_use = in_use()
-        if len(adapter) != spec.capacity:
-            raise WrongAnswer(f"size: {len(adapter)} rows stored, expected {spec.capacity}")
+        check_full(adapter, spec.capacity)
         if known is not None:
             known.check(draw(adapter, spec, BATCH), BATCH)
-        return bytes_in_use
+        return bytes_in_use, len(adapter)
     finally:
         adapter.close()
 
@@ -92,10 +91,11 @@ def measure(peer: str, workload: str, benchmark: str, capacity: int) -> float:
     recording = workloads.load(workload, rows_for(capacity))
     known = AddedRows(recording.columns, recording.fields)
     specs = [Spec(rows, recording.fields, **MEMORY[benchmark]) for rows in (small, capacity)]
-    before, after = held(peer, specs[0], recording), held(peer, specs[1], recording, known)
-    if after <= before:
+    before, fewer = held(peer, specs[0], recording)
+    after, more = held(peer, specs[1], recording, known)
+    if after <= before or more <= fewer:
         raise RuntimeError(f"{capacity} rows are too few: no more memory is in use than with {small}")
-    return (after - before) / (capacity - small)
+    return (after - before) / (more - fewer)
 
 
 def launch(peer: str, workload: str, benchmark: str, capacity: int) -> Result:
