@@ -58,6 +58,9 @@ class Profile:
     sharing_blocks: int
     sharing_seconds: float  # on each of its jobs
     limit_seconds: float  # after which a launch is killed
+    own_rows: int = 0  # of a workload of the user's own: its capacity, unless these rows are more than
+    own_bytes: int = 0  # so many bytes; 0: such a workload is not for this profile
+    own_memory_rows: int = 0  # its capacity in the memory suite, at most
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
         """Of the throughput suite, in the order in which a launch comes to them."""
@@ -94,6 +97,9 @@ PROFILES = {
         sharing_blocks=1,
         sharing_seconds=0.05,
         limit_seconds=120,
+        own_rows=2_000,
+        own_bytes=8 << 20,
+        own_memory_rows=4_096,
     ),
     "quick": Profile(
         throughput={
@@ -119,6 +125,9 @@ PROFILES = {
         sharing_blocks=3,
         sharing_seconds=0.15,
         limit_seconds=180,
+        own_rows=100_000,
+        own_bytes=128 << 20,
+        own_memory_rows=16_384,
     ),
     "full": Profile(
         throughput={
@@ -144,6 +153,9 @@ PROFILES = {
         sharing_blocks=10,
         sharing_seconds=2.0,
         limit_seconds=1_200,
+        own_rows=100_000,
+        own_bytes=512 << 20,
+        own_memory_rows=131_072,
     ),
     "sweep": Profile(
         throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1], fill_seconds=120) for digits in (4, 5, 6, 7)]},
