@@ -14,7 +14,7 @@ import numpy as np
 from adapters.base import Columns, Field, Spec
 from suites.profiles import EVERYWHERE, FORMS, Place, Profile
 from suites.recipes import RANDOM, gymnasium_make
-from suites.recording import columns_of, record
+from suites.recording import CannotBeStored, columns_of, record
 from suites.workloads import SEED, keep_own
 
 SMALLEST_CAPACITY = 64  # rows: the suites' checks need so many
@@ -91,7 +91,7 @@ def of_environment(name: str) -> Own:
             columns = columns_of(record(env, count, SEED))
             env.close()
         except Exception as error:  # of Gymnasium or of the environment: the user's to mend
-            kind = "" if isinstance(error, BadWorkload) else f"{type(error).__name__}: "
+            kind = "" if isinstance(error, CannotBeStored) else f"{type(error).__name__}: "
             raise BadWorkload(f"environment {name}: {kind}{error}") from error
         return columns
 

@@ -183,8 +183,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(arguments)
 
     try:
-        args.own = own.of_environment(args.env) if args.env else None
-        args.own = own_file.of_file(args.workload_file) if args.workload_file else args.own
+        args.own = own.of_environment(args.env) if args.env is not None else None
+        args.own = own_file.of_file(args.workload_file) if args.workload_file is not None else args.own
         args.plan = profile = args.own.plan(PROFILES[args.profile]) if args.own else PROFILES[args.profile]
     except own.BadWorkload as error:
         parser.error(str(error))
