@@ -50,6 +50,7 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         for place in places
         if (workload, place.capacity) in wanted
     ]
+    options += [f"--batch={benchmark}={rows}" for benchmark, rows in _batches(records)]
     options += [f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
         *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
@@ -60,6 +61,10 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         *options,
         *(node_id(record, peer) for record in records),
     ]
+
+
+def _batches(records: Sequence[Record]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((record.benchmark, record.params["batch"]) for record in records))
 
 
 def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> str | None:
