@@ -50,6 +50,9 @@ MEMORY: dict[str, dict[str, bool]] = {
     "stack_compress": {"stack_compress": True},
     "both": {"next_of": True, "stack_compress": True},
 }
+#: benchmarks of the start-up suite, all in seconds (lower is better)
+STARTUP = ("import", "construct", "first_add", "fill", "first_sample", "first_cycle")
+STARTUP_WORKLOAD = "CartPole-v1"
 #: benchmarks of the apex suite and their units (higher is better)
 APEX = {"explorers": "transitions/s", "learner": "steps/s"}
 APEX_WORKLOAD = "CartPole-v1"
@@ -175,15 +178,28 @@ def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Rec
     return _declare(run, "apex", APEX, peer, APEX_WORKLOAD, {"explorers": explorers, "capacity": capacity})
 
 
+def declare_startup(run: Run, peer: str, capacity: int) -> list[Record]:
+    """The cells of one start-up launch."""
+    return _declare(
+        run, "startup", dict.fromkeys(STARTUP, "s"), peer, STARTUP_WORKLOAD, {"capacity": capacity}, better="lower"
+    )
+
+
 def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Record]:
     """The cells of one integrity launch."""
     return _declare(run, "integrity", INTEGRITY, peer, INTEGRITY_WORKLOAD, params)
 
 
 def _declare(
-    run: Run, suite: str, units: dict[str, str], peer: str, workload: str, params: dict[str, int]
+    run: Run,
+    suite: str,
+    units: dict[str, str],
+    peer: str,
+    workload: str,
+    params: dict[str, int],
+    better: Better = "higher",
 ) -> list[Record]:
-    named = {"suite": suite, "peer": peer, "workload": workload, "params": params, "better": "higher"}
+    named = {"suite": suite, "peer": peer, "workload": workload, "params": params, "better": better}
     return [run.cell(benchmark=benchmark, unit=unit, **named) for benchmark, unit in units.items()]
 
 

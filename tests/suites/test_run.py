@@ -12,6 +12,9 @@ TINY_CELLS = 10  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
 
 
+MEMORY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "memory")
+
+
 @pytest.fixture(scope="module")
 def odd_run(tmp_path_factory):
     """One run over a sound peer and some bad ones."""
@@ -114,6 +117,35 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     assert surroundings.leftovers() == []
 
 
+def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
+    out = surroundings.folder / "run.json"
+    done = surroundings.run(*MEMORY, "--peers", "littering,plain", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 0 and all(record.ok for record in run.records), done.stderr
+    assert {(left.peer, left.what) for left in run.left} == {("littering", "2 processes, 2 segments of 2.0 MiB")}
+    assert "left behind: 2 processes" in done.stderr
+    assert surroundings.leftovers() == []
+
+
+def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(surroundings, tmp_path):
+    """Its interpreter is another one, which dies, hangs or is missing parts as it likes."""
+    out = surroundings.folder / "run.json"
+    elsewhere = (
+        "import sys; from adapters import registry; from suites import run;"
+        "own = registry.python; there = sys.argv.pop(1);"
+        "registry.python = lambda peer: there if peer == 'unfair' else own(peer);"
+        "sys.exit(run.main(sys.argv[1:]))"
+    )
+    dying = tmp_path / "python"
+    dying.write_text("#!/bin/sh\nkill -9 $$\n")
+    dying.chmod(0o755)
+    done = surroundings.run("-c", elsewhere, str(dying), *TINY[2:], "--peers", "unfair,plain", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 1
+    assert all("killed by signal 9 (SIGKILL)" in record.reason for record in records(run, "unfair"))
+    assert all(record.ok for record in records(run, "plain"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, surroundings):
     out = surroundings.folder / "run.json"
@@ -135,7 +167,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
     [
         ("--peers=nobody", "plain"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
-        ("--suites=tables", "throughput, memory, apex, sharing"),
+        ("--suites=tables", "throughput, memory, startup, apex, sharing"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from multiprocessing import shared_memory
 from pathlib import Path
 
@@ -124,6 +125,20 @@ class Messy(Plain):
         Path(os.environ["ODD_FLAG"]).touch()
         while True:
             time.sleep(1)
+
+
+class Littering(Plain):
+    """Ends well, and leaves a process and a segment of a megabyte behind."""
+
+    name = "littering"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.file = Path("/dev/shm", f"{os.environ['ODD_SEGMENT']}-{uuid.uuid4().hex}")
+        self.file.write_bytes(bytes(1 << 20))
+
+    def close(self) -> None:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 
 
 class Hoarder(Plain):
