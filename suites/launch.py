@@ -25,6 +25,7 @@ from suites.profiles import Profile
 CHECKOUT = Path(__file__).resolve().parent.parent
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
 SHARED_MEMORY = Path("/dev/shm")
+PAGE_BYTES = 4096
 LAST_WORDS = 400  # characters
 #: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
 MARK = "REPLAYBENCH_LAUNCH"
@@ -111,9 +112,10 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
         return Ending(trouble, _left_behind(processes, segments) if clean else "")
 
 
-def _left_behind(processes: int, segments: Sequence[int]) -> str:
-    """From a number of processes, and the bytes of each segment."""
-    said = []
+def _left_behind(processes: int, sizes: Sequence[int]) -> str:
+    """From a number of processes, and the bytes of each segment. A segment bears no mark of its launch, and what is
+    smaller than a page is a semaphore of Python's, of which other programs leave many: those are not told."""
+    said, segments = [], [size for size in sizes if size >= PAGE_BYTES]
     if processes:
         said.append(f"{processes} process{'es' if processes > 1 else ''}")
     if segments:

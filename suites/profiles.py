@@ -48,6 +48,7 @@ class Profile:
     seconds: float  # on each throughput cell
     memory: Mapping[str, tuple[int, Sequence[str]]]  # for a workload, the capacity and the benchmarks
     memory_blocks: int
+    leak_seconds: float  # spent on looking whether memory grows
     startup_capacity: int
     startup_blocks: int
     startup_fill_seconds: float  # who needs longer to fill the buffer has no figure for that
@@ -83,6 +84,7 @@ PROFILES = {
         seconds=0.02,
         memory={"CartPole-v1": (4_096, ("plain", "priorities")), "ALE/Seaquest-v5": (256, ("both",))},
         memory_blocks=1,
+        leak_seconds=0.2,
         startup_capacity=2_000,
         startup_blocks=1,
         startup_fill_seconds=10,
@@ -111,6 +113,7 @@ PROFILES = {
         seconds=0.08,
         memory={"CartPole-v1": (16_384, EVERYWHERE), "ALE/Seaquest-v5": (1_024, tuple(MEMORY))},
         memory_blocks=1,
+        leak_seconds=0.8,
         startup_capacity=100_000,
         startup_blocks=2,
         startup_fill_seconds=10,
@@ -139,6 +142,7 @@ PROFILES = {
         seconds=1.0,
         memory={"CartPole-v1": (131_072, EVERYWHERE), "ALE/Seaquest-v5": (4_096, tuple(MEMORY))},
         memory_blocks=3,
+        leak_seconds=6.0,
         startup_capacity=100_000,
         startup_blocks=5,
         startup_fill_seconds=120,
@@ -163,6 +167,7 @@ PROFILES = {
         seconds=0.5,
         memory={},
         memory_blocks=0,
+        leak_seconds=0.0,
         startup_capacity=1,
         startup_blocks=0,
         startup_fill_seconds=0,

@@ -55,16 +55,18 @@ def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen
 
 
 def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
-    """One launch a cell: what a process has allocated once stays with it."""
+    """One launch a kind of buffer: what a process has allocated once stays with it."""
 
     def launch(peer: str, workload: str, benchmark: str, capacity: int) -> Launch:
         options = {"peer": peer, "workload": workload, "benchmark": benchmark, "capacity": capacity}
+        options["leak-seconds"] = profile.leak_seconds
+        row_bytes = workloads.load(workload).row_bytes
 
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
             return [registry.python(peer), "-m", "suites.memory", *_as_options({**options, "cells": cells})]
 
         name = f"memory of {peer}, {benchmark} on {workload}"
-        return Launch(name, [declare_memory(run, peer, workload, benchmark, capacity)], command)
+        return Launch(name, declare_memory(run, peer, workload, benchmark, capacity, row_bytes), command)
 
     return [
         launch(peer, workload, benchmark, capacity)

@@ -155,6 +155,51 @@ class Hoarder(Plain):
         self.hoard.extend(step.obs.copy() for step in steps)
 
 
+class Leaking(Plain):
+    """Keeps ten thousand bytes of each call of add, for good."""
+
+    name = "leaking"
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.kept = getattr(self, "kept", [])
+        self.kept.append(bytearray(b"x") * 10_000)
+
+
+class Settling(Plain):
+    """Takes memory for each call of add until it has enough: a cache, and no leak."""
+
+    name = "settling"
+    blocks = 110
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.kept = getattr(self, "kept", [])
+        if len(self.kept) < self.blocks:
+            self.kept.append(bytearray(b"x") * 10_000)
+
+
+class Growing(Plain):
+    """Takes its memory as it is filled, where Plain takes all of it when it is made."""
+
+    name = "growing"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.raw = np.zeros(self.raw.shape)
+        self.columns = {key: np.zeros(column.shape, column.dtype) for key, column in self.columns.items()}
+
+
+class Copious(Plain):
+    """Needs 64 MiB for a moment whenever it samples."""
+
+    name = "copious"
+
+    def sample(self, batch_size: int) -> Columns:
+        np.ones(64 << 20, np.uint8)
+        return super().sample(batch_size)
+
+
 class Remote(Plain):
     """Has some of its memory in a process of its own: a thousand bytes a row."""
 
