@@ -26,6 +26,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
 SHARED_MEMORY = Path("/dev/shm")
 PAGE_BYTES = 4096
+MOMENT_SECONDS = 0.3
 LAST_WORDS = 400  # characters
 #: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
 MARK = "REPLAYBENCH_LAUNCH"
@@ -198,8 +199,10 @@ def _remove_orphaned_segments(since: float) -> list[int]:
     ours = [
         path for path in SHARED_MEMORY.iterdir() if path.name.startswith(SEGMENT_PREFIXES) and _appeared(path, since)
     ]
-    in_use = set(_shared_memory_in_use()) if ours else set()
-    removed = []
+    if not ours:
+        return []
+    time.sleep(MOMENT_SECONDS)  # many a semaphore has a name for a moment only, and its maker is about to remove it
+    in_use, removed = set(_shared_memory_in_use()), []
     for path in ours:
         if str(path) not in in_use:
             with suppress(FileNotFoundError):

@@ -179,17 +179,6 @@ class Settling(Plain):
             self.kept.append(bytearray(b"x") * 10_000)
 
 
-class Growing(Plain):
-    """Takes its memory as it is filled, where Plain takes all of it when it is made."""
-
-    name = "growing"
-
-    def __init__(self, spec: Spec) -> None:
-        super().__init__(spec)
-        self.raw = np.zeros(self.raw.shape)
-        self.columns = {key: np.zeros(column.shape, column.dtype) for key, column in self.columns.items()}
-
-
 class Copious(Plain):
     """Needs 64 MiB for a moment whenever it samples."""
 
