@@ -12,6 +12,7 @@ from adapters import registry
 from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import BATCHES, Result, append_result, failure
+from suites.recipes import RECIPES
 
 KNOWN = {"peer": registry.alone(), "workload": workloads.NAMES}
 USUAL = {"peer": registry.PEERS, "workload": workloads.NAMES}
@@ -68,7 +69,7 @@ def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
         rows, _, seconds = place.partition(":")
         if name in ("", workload):
             found[int(rows)] = float(seconds or "inf")
-    return found or {workloads.RECIPES[workload].transitions: float("inf")}
+    return found or {RECIPES[workload].transitions: float("inf")}
 
 
 @pytest.fixture(scope="module")

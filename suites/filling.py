@@ -24,7 +24,7 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
     at_once = min(ROWS_A_CALL, spec.capacity, max(1, BYTES_A_CALL // recording.row_bytes))
     for start in itertools.cycle(range(0, recording.transitions, at_once)):
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
-        rows = len(columns["done"])
+        rows = min(at_once, recording.transitions - start)
         adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
         added += rows
         # The next rows begin with another episode, so the last of these must have ended.

@@ -89,9 +89,10 @@ def _status(process: int, name: str) -> int:
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
-def fill(adapter: Adapter, steps: Iterator[Step], rows: int) -> None:
+def fill(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict], rows: int) -> None:
+    add = adapter.add if spec.is_plain else adapter.add_dicts
     while some := list(itertools.islice(steps, min(rows, STEPS_A_CALL))):
-        adapter.add(some)
+        add(some)
         rows -= len(some)
 
 
@@ -100,9 +101,9 @@ def levels(adapter: Adapter, spec: Spec, recording: Workload) -> dict[str, int]:
     steps, added, found = recording.stepwise(), 0, {}
     for name, share in FILLED.items():
         rows = int(share * spec.capacity)
-        fill(adapter, steps, rows - added)
+        fill(adapter, spec, steps, rows - added)
         added, found[name] = rows, in_use()
-    fill(adapter, steps, rows_for(spec.capacity) - added)
+    fill(adapter, spec, steps, rows_for(spec.capacity) - added)
     draw(adapter, spec, BATCH)
     found["full"] = in_use()
     if len(adapter) != spec.capacity:
@@ -179,8 +180,8 @@ def leak(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> t
     return "wrong", None, f"leaks {said}: {sum(growth) / 2**20:.1f} MiB in {PARTS * rounds:,} rounds"
 
 
-def _round(adapter: Adapter, spec: Spec, steps: Iterator[Step]) -> None:
-    adapter.add(list(itertools.islice(steps, STEPS_A_CALL)))
+def _round(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict]) -> None:
+    fill(adapter, spec, steps, STEPS_A_CALL)
     draw(adapter, spec, BATCH)
 
 
