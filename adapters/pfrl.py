@@ -39,7 +39,9 @@ class Pfrl(Adapter):
     distribution = "pfrl"
     environment = "torch"
     any_fields = True
-    usage = "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
+    usage = (
+        "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
+    )
     eps = 0.01  # its default
     weights_relative_to = "batch"
     features = Features(gives="rows (stacked here)", **FEATURES)
@@ -100,9 +102,7 @@ class Pfrl(Adapter):
 
     def sample(self, batch_size: int) -> Columns:
         rows = [steps[0] for steps in self.buffer.sample(batch_size)]
-        batch = {
-            name: np.array([row[key] for row in rows], self.fields[name].dtype) for name, key in self.keys.items()
-        }
+        batch = {name: np.array([row[key] for row in rows], self.fields[name].dtype) for name, key in self.keys.items()}
         return self._with_weights(batch, rows)
 
     def _with_weights(self, batch: Columns, rows: Sequence[dict[str, Any]]) -> Columns:

@@ -26,7 +26,9 @@ class StableBaselines3(Adapter):
     distribution = "stable-baselines3"
     environment = "torch"
     any_fields = True  # but for the constructor's refusal
-    usage = "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
+    usage = (
+        "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
+    )
     features = Features(
         batch_add="no: one row of each parallel environment a call (here: a loop of single adds)",
         flexible_fields="no: five fixed fields; observations may be dicts (DictReplayBuffer)",
@@ -51,7 +53,9 @@ class StableBaselines3(Adapter):
         self.fields = spec.fields
         self.parts = [name.removeprefix(OBSERVATION) for name in spec.fields if name.startswith(OBSERVATION)]
         names = {"act", "rew", "done"} | {
-            whole + part for part in self.parts or [""] for whole in (("obs.", "next_obs.") if part else ("obs", "next_obs"))
+            whole + part
+            for part in self.parts or [""]
+            for whole in (("obs.", "next_obs.") if part else ("obs", "next_obs"))
         }
         if set(spec.fields) != names or spec.fields["rew"].shape or spec.fields["done"].shape:
             raise NotImplementedError(f"{self.name} stores obs and next_obs, an action, one reward and one done a row")
