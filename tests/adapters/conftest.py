@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
-from adapters.registry import adapter_class
+from adapters.registry import adapter_class, alone
 
 #: The rows of the three workloads, by shape and dtype.
 FIELDS = {
@@ -37,6 +37,30 @@ FIELDS = {
         "done": Field((), "bool"),
     },
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--peer", action="append", help="conformance of this peer, which can be imported in this environment")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`peer` is each of those that live in this environment, or of those named; and each that can do what is tested."""
+    named = metafunc.config.getoption("--peer", None)  # None too where pytest was not told of this folder by name
+    peers = named or [name for name in alone() if adapter_class(name).environment is None]
+    able = {
+        feature: [name for name in peers if getattr(adapter_class(name).features, feature).startswith("yes")]
+        for feature in ("prioritized", "compression")
+    }
+    asked = set(metafunc.fixturenames)
+    if {"peer", "prioritized"} <= asked:
+        both = [(name, False) for name in peers] + [(name, True) for name in able["prioritized"]]
+        ids = [f"{name}-{'prioritized' if prioritized else 'uniform'}" for name, prioritized in both]
+        metafunc.parametrize(("peer", "prioritized"), both, ids=ids)
+    elif "peer" in asked:
+        metafunc.parametrize("peer", peers)
+    for argument, feature in (("prioritized_peer", "prioritized"), ("compressing_peer", "compression")):
+        if argument in asked:
+            metafunc.parametrize(argument, able[feature])
 
 
 def make(name: str, spec: Spec) -> Adapter:
