@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -51,6 +53,7 @@ class ServerProcess:
         """The import begins."""
         multiprocessing.set_forkserver_preload(["reverb"])
         forkserver.ensure_running()
+        _end_forkserver_at_exit()
 
     def __init__(self, tables: Collection[Table]) -> None:
         self._folder = tempfile.mkdtemp(prefix="replaybench-reverb-")
@@ -81,6 +84,12 @@ class ServerProcess:
             self._process.kill()
             self._process.join()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@cache
+def _end_forkserver_at_exit() -> None:
+    """It would end by itself, but after this process: with TensorFlow in it that takes a while."""
+    atexit.register(forkserver._forkserver._stop)
 
 
 class ServerHere:
