@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 Row = tuple[Any, Any, float, Any, bool]
 
@@ -151,6 +152,15 @@ class BaselinesStyle(Adapter):
         "written here after its behaviour, so its speed is not the original's"
     )
     draws_last_slot = False
+    promises = Promises(
+        dtype="wider",
+        prioritized="never the last slot",
+        given_priority="none on add",
+        prioritized_replacement="stratified",
+        references="keeps references",
+        infinite_priority="poisons",
+        source="docstrings of deepq/replay_buffer.py; the last slot, references and infinity: not documented, seen",
+    )
     features = Features(
         batch_add="no: a loop of single adds",
         flexible_fields="no: five fixed fields, any Python object in each",

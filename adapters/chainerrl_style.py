@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 Row = dict[str, Any]
 
@@ -234,6 +235,17 @@ class ChainerRLStyle(Adapter):
     )
     eps = 0.01
     weights_relative_to = "batch"
+    promises = Promises(
+        weights="over the batch",
+        replacement="without",
+        prioritized_replacement="without",
+        stale_update="changes other rows",
+        references="keeps references",
+        batch_over_stored="refused",
+        nan_priority="poisons",
+        infinite_priority="poisons",
+        source="docstrings of its replay buffers; stale updates, references, bad priorities: not documented, seen",
+    )
     features = Features(
         batch_add="no: a loop of single appends",
         flexible_fields="no: six fixed fields, any Python object in each",

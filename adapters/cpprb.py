@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.promises import Promises
 
 #: What every class with cpprb's API has in common.
 FEATURES = {
@@ -27,6 +28,17 @@ FEATURES = {
     "framework": "NumPy",
     "licence": "MIT",
 }
+PROMISES = Promises(
+    shape="scalars as (1,)",
+    prioritized_replacement="stratified",
+    returned_batch="next sample changes weights and indexes",
+    seed="uniform only",
+    empty="gives garbage",
+    nan_priority="poisons",
+    negative_priority="poisons",
+    infinite_priority="poisons",
+    source="pages Usage and Prioritized Experience Replay; batches, seeds, bad priorities: not documented, seen",
+)
 COMPRESSION = "yes, options next_of and stack_compress; the end of an episode must be told"
 
 
@@ -118,6 +130,7 @@ class CpprbAPI(Adapter):
 
 class Cpprb(CpprbAPI):
     name = "cpprb"
+    promises = PROMISES
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "env_dict with each key's shape and dtype; add of one row or many, all keys as keywords (cpprb docs, Usage)"

@@ -6,14 +6,20 @@ discipline, made by the learner and handed to forked explorers as an argument.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from adapters.base import Features, Spec
 from adapters.cpprb import FEATURES, CpprbAPI, options
+from adapters.promises import Promises
+
+#: Its documentation, and docs/differences.md where it is not as cpprb.
+PROMISES = Promises(shape="scalars as (1,)", prioritized_replacement="stratified", source="docs/differences.md")
 
 
 class CpprbImpl(CpprbAPI):
     name = "cpprb_impl"
+    promises = PROMISES
     distribution = "cpprb-impl"
     usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
     features = Features(
@@ -37,6 +43,7 @@ class CpprbImpl(CpprbAPI):
 
 class CpprbImplBufferLock(CpprbAPI):
     name = "cpprb_impl[lock=buffer]"
+    promises = replace(PROMISES, stale_update="ignored")
     distribution = "cpprb-impl"
     usage = 'its MP class with lock="buffer" made by the learner, passed to forked explorers'
     features = Features(

@@ -14,11 +14,12 @@ import multiprocessing
 import os
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.managers import SyncManager
 from typing import Any
 
 from adapters.base import Features, Spec
-from adapters.cpprb import FEATURES, CpprbAPI, options
+from adapters.cpprb import FEATURES, PROMISES, CpprbAPI, options
 from adapters.lifeline import exit_with_parent
 
 
@@ -29,6 +30,7 @@ class CpprbMP(CpprbAPI):
     """
 
     name = "cpprb[MP]"
+    promises = replace(PROMISES, stale_update="ignored", empty="waits")
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "its MP class made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
@@ -81,6 +83,8 @@ class _Locked:
 
 class CpprbBehindOneLock(CpprbAPI):
     name = "cpprb[PER behind one lock]"
+    # Rows come through a pipe. Each manager is forked with the state of NumPy's generator that its maker has.
+    promises = replace(PROMISES, returned_batch="copies", seed="always the same")
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "a buffer of a plain class in a manager process (SyncManager.register), every call under one lock"

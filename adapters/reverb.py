@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.promises import Promises
 
 FLUSH_EVERY = 32
 START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times that on a busy machine
@@ -93,6 +94,15 @@ class Reverb(Adapter):
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
     weights_relative_to = "batch"
     batches_ahead = 8
+    promises = Promises(
+        new_row_priority="a fixed one",  # each item is given one: 1, here
+        weights="over the batch",
+        stale_update="ignored",
+        empty="waits",
+        infinite_priority="poisons",
+        seed="none",
+        source="README and docstrings (rate limiters, mutate_priorities); infinity and seeds: not documented, seen",
+    )
     start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
     preload = ("reverb",)
     features = Features(

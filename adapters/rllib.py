@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 # RLlib's names for the five fields; SampleBatch refuses the key "dones".
 KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs", "done": "terminateds"}
@@ -39,6 +40,14 @@ class RLlib(Adapter):
     name = "rllib"
     distribution = "ray"
     usage = 'ReplayBuffer(storage_unit="timesteps").add(SampleBatch(...)), no cluster (RLlib docs, Replay Buffers)'
+    promises = Promises(
+        dtype="wider",
+        new_row_priority="the largest update",
+        references="keeps references to batches",
+        infinite_priority="poisons",
+        seed="global seed",
+        source="RLlib docs, Replay Buffers, and docstrings; dtypes, references and infinity: not documented, seen",
+    )
     features = Features(
         batch_add="yes, split into batches of one row",
         flexible_fields="yes, any key",

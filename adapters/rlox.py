@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.promises import Promises
 
 FLOAT = np.dtype(np.float32)  # all that rlox stores
 # rlox's names for the five fields; `truncated` has no place in a Step.
@@ -48,6 +49,15 @@ class Rlox(Adapter):
     usage = (
         "ReplayBuffer.push and push_batch, sample(batch, seed) with a new seed each time, as its DQN does; "
         "its compiled module alone, since importing rlox needs PyTorch"
+    )
+    promises = Promises(
+        round_trip="as 32 bits",
+        new_row_priority="a fixed one",
+        prioritized_replacement="stratified",
+        batch_over_stored="refused",
+        nan_priority="panics",
+        infinite_priority="panics",
+        source="docstrings of its ReplayBuffer and PrioritizedReplayBuffer; NaN and infinity: not documented, seen",
     )
     features = Features(
         batch_add="yes; a loop of single adds where prioritized",
