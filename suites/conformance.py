@@ -35,6 +35,9 @@ from suites import probes_draws, probes_edges, probes_rows
 from suites.cells import CONFORMANCE, CONFORMANCE_WORKLOAD, Result, append_result, failure
 from suites.probing import Lab, Seen, Setting
 
+#: Those in one process, and those that processes share; whoever needs a cluster for each buffer takes too long.
+PEERS = (*registry.alone(), *registry.SHARED)
+LAUNCH_SECONDS = 900.0  # a peer with a server starts some thirty of them
 PART_SECONDS = 120.0  # for a part that said nothing: a server's start, a compiler, a busy machine
 
 #: Probes, and the checks that each sees. The dangerous come last.

@@ -27,6 +27,7 @@ class Launch:
     name: str
     records: Sequence[Record]
     command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
+    least_limit: float = 0.0  # seconds that it may take, where the profile's limit is less
 
     @property
     def open_records(self) -> list[Record]:
@@ -158,9 +159,9 @@ def measure(
     launch: Launch, records: Sequence[Record], block: int, cells: Path, limit_seconds: float, tick: Callable[[], None]
 ) -> None:
     """Run one launch and take its results into the records."""
-    trouble = None
+    trouble, limit = None, max(limit_seconds, launch.least_limit)
     try:
-        trouble = processes.run(launch.command(records, cells), limit_seconds, tick) or "ended without measuring it"
+        trouble = processes.run(launch.command(records, cells), limit, tick) or "ended without measuring it"
     finally:
         # Interrupted (no trouble): what the launch had finished is kept, and nothing else is its fault.
         results = list(read_results(cells))

@@ -17,7 +17,7 @@ WRAPPED = 20  # rows of the second round
 LOW, HIGH = 0.05, 5.0  # priorities over two decades
 ROUNDS = 200  # of updates, at most, until every row had one
 GIVEN_ROUNDS = 48  # each with one draw, or 16
-NEW_ROUNDS, NEW_CAPACITY = 200, 17
+NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
 WEIGHED = 20  # batches
 REPEAT_BATCHES, REPEAT_SIZE = 40, 20
 SEED_BATCHES = 4
@@ -132,7 +132,7 @@ def _new_row(lab: Lab, update: bool) -> Seen:
     counts, rest, eps = np.zeros(2, np.int64), 0.0, lab.kind.eps
     with lab.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
         size = min(8, buffer.independent)
-        for _ in range(NEW_ROUNDS):
+        for _ in range(ONE_BY_ONE if size == 1 else NEW_DRAWS // size):
             if update:
                 buffer.fill(NEW_CAPACITY, 0.1)
                 _raise_one(buffer, size)

@@ -26,7 +26,6 @@ FIELDS: Mapping[str, Field] = {
 }
 CAPACITY = 32
 SERIES = 8_192  # rows that can be added to one buffer, all of them different: what a float32 can tell apart
-SETTLING = 10  # times what a peer says it fetches ahead: queues have been seen to grow
 EXPECTED = 10.0  # draws of a group of rows, at least, in a chi-square test
 REASON_CHARACTERS = 160
 
@@ -108,8 +107,10 @@ class Buffer:
 
     def settle(self, size: int) -> None:
         """Batches that were fetched ahead still follow what was before: they are left aside."""
-        for _ in range(SETTLING * self.adapter.batches_ahead):
-            self.adapter.sample(size)
+        if self.adapter.batches_ahead:
+            self.adapter.sample(size + 1)  # queues have been seen to grow: another size begins a new one
+            for _ in range(self.adapter.batches_ahead):
+                self.adapter.sample(size)
 
     @property
     def drawable(self) -> np.ndarray:
