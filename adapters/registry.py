@@ -28,6 +28,10 @@ MORE: dict[str, str] = {
     "chainerrl": "adapters.chainerrl:ChainerRL",
     "flashbax": "adapters.flashbax:Flashbax",
     "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
+    "tf-agents": "adapters.tf_agents:TFAgents",
+    "tf-agents[get_next]": "adapters.tf_agents:TFAgentsGetNext",
+    "tf-agents[naive]": "adapters.tf_agents:TFAgentsNaive",
+    "seed-rl-style": "adapters.seed_rl_style:SeedRLStyle",
 }
 
 #: Stands for all peers there are.
