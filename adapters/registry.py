@@ -32,6 +32,13 @@ MORE: dict[str, str] = {
     "tf-agents[get_next]": "adapters.tf_agents:TFAgentsGetNext",
     "tf-agents[naive]": "adapters.tf_agents:TFAgentsNaive",
     "seed-rl-style": "adapters.seed_rl_style:SeedRLStyle",
+    "reverb[naive]": "adapters.reverb_ways:Naive",
+    "reverb[Writer]": "adapters.reverb_ways:ByWriter",
+    "reverb[TrajectoryWriter]": "adapters.reverb_ways:ByTrajectoryWriter",
+    "reverb[TFClient]": "adapters.reverb_ways:ByTFClient",
+    "reverb[TimestepDataset]": "adapters.reverb_ways:OutByTimestepDataset",
+    "reverb[in-process]": "adapters.reverb_ways:InProcess",
+    "rllib[episodes]": "adapters.rllib_episodes:RLlibEpisodes",
 }
 
 #: Stands for all peers there are.

@@ -3,10 +3,9 @@
 Tuned, as its "Replay Buffers" and "DQN" tutorials have it: adding in a `tf.function`, reading from
 `buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. `get_next` in a `tf.function` is a row of
 its own: its docstring calls it deprecated, and it is the faster one where batches are small. Naive: `add_batch` and
-`get_next`, called as they are. The buffer takes exactly `batch_size` rows an add, one for each
-of as many environments, so here it is made for one row, and many rows are a loop (inside one `tf.function` where tuned).
-No `num_steps`: a row is a whole transition. A dataset works ahead: what was added just now is not yet in its next
-batches. Batches become NumPy columns without a copy. Nothing is prioritized.
+`get_next`, called as they are. The buffer takes exactly `batch_size` rows an add, one for each of as many environments,
+so here it is made for one row, and many rows are a loop (inside one `tf.function` where tuned). No `num_steps`: a row
+is a whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Batches become NumPy columns without a copy. Nothing is prioritized.
 """
 
 from __future__ import annotations
