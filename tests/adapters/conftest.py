@@ -40,9 +40,7 @@ FIELDS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--peer", action="append", help="conformance of this peer, which can be imported in this environment"
-    )
+    parser.addoption("--peer", action="append", help="conformance of this peer, which can be imported in this environment")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
