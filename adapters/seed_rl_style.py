@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.promises import Promises
 
 
 class PrioritizedReplay:
@@ -86,6 +87,15 @@ class SeedRLStyle(Adapter):
         processes="no (the original: one server process for all actors)",
         framework="TensorFlow 2",
         licence="MIT (the original: Apache-2.0)",
+    )
+    promises = Promises(
+        new_row_priority="a fixed one",
+        weights="over the batch",
+        nan_priority="poisons",
+        negative_priority="poisons",
+        infinite_priority="poisons",
+        seed="global seed",
+        source="this adapter",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -5,7 +5,8 @@ Tuned, as its "Replay Buffers" and "DQN" tutorials have it: adding in a `tf.func
 its own: its docstring calls it deprecated, and it is the faster one where batches are small. Naive: `add_batch` and
 `get_next`, called as they are. The buffer takes exactly `batch_size` rows an add, one for each of as many environments,
 so here it is made for one row, and many rows are a loop (inside one `tf.function` where tuned). No `num_steps`: a row
-is a whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Batches become NumPy columns without a copy. Nothing is prioritized.
+is a whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Nothing is
+prioritized.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
 
@@ -44,6 +46,7 @@ class TFAgents(Adapter):
         framework="TensorFlow 2.15",
         licence="Apache-2.0",
     )
+    promises = Promises(seed="global seed", source="tf_uniform_replay_buffer.py, docstrings")
 
     def __init__(self, spec: Spec) -> None:
         import tensorflow as tf
