@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 
 #: PFRL's names for the five fields. Others are kept by its `append` under their own names.
 _KEYS = {"obs": "state", "act": "action", "rew": "reward", "next_obs": "next_state", "done": "is_state_terminal"}
 #: What `append` can't do without.
 _NEEDED = {"state": None, "action": None, "reward": 0.0}
+
+_ONE = Field((), "bool")
 
 FEATURES = {
     "batch_add": "no: a loop of single appends",
@@ -51,6 +53,8 @@ class Pfrl(Adapter):
         torch.set_num_threads(1)
         self.prioritized, self.fields = spec.prioritized, spec.fields
         self.keys = {name: _KEYS.get(name, name) for name in spec.fields}
+        if spec.fields.get("done", _ONE).shape:
+            self.keys["done"] = "done"  # of a sequence there are many, and its append asks for one
         self.absent = {key: value for key, value in _NEEDED.items() if key not in self.keys.values()}
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(
@@ -65,6 +69,9 @@ class Pfrl(Adapter):
             self.buffer = ReplayBuffer(spec.capacity)
 
     def add(self, steps: Iterable[Step]) -> None:
+        if self.keys["done"] == "done":
+            self.add_dicts([step._asdict() for step in steps])
+            return
         append = self.buffer.append
         for obs, act, rew, next_obs, done in steps:
             append(state=obs, action=act, reward=rew, next_state=next_obs, is_state_terminal=done)
@@ -125,6 +132,8 @@ class PfrlNaive(Pfrl):
     features = Features(gives="rows (stacked by its batch_experiences)", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
+        if spec.fields["done"].shape:
+            raise NotImplementedError(f"{self.name} makes one is_state_terminal a row, and a sequence has many")
         super().__init__(spec)
         import torch
         from pfrl.replay_buffer import batch_experiences
