@@ -83,6 +83,7 @@ class Pfrl(Adapter):
 
     def add_with_priorities(self, steps: Iterable[Step], priorities: Sequence[float]) -> None:
         append, priority_from_errors = self.buffer.memory.append, self.buffer.priority_from_errors
+        done_key = self.keys["done"]
         for (obs, act, rew, next_obs, done), error in zip(steps, priorities, strict=True):
             row = {
                 "state": obs,
@@ -90,7 +91,7 @@ class Pfrl(Adapter):
                 "reward": rew,
                 "next_state": next_obs,
                 "next_action": None,
-                "is_state_terminal": done,
+                done_key: done,
             }
             append([row], *priority_from_errors([error]))
 

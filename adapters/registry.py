@@ -33,6 +33,7 @@ MORE: dict[str, str] = {
     "tianshou[vector]": "adapters.tianshou:TianshouVector",
     "pfrl": "adapters.pfrl:Pfrl",
     "pfrl[naive]": "adapters.pfrl:PfrlNaive",
+    "d3rlpy": "adapters.d3rlpy:D3rlpy",
 }
 
 #: Stands for all peers there are.
