@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adapters import environments
+from adapters.promises import Promises
 
 Columns = dict[str, np.ndarray]
 
@@ -123,10 +124,16 @@ class Adapter(ABC):
     #: batches fetched ahead of `sample`: those still follow the priorities from before an update
     batches_ahead: ClassVar[int] = 0
 
+    #: True where whole episodes are overwritten: not as many rows as the capacity are stored then, but about so many
+    whole_episodes: ClassVar[bool] = False
+
     #: the environment it is installed in (`adapters.environments`); None: the one that everything else is in
     environment: ClassVar[str | None] = None
     #: whether rows may have any fields, or only those of a `Step`
     any_fields: ClassVar[bool] = False
+
+    #: what it promises, for the conformance suite to see
+    promises: ClassVar[Promises] = Promises()
 
     @classmethod
     def version(cls) -> str:
@@ -175,7 +182,7 @@ class Adapter(ABC):
         """The same, where each step is kept as a dict with the keys of `Step` in their order.
 
         Here for a library that has no keywords for them: the values are taken out of the dict. Rows whose fields are
-        others (`any_fields`) come this way and by `add_batch` only.
+        others (`any_fields`) come this way, by `add_columns` and by `add_batch` only.
         """
         self.add([step.values() for step in steps])
 
@@ -199,8 +206,13 @@ class Adapter(ABC):
         for batch in batches:
             self.add_batch(batch._asdict())
 
+    def add_columns(self, batches: Sequence[Columns]) -> None:
+        """The same where the fields are others than a step's (`any_fields`): each of `batches` is a dict of columns."""
+        for batch in batches:
+            self.add_batch(batch)
+
     def add_lists(self, batches: Sequence[Step]) -> None:
-        """The same, each column a nested list.
+        """As `add_batches`, each column a nested list.
 
         Here for a library that takes no lists for columns, or loses their dtype: they are made arrays first.
         """

@@ -1,7 +1,7 @@
 """The answer is checked before it is timed: what every peer must get right, whatever its speed.
 
 `AddedRows` knows the rows that were added and tells whether a batch holds such rows, byte for byte
-and all five fields together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
+and all its fields together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ SIGNIFICANCE = 1e-6
 
 
 def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Columns:
-    """Rows `first` .. `first + rows - 1` of an endless series in which no two rows share an observation or reward."""
+    """Rows `first` .. `first + rows - 1` of an endless series in which no two rows share a value of a float, of a
+    wide integer or of a frame. Flags, actions and small integers repeat."""
     keys = np.arange(first, first + rows)
     columns = {}
     for offset, (name, field) in enumerate(fields.items()):
-        dtype, shape = np.dtype(field.dtype), (rows, *field.shape)
+        dtype, cells = np.dtype(field.dtype), int(np.prod(field.shape, dtype=int))
+        each = np.arange(cells)
         if dtype.kind == "b":
-            columns[name] = (keys % 3 == 0).reshape(shape)
+            values = (keys[:, None] + each) % 3 == 0
         elif name == "act" and dtype.kind in "iu":
-            columns[name] = (keys % 5).astype(dtype).reshape(shape)
+            values = (keys[:, None] + each) % 5
         elif dtype.kind == "u" and dtype.itemsize == 1:
             # The key's four bytes, over and over, so that each part of a frame tells its row.
             stamp = (keys + offset * 1_000_003).astype("<u4").view(np.uint8).reshape(rows, 4)
-            cells = int(np.prod(field.shape))
-            columns[name] = np.tile(stamp, (1, cells // 4 + 1))[:, :cells].reshape(shape)
+            values = np.tile(stamp, (1, cells // 4 + 1))[:, :cells]
+        elif dtype.kind in "iu":  # not through floats, which a narrow integer can't hold
+            values = keys[:, None] + offset + each
         else:
-            cells = int(np.prod(field.shape, dtype=int))
-            values = keys[:, None] + (offset + 1) / 8 + np.arange(cells) / 1024
-            columns[name] = values.astype(dtype).reshape(shape)
+            values = keys[:, None] + (offset + 1) / 8 + each / 1024
+        columns[name] = values.astype(dtype).reshape(rows, *field.shape)
     return columns
 
 
@@ -46,6 +48,14 @@ def as_steps(columns: Columns) -> list[Step]:
         column = columns[name]
         parts.append(column.tolist() if column.ndim == 1 else [row.copy() for row in column])
     return list(map(Step, *parts))
+
+
+def as_dicts(columns: Columns) -> list[dict]:
+    """The same, for rows of any fields."""
+    return [
+        {name: row.item() if row.ndim == 0 else row.copy() for name, row in zip(columns, rows, strict=True)}
+        for rows in zip(*columns.values(), strict=True)
+    ]
 
 
 class AddedRows:
@@ -114,6 +124,13 @@ def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
         adapter.update_priorities(batch["indexes"], np.ones(batch_size))
         return copy
     return batch
+
+
+def check_full(adapter: Adapter, capacity: int) -> None:
+    """As many rows are stored as there is room for."""
+    stored = len(adapter)
+    if stored != capacity and not (adapter.whole_episodes and stored):
+        raise WrongAnswer(f"size: {stored} rows stored, expected {capacity}")
 
 
 def check_round_trip(adapter: Adapter, spec: Spec, known: AddedRows, batch_size: int = 32, batches: int = 4) -> None:

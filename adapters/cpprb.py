@@ -49,6 +49,7 @@ class CpprbAPI(Adapter):
     """The calls that every class with cpprb's API understands; `self.buffer` is made by the subclass."""
 
     eps = 1e-4
+    any_fields = True
 
     buffer: Any
 
@@ -69,6 +70,7 @@ class CpprbAPI(Adapter):
                 on_episode_end()
 
     def add_dicts(self, steps: Sequence[dict]) -> None:
+        """One row or many in each dict, as for `add`."""
         add = self.buffer.add
         for step in steps:
             add(**step)
@@ -98,6 +100,9 @@ class CpprbAPI(Adapter):
 
     def add_batches(self, batches: Sequence[Step]) -> None:
         (super().add_batches if self.by_episodes else self.add)(batches)
+
+    def add_columns(self, batches: Sequence[Columns]) -> None:
+        self.add_dicts(batches)
 
     def add_lists(self, batches: Sequence[Step]) -> None:
         (super().add_lists if self.by_episodes else self.add)(batches)

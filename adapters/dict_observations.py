@@ -17,7 +17,9 @@ def parts(name: str, spec: Spec) -> list[str]:
     found = [field.removeprefix(OBS) for field in spec.fields if field.startswith(OBS)]
     observations = {whole + part for part in found for whole in (OBS, NEXT_OBS)} or {"obs", "next_obs"}
     if set(spec.fields) != {*observations, "act", "rew", "done"}:
-        raise NotImplementedError(f"{name} stores obs and next_obs (which may be dicts), act, rew and done, no other fields")
+        raise NotImplementedError(
+            f"{name} stores obs and next_obs (which may be dicts), act, rew and done, no other fields"
+        )
     if spec.fields["rew"].shape or spec.fields["done"].shape:
         raise NotImplementedError(f"{name} stores one reward and one done a row: sequences are drawn from single steps")
     return found

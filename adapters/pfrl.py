@@ -1,8 +1,8 @@
 """PFRL: ChainerRL's successor for PyTorch; of it, its two replay buffers, unchanged.
 
-Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, and `update_errors` with a list. A sample
-is a list of n-step lists of dicts, of which the learner makes columns. "pfrl" stacks each key with NumPy; "pfrl[naive]"
-calls `batch_experiences`, as its agents do, which makes tensors of them (and "is_state_terminal" a float).
+Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is a
+list of n-step lists of dicts, of which the learner makes columns. "pfrl" stacks each key with NumPy; "pfrl[naive]" calls
+`batch_experiences`, as its agents do, which makes tensors of them (and "is_state_terminal" a float).
 Its appends take no priority: a step that brings one is appended to the buffer's inner memory.
 """
 
@@ -41,7 +41,9 @@ class Pfrl(Adapter):
     distribution = "pfrl"
     environment = "torch"
     any_fields = True
-    usage = "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
+    usage = (
+        "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
+    )
     eps = 0.01  # its default
     weights_relative_to = "batch"
     features = Features(gives="rows (stacked here)", **FEATURES)
@@ -108,9 +110,7 @@ class Pfrl(Adapter):
 
     def sample(self, batch_size: int) -> Columns:
         rows = [steps[0] for steps in self.buffer.sample(batch_size)]
-        batch = {
-            name: np.array([row[key] for row in rows], self.fields[name].dtype) for name, key in self.keys.items()
-        }
+        batch = {name: np.array([row[key] for row in rows], self.fields[name].dtype) for name, key in self.keys.items()}
         return self._with_weights(batch, rows)
 
     def _with_weights(self, batch: Columns, rows: Sequence[dict[str, Any]]) -> Columns:

@@ -34,6 +34,17 @@ MORE: dict[str, str] = {
     "pfrl": "adapters.pfrl:Pfrl",
     "pfrl[naive]": "adapters.pfrl:PfrlNaive",
     "d3rlpy": "adapters.d3rlpy:D3rlpy",
+    "baselines": "adapters.baselines:Baselines",
+    "chainerrl": "adapters.chainerrl:ChainerRL",
+    "flashbax": "adapters.flashbax:Flashbax",
+    "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
+    "reverb[naive]": "adapters.reverb_ways:Naive",
+    "reverb[Writer]": "adapters.reverb_ways:ByWriter",
+    "reverb[TrajectoryWriter]": "adapters.reverb_ways:ByTrajectoryWriter",
+    "reverb[TFClient]": "adapters.reverb_ways:ByTFClient",
+    "reverb[TimestepDataset]": "adapters.reverb_ways:OutByTimestepDataset",
+    "reverb[in-process]": "adapters.reverb_ways:InProcess",
+    "rllib[episodes]": "adapters.rllib_episodes:RLlibEpisodes",
 }
 
 #: Stands for all peers there are.

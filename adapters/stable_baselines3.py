@@ -26,7 +26,9 @@ class StableBaselines3(Adapter):
     distribution = "stable-baselines3"
     environment = "torch"
     any_fields = True  # dict observations; the constructor refuses others
-    usage = "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
+    usage = (
+        "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
+    )
     features = Features(
         batch_add="no: one row of each parallel environment a call (here: a loop of single adds)",
         flexible_fields="no: five fixed fields; observations may be dicts (DictReplayBuffer)",

@@ -48,7 +48,9 @@ class Tianshou(Adapter):
     any_fields = True  # dict observations; the constructor refuses others
     eps = float(np.finfo(np.float32).eps)  # its own
     weights_relative_to = "batch"
-    usage = "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
+    usage = (
+        "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
+    )
     features = Features(batch_add="yes, through a second buffer: from_data, update", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:

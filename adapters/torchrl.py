@@ -134,7 +134,9 @@ class TorchRLTensorDict(TorchRL):
 
 class TorchRLMemmap(TorchRL):
     name = "torchrl[memmap]"
-    usage = "the same on LazyMemmapStorage(scratch_dir=...), whose files are the adapter's (tutorial Using Replay Buffers)"
+    usage = (
+        "the same on LazyMemmapStorage(scratch_dir=...), whose files are the adapter's (tutorial Using Replay Buffers)"
+    )
 
     def storage(self, spec: Spec) -> Any:
         from torchrl.data import LazyMemmapStorage

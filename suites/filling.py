@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 
-from adapters.base import Adapter, Spec, WrongAnswer
+from adapters.base import Adapter, Spec
+from adapters.checks import check_full
 from suites.workloads import Workload
 
 ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
@@ -24,7 +25,7 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
     at_once = min(ROWS_A_CALL, spec.capacity, max(1, BYTES_A_CALL // recording.row_bytes))
     for start in itertools.cycle(range(0, recording.transitions, at_once)):
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
-        rows = len(columns["done"])
+        rows = min(at_once, recording.transitions - start)
         adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
         added += rows
         # The next rows begin with another episode, so the last of these must have ended.
@@ -33,5 +34,4 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
             break
         if time.monotonic() > deadline:
             raise TooSlow(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
-    if len(adapter) != spec.capacity:
-        raise WrongAnswer(f"size: {len(adapter)} rows stored of {added} added, expected {spec.capacity}")
+    check_full(adapter, spec.capacity)

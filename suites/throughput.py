@@ -24,7 +24,7 @@ from adapters import checks, registry
 from adapters.base import Adapter, Columns, Spec, Step, Unavailable
 from suites.cells import THROUGHPUT
 from suites.filling import TooSlow, fill
-from suites.workloads import RECIPES, Workload
+from suites.workloads import Workload
 
 STEPS_A_CALL = 64  # of an adapter, which loops over them
 BATCHES_A_CALL, BYTES_A_CALL = 20, 1 << 20  # likewise, and at most so many bytes of them
@@ -71,7 +71,7 @@ def prioritized(peer: str, recording: Workload, capacity: int, fill_seconds: flo
 @pytest.fixture(scope="module")
 def frames(recording: Workload) -> Workload:
     """The recording, cut where a call ends, with the end of an episode there: it begins again with another one."""
-    if RECIPES[recording.name].stack == 1:
+    if recording.stack == 1:
         pytest.skip(f"{recording.name} has no stacked frames")
     rows = recording.transitions // STEPS_A_CALL * STEPS_A_CALL
     columns = {key: column[:rows] for key, column in recording.columns.items()}
@@ -91,7 +91,7 @@ def known(recording: Workload) -> checks.AddedRows:
 
 
 @pytest.fixture(scope="module")
-def steps(recording: Workload) -> list[Step]:
+def steps(recording: Workload) -> list:
     return recording.steps()
 
 
@@ -163,20 +163,31 @@ def _time_sampling(timed: Timed, known: checks.AddedRows, adapter: Adapter, batc
 
 
 def test_add(timed, batch: int, recording: Workload, steps: list, known: checks.AddedRows, uniform: Adapter) -> None:
+    plain = recording.is_plain
     if batch == 1:
         calls = zip(_over_and_over(steps, STEPS_A_CALL))
-        _time_adding(timed, known, uniform, uniform.add, calls, STEPS_A_CALL)
+        _time_adding(timed, known, uniform, uniform.add if plain else uniform.add_dicts, calls, STEPS_A_CALL)
     else:
         at_once = _batches_a_call(recording, batch)
         calls = zip(_over_and_over(recording.batches(batch), at_once))
-        _time_adding(timed, known, uniform, uniform.add_batches, calls, at_once * batch)
+        add = uniform.add_batches if plain else uniform.add_columns
+        _time_adding(timed, known, uniform, add, calls, at_once * batch)
 
 
+@pytest.fixture
+def only_steps(recording: Workload) -> None:
+    """For the forms in which only a `Step` is added."""
+    if not recording.is_plain:
+        pytest.skip(f"the rows of {recording.name} have other fields than a step's: `add` stores them as dicts")
+
+
+@pytest.mark.usefixtures("only_steps")
 def test_add_dicts(timed, batch: int, steps: list, known: checks.AddedRows, uniform: Adapter) -> None:
     calls = zip(_over_and_over([step._asdict() for step in steps], STEPS_A_CALL))
     _time_adding(timed, known, uniform, uniform.add_dicts, calls, STEPS_A_CALL)
 
 
+@pytest.mark.usefixtures("only_steps")
 def test_add_lists(timed, batch: int, recording: Workload, known: checks.AddedRows, uniform: Adapter) -> None:
     if recording.row_bytes > LARGEST_LISTED_ROW:
         pytest.skip("nested lists of whole frames: nobody has them, and they take eight times the memory")
@@ -185,6 +196,7 @@ def test_add_lists(timed, batch: int, recording: Workload, known: checks.AddedRo
     _time_adding(timed, known, uniform, uniform.add_lists, zip(_over_and_over(lists, at_once)), at_once * batch)
 
 
+@pytest.mark.usefixtures("only_steps")
 def test_add_prioritized(timed, batch: int, steps: list, known: checks.AddedRows, prioritized: Adapter) -> None:
     priorities = itertools.cycle([fresh.tolist() for fresh in _priority_sets(STEPS_A_CALL)])
     calls = zip(_over_and_over(steps, STEPS_A_CALL), priorities, strict=True)

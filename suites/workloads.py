@@ -1,8 +1,7 @@
 """Transitions recorded from real environments: seeded, cached once, checksummed at each load.
 
 A recording is a pure function of its environment, count and seed, so the cache may be deleted at
-any time. What is cached are the few arrays from which the columns are rebuilt (for stacked frames:
-each frame once, an eighth of the columns), together with their own checksum.
+any time. What is cached are the few arrays from which the columns are rebuilt, together with their own checksum.
 """
 
 from __future__ import annotations
@@ -19,9 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Columns, Field, Step
+from suites.recipes import RECIPES
+from suites.recording import columns_of, record
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "workloads"
 SEED = 20261120
+#: An environment variable of launches: where the recording of the user's own workload is, as name=path.
+OWN = "REPLAYBENCH_OWN_WORKLOAD"
+SOURCE, USUAL, COLUMN = "source", "usual rows", "column "  # what that file holds, and how its columns' names begin
+NAMES = (*RECIPES, *filter(None, [os.environ.get(OWN, "").partition("=")[0]]))
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,13 @@ class Workload:
     name: str
     version: str
     source: str  # one sentence: where the transitions come from
-    columns: Columns  # obs, act, rew, next_obs, done; (transitions, *shape) each
+    columns: Columns  # (transitions, *shape) each; obs, act, rew, next_obs, done unless a row is something else
     sha256: str  # of the recording, so that two machines can tell whether they measured the same
+    stack: int = 1  # frames that an observation shows together, along its last axis
 
     @property
     def transitions(self) -> int:
-        return len(self.columns["done"])
+        return len(next(iter(self.columns.values())))
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -46,90 +52,52 @@ class Workload:
     def row_bytes(self) -> int:
         return sum(column[0].nbytes for column in self.columns.values())
 
-    def steps(self) -> list[Step]:
+    @property
+    def is_plain(self) -> bool:
+        """Its rows are steps; otherwise they are dicts."""
+        return tuple(self.columns) == Step._fields
+
+    def steps(self) -> list[Step] | list[dict]:
         """The recording as a training loop has it in hand, one `env.step` after the other."""
         return list(self.stepwise())
 
-    def batches(self, rows: int) -> list[Step]:
-        """The recording in columns of so many rows, in the places of a step; a last piece that is shorter is left
-        out."""
+    def batches(self, rows: int) -> list[Step] | list[Columns]:
+        """The recording in columns of so many rows, in the places of a step or of a dict; a last piece that is shorter
+        is left out."""
         rows = min(rows, self.transitions)
         starts = range(0, self.transitions - rows + 1, rows)
-        return [Step(*(self.columns[key][at : at + rows] for key in Step._fields)) for at in starts]
+        pieces = ({key: column[at : at + rows] for key, column in self.columns.items()} for at in starts)
+        return [Step(**piece) for piece in pieces] if self.is_plain else list(pieces)
 
-    def stepwise(self) -> Iterator[Step]:
+    def stepwise(self) -> Iterator[Step] | Iterator[dict]:
         """The same one at a time; nothing of a step is kept here.
 
-        Each observation is an array of its own. Within an episode a step's `next_obs` is the very
-        object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this
-        also halves the memory.
+        Each observation is an array of its own, each scalar one of Python's. Within an episode a step's `next_obs` is
+        the very object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this also halves
+        the memory.
         """
-        obs, act, rew, next_obs, done = (self.columns[key] for key in ("obs", "act", "rew", "next_obs", "done"))
-        discrete = act.ndim == 1
-        now = obs[0].copy()
+        fields = self.fields
+        following = {f"next_{key}": key for key, field in fields.items() if fields.get(f"next_{key}") == field}
+        after: dict = {}
         for row in range(self.transitions):
-            after = next_obs[row].copy()
-            ended = bool(done[row])
-            action = int(act[row]) if discrete else act[row].copy()
-            yield Step(now, action, float(rew[row]), after, ended)
-            if row + 1 < self.transitions:
-                now = obs[row + 1].copy() if ended else after
+            step = {}
+            for key, column in self.columns.items():
+                value = after.pop(key, None)
+                step[key] = _own(column[row]) if value is None else value
+            if following and not np.any(step.get("done", False)):
+                after = {key: step[next_key] for next_key, key in following.items()}
+            yield Step(**step) if self.is_plain else step
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a workload is recorded and how its columns are rebuilt from what is cached."""
-
-    make: Callable  # () -> environment
-    transitions: int  # of the standard recording
-    source: str
-    version: str = "1"
-    stack: int = 1  # observations shown together, along a new last axis; 1: no such axis
-
-
-def _gymnasium(name: str):
-    import gymnasium
-
-    return gymnasium.make(name)
-
-
-def _seaquest():
-    import ale_py
-    import gymnasium
-
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    gymnasium.register_envs(ale_py)
-    # AtariPreprocessing skips the frames itself; DQN's emulator had no sticky actions.
-    env = gymnasium.make("ALE/Seaquest-v5", frameskip=1, repeat_action_probability=0.0)
-    return gymnasium.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
-
-
-# The counts keep the inputs larger than a core's caches: rows that are read again while still in
-# the cache flatter add.
-RECIPES = {
-    "CartPole-v1": Recipe(
-        lambda: _gymnasium("CartPole-v1"),
-        20_000,
-        "Gymnasium CartPole-v1, seeded random actions; done is terminated or truncated",
-    ),
-    "Pendulum-v1": Recipe(
-        lambda: _gymnasium("Pendulum-v1"),
-        20_000,
-        "Gymnasium Pendulum-v1, seeded random actions; done is terminated or truncated",
-    ),
-    "ALE/Seaquest-v5": Recipe(
-        _seaquest,
-        2_048,
-        "Arcade Learning Environment Seaquest as DQN sees it (frame skip 4, up to 30 no-ops at the start, "
-        "no sticky actions, 84x84 grey, stack of 4, uint8), seeded random actions; done is terminated or truncated",
-        stack=4,
-    ),
-}
-NAMES = tuple(RECIPES)
+def _own(value: np.ndarray | np.generic) -> object:
+    return value.copy() if value.ndim else value.item()
 
 
 def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Path = CACHE) -> Workload:
     """The workload `name`: from the cache if it is there and undamaged, else recorded now."""
+    own, _, path = os.environ.get(OWN, "").partition("=")
+    if name == own:
+        return _load_own(name, Path(path), transitions)
     if name not in RECIPES:
         raise ValueError(f"unknown workload {name!r}; known: {', '.join(NAMES)}")
     recipe = RECIPES[name]
@@ -137,52 +105,41 @@ def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Pat
     path = cache / f"{name.replace('/', '-')}.v{recipe.version}.{count}.{seed}.npz"
     raw = _read(path)
     if raw is None:
-        raw = _record(recipe, count, seed)
+        env = recipe.make()
+        raw = record(env, count, seed, recipe.policy, recipe.slices)
+        env.close()
         _write(path, raw)
-    return Workload(name, recipe.version, recipe.source, _columns(raw, recipe.stack), _digest(raw))
+    columns = {key: column[:count] for key, column in columns_of(raw, recipe.stack, recipe.slices).items()}
+    return Workload(name, recipe.version, recipe.source, columns, _digest(raw), recipe.stack)
 
 
-def _record(recipe: Recipe, count: int, seed: int) -> Columns:
-    """Every observation once, in order, with the row's position among them.
+def usual_rows(name: str) -> int:
+    """Of its recording."""
+    return RECIPES[name].transitions if name in RECIPES else load(name).transitions
 
-    Row t saw observation `at[t]`, then `at[t] + 1`; its episode began at observation `start[t]`.
+
+def keep_own(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
+    """Keep the recording of the user's own workload, by its content, for this process and its launches to `load`.
+
+    It may be longer than the `transitions` that are usual.
     """
-    env = recipe.make()
-    env.action_space.seed(seed)
-    obs, _ = env.reset(seed=seed)
-    observations, start = [obs], 0
-    rows: dict[str, list] = {"act": [], "rew": [], "done": [], "at": [], "start": []}
-    while len(rows["at"]) < count:
-        act = env.action_space.sample()
-        obs, rew, terminated, truncated, _ = env.step(act)
-        done = terminated or truncated
-        for key, value in zip(rows, (act, rew, done, len(observations) - 1, start), strict=True):
-            rows[key].append(value)
-        observations.append(obs)
-        if done and len(rows["at"]) < count:
-            start = len(observations)
-            observations.append(env.reset()[0])
-    env.close()
-    act_dtype = np.float32 if isinstance(rows["act"][0], np.ndarray) else np.int32
-    dtypes = {"act": act_dtype, "rew": np.float32, "done": np.bool_, "at": np.int64, "start": np.int64}
-    return {"observations": np.stack(observations)} | {key: np.array(rows[key], dtype) for key, dtype in dtypes.items()}
+    raw = {COLUMN + key: column for key, column in columns.items()}
+    raw |= {SOURCE: np.array(source), USUAL: np.array(transitions)}
+    path = cache / "own" / f"{_digest(raw)}.npz"
+    _write(path, raw, np.savez)  # what is random does not compress
+    os.environ[OWN] = f"{name}={path}"
 
 
-def _columns(raw: Columns, stack: int) -> Columns:
-    def shown(at: np.ndarray) -> np.ndarray:
-        """What the agent sees at observation `at`: before the stack is full, the episode's first repeats."""
-        if stack == 1:
-            return raw["observations"][at]
-        frames = [raw["observations"][np.maximum(at - back, raw["start"])] for back in range(stack - 1, -1, -1)]
-        return np.stack(frames, axis=-1)
-
-    return {
-        "obs": shown(raw["at"]),
-        "act": raw["act"],
-        "rew": raw["rew"],
-        "next_obs": shown(raw["at"] + 1),
-        "done": raw["done"],
-    }
+def _load_own(name: str, path: Path, transitions: int | None) -> Workload:
+    raw = _read(path)
+    if raw is None:
+        raise ValueError(f"the recording of {name} is no longer what it was")
+    count = transitions or int(raw[USUAL])
+    columns = {key.removeprefix(COLUMN): column[:count] for key, column in raw.items() if key.startswith(COLUMN)}
+    recording = Workload(name, "own", str(raw[SOURCE]), columns, _digest(raw))
+    if recording.transitions < count:
+        raise ValueError(f"{count} rows of {name} are wanted, and {recording.transitions} were recorded")
+    return recording
 
 
 def _digest(raw: Columns) -> str:
@@ -209,13 +166,13 @@ def _read(path: Path) -> Columns | None:
     return raw
 
 
-def _write(path: Path, raw: Columns) -> None:
+def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> None:
     """All or nothing: two launches may record the same workload at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, sha256=np.array(_digest(raw)), **raw)
+            save(file, sha256=np.array(_digest(raw)), **raw)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -1,7 +1,10 @@
+import gymnasium
 import numpy as np
 import pytest
 
-from suites import cartpole, workloads
+from suites import cartpole, recording, workloads
+from suites.recipes import RECIPES
+from suites.recording import Slices
 
 COUNT = 300
 
@@ -54,7 +57,7 @@ def test_seaquest_is_what_gymnasium_stacks(tmp_path):
     workload = workloads.load("ALE/Seaquest-v5", 800, seed=3, cache=tmp_path)
     assert workload.fields["obs"].shape == (84, 84, 4) and workload.fields["obs"].dtype == "uint8"
     assert workload.columns["done"].any(), "the recording should span episodes"
-    env = FrameStackObservation(workloads.RECIPES[workload.name].make(), stack_size=4)
+    env = FrameStackObservation(RECIPES[workload.name].make(), stack_size=4)
     obs, _ = env.reset(seed=3)
     for row in range(workload.transitions):
         assert np.array_equal(np.moveaxis(obs, 0, -1), workload.columns["obs"][row])
@@ -69,15 +72,102 @@ def test_seaquest_is_what_gymnasium_stacks(tmp_path):
 @pytest.mark.parametrize("name", workloads.NAMES)
 def test_steps_are_the_columns_row_by_row(name, tmp_path):
     workload = workloads.load(name, COUNT, cache=tmp_path)
-    steps = workload.steps()
+    steps = [step._asdict() if workload.is_plain else step for step in workload.steps()]
     assert len(steps) == COUNT
     for row, step in enumerate(steps):
-        for key, value in step._asdict().items():
-            assert np.array_equal(value, workload.columns[key][row])
-        assert type(step.rew) is float and type(step.done) is bool
-        assert isinstance(step.act, int) or step.act.dtype == np.float32
-        assert step.obs.base is None and step.obs.dtype == workload.columns["obs"].dtype
-    assert steps[0].next_obs is steps[1].obs
+        for key, value in step.items():
+            column = workload.columns[key]
+            assert np.array_equal(value, column[row])
+            if column.ndim == 1:
+                assert type(value) in (bool, int, float)
+            else:
+                assert value.base is None and value.dtype == column.dtype
+    following = {key: key.replace("next_", "") for key in steps[0] if key.startswith("next_")}
+    assert all(steps[0][key] is steps[1][now] for key, now in following.items())
+    assert bool(following) == (name != "CartPole-v1/slices")
+
+
+def test_slices_overlap_by_forty_steps_and_stay_within_their_episode(tmp_path):
+    rows = workloads.load("CartPole-v1/slices", COUNT, cache=tmp_path).columns
+    mask, done = rows["mask"], rows["done"]
+    lengths = mask.sum(axis=1)
+    assert {name: column.shape for name, column in rows.items()} == {
+        "obs": (COUNT, 80, 4),
+        **dict.fromkeys(("act", "rew", "done", "mask"), (COUNT, 80)),
+    }
+    assert all(mask[row, :length].all() for row, length in enumerate(lengths))  # what is missing is at the end
+    assert all(not column[~mask].any() for column in rows.values())
+    ends = done.any(axis=1)
+    assert np.array_equal(ends[ends], done[ends, lengths[ends] - 1])  # an episode's end is its last step
+    assert (lengths[~ends] == 80).all() and (lengths[ends] > 0).all() and 1 < ends.sum() < COUNT
+    for row in np.flatnonzero(~ends)[:-1]:  # the next slice goes on in the same episode
+        assert lengths[row + 1] > 40, "a slice of nothing but steps that the one before it has"
+        for name in ("obs", "act", "rew", "done"):
+            assert np.array_equal(rows[name][row, 40:], rows[name][row + 1, :40])
+        assert not np.array_equal(rows["obs"][row, 39:79], rows["obs"][row + 1, :40])
+
+
+@pytest.mark.parametrize(("steps", "begins"), [(1, [0]), (80, [0]), (81, [0, 40]), (120, [0, 40]), (121, [0, 40, 80])])
+def test_where_the_slices_of_an_episode_begin(steps, begins):
+    assert list(Slices(80, 40).of_episode(steps)) == begins
+
+
+def test_dictionary_observations_are_what_the_environment_gives(tmp_path):
+    workload = workloads.load("CartPole-v1/image", 60, seed=3, cache=tmp_path)
+    columns = workload.columns
+    assert tuple(columns) == ("obs.image", "obs.state", "act", "rew", "next_obs.image", "next_obs.state", "done")
+    env = RECIPES[workload.name].make()
+    obs, _ = env.reset(seed=3)
+    for row in range(60):
+        assert all(np.array_equal(obs[part], columns[f"obs.{part}"][row]) for part in ("image", "state"))
+        obs, _, terminated, truncated, _ = env.step(columns["act"][row])
+        assert all(np.array_equal(obs[part], columns[f"next_obs.{part}"][row]) for part in ("image", "state"))
+        assert (terminated or truncated) == columns["done"][row]
+        if terminated or truncated:
+            obs, _ = env.reset()
+    assert columns["done"].any() and len(np.unique(columns["obs.image"], axis=0)) > 10
+
+
+@pytest.mark.parametrize(("name", "observed", "acted"), [("HalfCheetah-v5", 17, 6), ("Humanoid-v4", 376, 17)])
+def test_mujoco_is_continuous_and_stored_as_float32(name, observed, acted, tmp_path):
+    columns = workloads.load(name, COUNT, cache=tmp_path).columns
+    assert columns["obs"].shape == (COUNT, observed) and columns["act"].shape == (COUNT, acted)
+    assert {column.dtype.name for column in columns.values()} == {"float32", "bool"}
+
+
+def test_the_first_rows_of_a_longer_recording_are_the_shorter_one(tmp_path):
+    for name in ("CartPole-v1", "CartPole-v1/slices"):
+        long, short = (workloads.load(name, rows, cache=tmp_path).columns for rows in (COUNT, 100))
+        assert all(np.array_equal(long[key][:100], short[key]) for key in long)
+
+
+def test_an_environment_that_uses_its_arrays_again_is_copied():
+    class Reusing(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1e9, 1e9, (2,), np.float64)
+        action_space = gymnasium.spaces.MultiBinary(3)
+
+        def reset(self, *, seed=None, options=None):
+            self.obs = np.zeros(2)
+            return self.obs, {}
+
+        def step(self, action):
+            self.obs += 1
+            return self.obs, 0.5, self.obs[0] == 5, False, {}
+
+    columns = recording.columns_of(recording.record(Reusing(), 7, seed=0))
+    assert columns["obs"][:, 0].tolist() == [0, 1, 2, 3, 4, 0, 1]
+    assert columns["next_obs"][:, 0].tolist() == [1, 2, 3, 4, 5, 1, 2]
+    assert columns["obs"].dtype == np.float32 and columns["act"].shape == (7, 3) and columns["act"].dtype == np.int8
+
+
+def test_every_part_of_nested_spaces_has_a_name_and_what_has_no_shape_is_named():
+    from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
+
+    parts = Dict({"arm": Tuple((Discrete(3), Box(0, 1, (2,), np.float64))), "eye": Box(0, 255, (4, 4), np.uint8)})
+    assert recording.dtypes_of(parts, "obs") == {"obs.arm.0": np.int32, "obs.arm.1": np.float32, "obs.eye": np.uint8}
+    assert recording.dtypes_of(MultiDiscrete([2, 3]), "act") == {"act": np.int32}
+    with pytest.raises(recording.CannotBeStored, match=r"obs\.mission is of a Text space"):
+        recording.dtypes_of(Dict({"mission": Text(10)}), "obs")
 
 
 def test_an_unknown_workload_is_answered_with_the_known_ones(tmp_path):
