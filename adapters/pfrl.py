@@ -1,8 +1,8 @@
 """PFRL: ChainerRL's successor for PyTorch; of it, its two replay buffers, unchanged.
 
-Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is a
-list of n-step lists of dicts, of which the learner makes columns. "pfrl" stacks each key with NumPy; "pfrl[naive]" calls
-`batch_experiences`, as its agents do, which makes tensors of them (and "is_state_terminal" a float).
+Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is
+a list of n-step lists of dicts, which the learner turns into columns. "pfrl" stacks each key with NumPy; "pfrl[naive]"
+calls `batch_experiences`, as its agents do, which makes tensors of them (and "is_state_terminal" a float).
 Its appends take no priority: a step that brings one is appended to the buffer's inner memory.
 """
 
