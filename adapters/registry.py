@@ -24,6 +24,16 @@ PEERS: dict[str, str] = {
 #: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
 #: using those above.
 MORE: dict[str, str] = {
+    "torchrl": "adapters.torchrl:TorchRL",
+    "torchrl[TensorDictReplayBuffer]": "adapters.torchrl:TorchRLTensorDict",
+    "torchrl[memmap]": "adapters.torchrl:TorchRLMemmap",
+    "torchrl[naive]": "adapters.torchrl:TorchRLNaive",
+    "stable-baselines3": "adapters.stable_baselines3:StableBaselines3",
+    "tianshou": "adapters.tianshou:Tianshou",
+    "tianshou[vector]": "adapters.tianshou:TianshouVector",
+    "pfrl": "adapters.pfrl:Pfrl",
+    "pfrl[naive]": "adapters.pfrl:PfrlNaive",
+    "d3rlpy": "adapters.d3rlpy:D3rlpy",
     "baselines": "adapters.baselines:Baselines",
     "chainerrl": "adapters.chainerrl:ChainerRL",
     "flashbax": "adapters.flashbax:Flashbax",
