@@ -29,7 +29,7 @@ def build(run: Run, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "plots", ignore_errors=True)  # an earlier run may have had other pictures
     pictures = [picture for suite in page["suites"] for picture in suite.pictures]
-    pictures += [page["memory"].picture] if page["memory"] else []
+    pictures += page["memory"].pictures if page["memory"] else []
     pictures += page["sharing"].pictures if page["sharing"] else []
     for picture in pictures:
         (out / picture.file).parent.mkdir(exist_ok=True)

@@ -15,6 +15,10 @@ REFERENCE = "cpprb"
 
 #: It is not about speed, so it has no answers and a section of its own.
 MEMORY_SUITE = "memory"
+#: Of its benchmarks, those that look for a leak.
+LEAKS = ("leak", "leak_prioritized")
+#: Nor is this about what goes on for hours.
+STARTUP_SUITE = "startup"
 
 #: Nor is this: what it looks for is what must not happen.
 INTEGRITY_SUITE = "integrity"
@@ -37,6 +41,18 @@ BENCHMARKS = {
     "next_of": "memory, next_of",
     "stack_compress": "memory, stack_compress",
     "both": "memory, next_of and stack_compress",
+    "constructed": "memory when made",
+    "quarter": "memory, a quarter full",
+    "half": "memory, half full",
+    "peak": "peak while sampling",
+    "leak": "leak",
+    "leak_prioritized": "leak, prioritized",
+    "import": "import",
+    "construct": "construct",
+    "first_add": "first add",
+    "fill": "fill",
+    "first_sample": "first sample of 32",
+    "first_cycle": "first prioritized cycle of 32",
     "explorers": "explorers N={explorers}",
     "learner": "learner N={explorers}",
     "torn": "torn rows",
@@ -85,8 +101,8 @@ class Job:
 
 
 def is_finding(record: Record) -> bool:
-    """A peer did what the integrity suite looks for: that is its result, and no failure to measure."""
-    return record.suite == INTEGRITY_SUITE and record.status == "wrong"
+    """A peer did what the integrity suite looks for, or leaks: that is its result, and no failure to measure."""
+    return record.status == "wrong" and (record.suite == INTEGRITY_SUITE or record.benchmark in LEAKS)
 
 
 def jobs_of(run: Run) -> list[Job]:

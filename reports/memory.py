@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from reports import notes, plots
 from reports.answers import figure_of
-from reports.formatting import counted, interval, number, times
-from reports.jobs import MEMORY_SUITE, Job
+from reports.formatting import counted, interval, number, size, times
+from reports.jobs import LEAKS, MEMORY_SUITE, Job
 from reports.suite import Cell, Picture
 from results import Run
 
@@ -20,6 +20,21 @@ ASKED = {
     "stack_compress": "stack_compress",
     "both": "next_of, stack_compress",
 }
+#: benchmark -> the share of the capacity that is filled; the last is the plain buffer's own figure
+LEVELS = {"constructed": 0.0, "quarter": 0.25, "half": 0.5, "plain": 1.0}
+PEAK, PEAK_BATCH = "peak", 256
+#: What is told of a buffer beside its bytes a transition when full.
+BESIDE = ("constructed", "quarter", "half", PEAK, *LEAKS)
+COLUMNS = {
+    "constructed": "just made",
+    "quarter": "a quarter full",
+    "half": "half full",
+    "plain": "full",
+    PEAK: f"peak, drawing {PEAK_BATCH} rows",
+    "leak": "leaks a round",
+    "leak_prioritized": "leaks a round, prioritized",
+}
+NOTHING_BYTES = 0.5  # a transition: pages are what is counted, so less is none
 
 
 @dataclass(frozen=True)
@@ -34,9 +49,19 @@ class MemoryTable:
 
 
 @dataclass(frozen=True)
+class LevelsTable:
+    """One workload: a row a peer; bytes at each fill level, and what is seen of the full buffer beside that."""
+
+    workload: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell | None]]]
+
+
+@dataclass(frozen=True)
 class MemoryPart:
     tables: Sequence[MemoryTable]
-    picture: Picture
+    levels: Sequence[LevelsTable]
+    pictures: Sequence[Picture]
     launches: str
 
 
@@ -48,16 +73,68 @@ def memory_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]
     by_workload: dict[str, list[Job]] = {}
     for job in jobs:
         by_workload.setdefault(job.workload, []).append(job)
-    tables = [_table(run, name, mine, row_bytes[name], troubles) for name, mine in by_workload.items()]
+    buffers = {name: [job for job in mine if job.benchmark not in BESIDE] for name, mine in by_workload.items()}
+    tables = [_table(run, name, mine, row_bytes[name], troubles) for name, mine in buffers.items()]
     names = [peer.name for peer in run.peers]
     shown = [name for name in names if any(name in job.cells for job in jobs)]
     panels = {
-        f"{name}, {row_bytes[name]:,} bytes a row": _points(mine, row_bytes[name]) for name, mine in by_workload.items()
+        f"{name}, {row_bytes[name]:,} bytes a row": _points(mine, row_bytes[name]) for name, mine in buffers.items()
     }
     title = f"{MEMORY_SUITE}: bytes a transition over the row's own bytes"
-    drawn = plots.draw(title, lambda: plots.multiples(panels, shown, plots.looks(names, shown)))
+    pictures = [Picture(title, *plots.draw(title, lambda: plots.multiples(panels, shown, plots.looks(names, shown))))]
+    curves = {name: found for name, mine in by_workload.items() if (found := _curves(mine))}
+    for name, mine in curves.items():
+        title = f"{MEMORY_SUITE}: bytes a transition over the fill level, {name}"
+        look = plots.looks(names, [peer for peer in names if peer in mine])
+        pictures.append(
+            Picture(title, *plots.draw(title, lambda name=name, mine=mine, look=look: plots.filling(name, mine, look)))
+        )
     launches = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
-    return MemoryPart(tables, Picture(title, *drawn), counted(launches[0], "launch") if launches else "no launch")
+    return MemoryPart(
+        tables=tables,
+        levels=[_levels_table(run, name, mine, troubles) for name, mine in by_workload.items() if name in curves],
+        pictures=pictures,
+        launches=counted(launches[0], "launch") if launches else "no launch",
+    )
+
+
+def _curves(jobs: Sequence[Job]) -> dict[str, list[tuple[float, float]]]:
+    """peer -> (share of the capacity that is filled, bytes a transition of capacity)."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    of = {job.benchmark: job for job in jobs}
+    for benchmark, share in LEVELS.items() if of.keys() >= LEVELS.keys() else ():
+        for peer, record in of[benchmark].measured.items():
+            found.setdefault(peer, []).append((share, figure_of(record).value))
+    return {peer: points for peer, points in found.items() if len(points) == len(LEVELS)}
+
+
+def _levels_table(run: Run, workload: str, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> LevelsTable:
+    of = {job.benchmark: job for job in jobs}
+    shown = [benchmark for benchmark in (*LEVELS, *BESIDE) if benchmark in of]
+    shown = list(dict.fromkeys(shown))
+    peers = [peer.name for peer in run.peers if any(peer.name in of[name].cells for name in shown)]
+    return LevelsTable(
+        workload=workload,
+        columns=[COLUMNS[name] for name in shown],
+        rows=[(peer, [_beside(of[name], peer, troubles) for name in shown]) for peer in peers],
+    )
+
+
+def _beside(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None:
+    record = job.cells.get(peer)
+    if record is None:
+        return None
+    if not record.ok:
+        if record.benchmark in LEAKS and record.status == "wrong":
+            return Cell(peer, "", value=(record.reason or "").partition(" of ")[0])
+        number_of = next((trouble.number for trouble in troubles if record in trouble.records), None)
+        return Cell(peer, "", status=record.status, trouble=number_of)
+    value = figure_of(record).value
+    if record.benchmark in LEAKS:
+        return Cell(peer, "", value=f"none above {number(value)} B")
+    if record.benchmark == PEAK:
+        return Cell(peer, "", value=size(value * PEAK_BATCH))
+    return Cell(peer, "", value=number(value) if value > NOTHING_BYTES else "none")
 
 
 def _asked(job: Job) -> str:

@@ -16,18 +16,20 @@ from reports.jobs import (
     REFERENCE,
     SHARING_REFERENCE,
     SHARING_SUITE,
+    STARTUP_SUITE,
     is_finding,
     jobs_of,
 )
 from reports.memory import memory_part
 from reports.sharing import sharing_part
+from reports.startup import startup_part
 from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
 
 PEERS_A_FEATURE_TABLE = 6
 #: Suites that have a section of their own, and no say in who is fastest.
-APART = (MEMORY_SUITE, SHARING_SUITE, INTEGRITY_SUITE)
+APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, INTEGRITY_SUITE)
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -40,6 +42,7 @@ def page_of(run: Run) -> dict[str, Any]:
         if name not in APART
     ]
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
+    startup = startup_part(run, [job for job in jobs if job.suite == STARTUP_SUITE], troubles)
     sharing = sharing_part(run, [job for job in jobs if job.suite == SHARING_SUITE], troubles)
     integrity = integrity_part(run, [job for job in jobs if job.suite == INTEGRITY_SUITE], troubles)
     launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
@@ -51,6 +54,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "warnings": _warnings(run),
         "suites": suites,
         "memory": memory,
+        "startup": startup,
         "integrity": integrity,
         "safety": safety_of(run),
         "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",

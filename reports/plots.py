@@ -222,6 +222,30 @@ def multiples(
     return picture
 
 
+def filling(title: str, curves: Mapping[str, Sequence[tuple[float, float]]], look: Mapping[str, Look]) -> Picture:
+    """Bytes a transition of capacity over the share of it that is filled, on a log axis; who has taken hardly anything
+    yet begins at its lower end."""
+    picture = Picture(figsize=(5.4, 3.0 + 0.2 * ((len(curves) + 1) // 2)), layout="constrained")
+    axes = picture.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    least = min((value for points in curves.values() for share, value in points if share), default=1.0) / 2
+    for peer, points in curves.items():
+        shares, values = zip(*points, strict=True)
+        how = look[peer]
+        shown = [max(value, least) for value in values]
+        axes.plot(
+            shares, shown, how.marker, color=how.color, linestyle=how.line, markersize=5, linewidth=1.4, label=peer
+        )
+    axes.set_yscale("log")
+    axes.set_xticks([0, 0.25, 0.5, 1.0], ["just made", "quarter", "half", "full"])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    axes.set_ylabel("B/transition of capacity", fontsize=9)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
+    return picture
+
+
 def draw(name: str, make: Callable[[], Picture]) -> tuple[str, bytes]:
     """(inline SVG, PNG) of one picture. `name` says what it shows and is not used twice in a page."""
     with mpl.rc_context(RC):

@@ -58,6 +58,15 @@ class Workload:
     fields: Mapping[str, Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class Left:
+    """What a launch left behind although it ended well: the runner cleared it away, a user would have to."""
+
+    peer: str
+    launch: str
+    what: str  # "1 process, 2 segments of 8.0 MiB"
+
+
 @dataclass
 class Record:
     """One cell of the run: what was measured of one peer on one workload, or why it was not.
@@ -127,6 +136,7 @@ class Run:
     peers: list[Peer] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._cells = {cell_key(vars(record)): record for record in self.records}
@@ -206,6 +216,7 @@ class Run:
             "peers": [dataclasses.asdict(peer) for peer in self.peers],
             "workloads": [plain(workload) for workload in self.workloads],
             "records": [dataclasses.asdict(record) for record in self.records],
+            "left": [dataclasses.asdict(left) for left in self.left],
         }
 
     @classmethod
@@ -219,6 +230,7 @@ class Run:
                 Record(**{**record, "samples": [Sample(**sample) for sample in record["samples"]]})
                 for record in data["records"]
             ],
+            left=[Left(**left) for left in data.get("left", ())],  # files from before it was looked for have none
         )
 
 

@@ -50,6 +50,14 @@ MEMORY: dict[str, dict[str, bool]] = {
     "stack_compress": {"stack_compress": True},
     "both": {"next_of": True, "stack_compress": True},
 }
+#: beside that, the launch of some of them has more figures of the same buffer
+FILLED = {"constructed": 0.0, "quarter": 0.25, "half": 0.5}  # of the capacity, when bytes are counted
+PEAK = "peak"
+LEAKS = {"plain": "leak", "priorities": "leak_prioritized"}
+PEAK_BATCH, PEAK_FROM_BYTES = 256, 1_000  # rows; a batch of smaller rows is lost among whole pages
+#: benchmarks of the start-up suite, all in seconds (lower is better)
+STARTUP = ("import", "construct", "first_add", "fill", "first_sample", "first_cycle")
+STARTUP_WORKLOAD = "CartPole-v1"
 #: benchmarks of the apex suite and their units (higher is better)
 APEX = {"explorers": "transitions/s", "learner": "steps/s"}
 APEX_WORKLOAD = "CartPole-v1"
@@ -157,22 +165,34 @@ def declare_throughput(run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]
     ]
 
 
-def declare_memory(run: Run, peer: str, workload: str, benchmark: str, capacity: int) -> Record:
-    """The one cell of a memory launch."""
-    return run.cell(
-        suite="memory",
-        benchmark=benchmark,
-        peer=peer,
-        workload=workload,
-        params={"capacity": capacity},
-        unit="B/transition",
-        better="lower",
-    )
+def memory_units(benchmark: str, row_bytes: int) -> dict[str, str]:
+    """The figures of one memory launch and their units: the benchmark's own, and those beside it."""
+    units = {benchmark: "B/transition"}
+    if benchmark == "plain":
+        units |= dict.fromkeys(FILLED, "B/transition")
+        if row_bytes >= PEAK_FROM_BYTES:
+            units[PEAK] = "B/row drawn"
+    if benchmark in LEAKS:
+        units[LEAKS[benchmark]] = "B/round"
+    return units
+
+
+def declare_memory(run: Run, peer: str, workload: str, benchmark: str, capacity: int, row_bytes: int) -> list[Record]:
+    """The cells of one memory launch."""
+    units = memory_units(benchmark, row_bytes)
+    return _declare(run, "memory", units, peer, workload, {"capacity": capacity}, better="lower")
 
 
 def declare_apex(run: Run, peer: str, explorers: int, capacity: int) -> list[Record]:
     """The cells of one apex launch: one learner beside that many explorers."""
     return _declare(run, "apex", APEX, peer, APEX_WORKLOAD, {"explorers": explorers, "capacity": capacity})
+
+
+def declare_startup(run: Run, peer: str, capacity: int) -> list[Record]:
+    """The cells of one start-up launch."""
+    return _declare(
+        run, "startup", dict.fromkeys(STARTUP, "s"), peer, STARTUP_WORKLOAD, {"capacity": capacity}, better="lower"
+    )
 
 
 def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Record]:
@@ -181,15 +201,22 @@ def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Recor
 
 
 def _declare(
-    run: Run, suite: str, units: dict[str, str], peer: str, workload: str, params: dict[str, int]
+    run: Run,
+    suite: str,
+    units: dict[str, str],
+    peer: str,
+    workload: str,
+    params: dict[str, int],
+    better: Better = "higher",
 ) -> list[Record]:
-    named = {"suite": suite, "peer": peer, "workload": workload, "params": params, "better": "higher"}
+    named = {"suite": suite, "peer": peer, "workload": workload, "params": params, "better": better}
     return [run.cell(benchmark=benchmark, unit=unit, **named) for benchmark, unit in units.items()]
 
 
 def is_finding_about_another(record: Record) -> bool:
-    """What the integrity suite found wrong with a buffer that isn't this project's own."""
-    return record.suite == "integrity" and record.status == "wrong" and not is_ours(record.peer)
+    """What the integrity suite found wrong with a buffer that isn't this project's own, or that it leaks."""
+    looked_for = record.suite == "integrity" or record.benchmark in LEAKS.values()
+    return looked_for and record.status == "wrong" and not is_ours(record.peer)
 
 
 def declare_sharing(run: Run, peer: str, jobs: Sequence[SharingJob]) -> list[Record]:

@@ -15,7 +15,8 @@ from statistics import median
 
 from tqdm import tqdm
 
-from results.record import Record, Run, first_line, save
+from adapters.registry import is_ours
+from results.record import Left, Record, Run, first_line, save
 from suites import launch as processes
 from suites.cells import Result, is_finding_about_another, read_results
 
@@ -135,9 +136,12 @@ def drive(run: Run, out: Path, schedule: Sequence[tuple[int, Launch]], limit_sec
                     progress.give_up(launch)
                     continue
                 progress.begin(block, launch)
-                measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit_seconds, tick)
+                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit_seconds, tick)
+                if left:
+                    run.left.append(Left(records[0].peer, f"{launch.name}, block {block + 1}", left))
                 save(out, run)
-                progress.end(block, launch, time.monotonic() - begin, troubles(records))
+                said = [*troubles(records), *([f"left behind: {left}"] if left else [])]
+                progress.end(block, launch, time.monotonic() - begin, said)
         except KeyboardInterrupt:
             pass
         progress.bar.close()
@@ -151,16 +155,18 @@ def drive(run: Run, out: Path, schedule: Sequence[tuple[int, Launch]], limit_sec
         print(f"saved in {out}")
     if interrupt.seen:
         return 130
-    return int(bool(run.problems(excused=is_finding_about_another)))
+    ours = any(is_ours(left.peer) for left in run.left)
+    return int(ours or bool(run.problems(excused=is_finding_about_another)))
 
 
 def measure(
     launch: Launch, records: Sequence[Record], block: int, cells: Path, limit_seconds: float, tick: Callable[[], None]
-) -> None:
-    """Run one launch and take its results into the records."""
+) -> str:
+    """Run one launch and take its results into the records; what it left behind."""
     trouble = None
     try:
-        trouble = processes.run(launch.command(records, cells), limit_seconds, tick) or "ended without measuring it"
+        ending = processes.run(launch.command(records, cells), limit_seconds, tick)
+        trouble = ending.trouble or "ended without measuring it"
     finally:
         # Interrupted (no trouble): what the launch had finished is kept, and nothing else is its fault.
         results = list(read_results(cells))
@@ -171,6 +177,7 @@ def measure(
                 _take(record, result, block)
             elif trouble is not None:
                 record.fail("failed", f"launch of block {block + 1}, at {unfinished[0].label}: {trouble}")
+    return ending.left
 
 
 def _take(record: Record, result: Result, block: int) -> None:

@@ -128,7 +128,7 @@ def build(side: Side, source: Path, interrupt: Interrupt) -> None:
 
 
 def _build_step(side: Side, interrupt: Interrupt, command: list[str]) -> None:
-    if trouble := processes.run(command, BUILD_LIMIT_SECONDS, tick=interrupt.check):
+    if trouble := processes.run(command, BUILD_LIMIT_SECONDS, tick=interrupt.check).trouble:
         raise HarnessError(f"{side.name} ({side.revision}) does not build: {trouble}")
 
 

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +25,11 @@ from suites.profiles import Profile
 CHECKOUT = Path(__file__).resolve().parent.parent
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
 SHARED_MEMORY = Path("/dev/shm")
+PAGE_BYTES = 4096
+MOMENT_SECONDS = 0.3
 LAST_WORDS = 400  # characters
+#: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
+MARK = "REPLAYBENCH_LAUNCH"
 DECORATION = re.compile(r"[.sFE]+( *\[ *\d+%\])?$|[=!-]{3}")
 
 # One math thread a peer: with two, a busy second core makes each small operation many times slower.
@@ -35,6 +41,7 @@ ONE_THREAD = dict.fromkeys(
         "NUMEXPR_NUM_THREADS",
         "TF_NUM_INTRAOP_THREADS",
         "TF_NUM_INTEROP_THREADS",
+        "PJRT_NPROC",  # of JAX: the size of its thread pool
     ),
     "1",
 )
@@ -66,41 +73,62 @@ def _batches(records: Sequence[Record]) -> list[tuple[str, int]]:
     return list(dict.fromkeys((record.benchmark, record.params["batch"]) for record in records))
 
 
-def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> str | None:
-    """Run `command` in the checkout, in a session of its own, for at most so long; None if it exits 0, else why not.
+@dataclass(frozen=True)
+class Ending:
+    """How a launch ended."""
 
-    `tick` is called about twice a second, and may raise to end the launch. However it ends, its
-    processes are gone when this returns, and what a killed one left in shared memory is removed.
+    trouble: str | None  # None: it exited 0
+    left: str = ""  # what it left behind although it exited 0: "1 process, 2 segments of 8.0 MiB"
+
+
+def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> Ending:
+    """Run `command` in the checkout, in a session of its own, for at most so long.
+
+    `tick` is called about twice a second, and may raise to end the launch. However it ends, its processes are gone
+    when this returns, and what they left in shared memory is removed. Of a launch that was not killed, that is
+    something to tell: its peer's user would be left with it.
     """
     begin = time.monotonic()
     wall = time.time()
+    mark = uuid.uuid4().hex
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command,
             cwd=CHECKOUT,
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **ONE_THREAD, MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        reason = None
+        trouble = None
         try:
             while process.poll() is None:
                 if time.monotonic() > begin + limit_seconds:
-                    reason = f"timed out after {limit_seconds:.0f} s" + _last_words(output)
+                    trouble = f"timed out after {limit_seconds:.0f} s" + _last_words(output)
                     break
                 tick()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.5)
         finally:
             clean = process.poll() == 0
-            _end_session(process)
-            if not clean:
-                _remove_orphaned_segments(wall)
-        if reason is None and process.returncode != 0:
-            reason = _exit_reason(process.returncode) + _last_words(output)
-        return reason
+            processes = _end(process, mark)
+            segments = _remove_orphaned_segments(wall)
+        if trouble is None and process.returncode != 0:
+            trouble = _exit_reason(process.returncode) + _last_words(output)
+        return Ending(trouble, _left_behind(processes, segments) if clean else "")
+
+
+def _left_behind(processes: int, sizes: Sequence[int]) -> str:
+    """From a number of processes, and the bytes of each segment. A segment bears no mark of its launch, and what is
+    smaller than a page is a semaphore of Python's, of which other programs leave many: those are not told."""
+    said, segments = [], [size for size in sizes if size >= PAGE_BYTES]
+    if processes:
+        said.append(f"{processes} process{'es' if processes > 1 else ''}")
+    if segments:
+        size = sum(segments) / 2**20
+        said.append(f"{len(segments)} segment{'s' if len(segments) > 1 else ''} of {size:.1f} MiB")
+    return ", ".join(said)
 
 
 def _exit_reason(status: int) -> str:
@@ -118,16 +146,22 @@ def _last_words(output: IO[bytes]) -> str:
     return f"; its last words: {' | '.join(words)[-LAST_WORDS:]}" if words else ""
 
 
-def _members(session: int) -> list[psutil.Process]:
-    """Living processes of this session, and their children should one have left it."""
+def _members(session: int, mark: str) -> list[psutil.Process]:
+    """Living processes of this session or with this mark, and their children."""
     members: set[psutil.Process] = set()
     for process in psutil.process_iter():
         try:
-            if os.getsid(process.pid) == session:
+            if os.getsid(process.pid) == session or _is_marked(process, mark):
                 members.update([process, *process.children(recursive=True)])
         except (OSError, psutil.Error):
             continue
     return [each for each in members if _alive(each)]
+
+
+def _is_marked(process: psutil.Process, mark: str) -> bool:
+    with suppress(OSError, psutil.Error):
+        return process.environ().get(MARK) == mark
+    return False
 
 
 def _alive(process: psutil.Process) -> bool:
@@ -137,9 +171,12 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def _end_session(leader: subprocess.Popen) -> None:
-    """Interrupt what still runs of the launch, wait a little, kill the rest, and wait until it is gone."""
-    members = _members(leader.pid)
+def _end(leader: subprocess.Popen, mark: str) -> int:
+    """Interrupt what still runs of the launch, wait a little, kill the rest, and wait until it is gone.
+
+    How many had to be killed: a process that follows its leader soon was left behind by nobody.
+    """
+    members = _members(leader.pid, mark)
     if leader.poll() is None:
         for member in members:
             _signal(member, signal.SIGINT)
@@ -147,11 +184,12 @@ def _end_session(leader: subprocess.Popen) -> None:
     while members and time.monotonic() < deadline:
         leader.poll()
         time.sleep(0.05)
-        members = _members(leader.pid)
+        members = _members(leader.pid, mark)
     for member in members:
         _signal(member, signal.SIGKILL)
     leader.wait()
     psutil.wait_procs(members, timeout=GRACE_SECONDS)
+    return len(members)
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:
@@ -159,19 +197,24 @@ def _signal(process: psutil.Process, number: signal.Signals) -> None:
         process.send_signal(number)
 
 
-def _remove_orphaned_segments(since: float) -> None:
+def _remove_orphaned_segments(since: float) -> list[int]:
     """A killed process can't unlink its segments. Removed are those of a buffer's kind and of this user that
-    appeared since then and that no living process has mapped or open: nobody can be using them."""
+    appeared since then and that no living process has mapped or open: nobody can be using them. Their sizes."""
     if not SHARED_MEMORY.is_dir():
-        return
+        return []
     ours = [
         path for path in SHARED_MEMORY.iterdir() if path.name.startswith(SEGMENT_PREFIXES) and _appeared(path, since)
     ]
-    if ours:
-        in_use = set(_shared_memory_in_use())
-        for path in ours:
-            if str(path) not in in_use:
-                path.unlink(missing_ok=True)
+    if not ours:
+        return []
+    time.sleep(MOMENT_SECONDS)  # many a semaphore has a name for a moment only, and its maker is about to remove it
+    in_use, removed = set(_shared_memory_in_use()), []
+    for path in ours:
+        if str(path) not in in_use:
+            with suppress(FileNotFoundError):
+                removed.append(path.stat().st_size)
+                path.unlink()
+    return removed
 
 
 def _appeared(path: Path, since: float) -> bool:

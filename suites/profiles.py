@@ -48,6 +48,10 @@ class Profile:
     seconds: float  # on each throughput cell
     memory: Mapping[str, tuple[int, Sequence[str]]]  # for a workload, the capacity and the benchmarks
     memory_blocks: int
+    leak_seconds: float  # spent on looking whether memory grows
+    startup_capacity: int
+    startup_blocks: int
+    startup_fill_seconds: float  # who needs longer to fill the buffer has no figure for that
     apex_blocks: int
     apex_seconds: float  # of each apex launch's timed window
     apex_capacity: int  # small enough that the ring wraps while its rows are checked
@@ -85,6 +89,10 @@ PROFILES = {
         seconds=0.02,
         memory={"CartPole-v1": (4_096, ("plain", "priorities")), "ALE/Seaquest-v5": (256, ("both",))},
         memory_blocks=1,
+        leak_seconds=0.2,
+        startup_capacity=2_000,
+        startup_blocks=1,
+        startup_fill_seconds=10,
         apex_blocks=2,
         apex_seconds=0.3,
         apex_capacity=2_000,
@@ -117,6 +125,10 @@ PROFILES = {
         seconds=0.08,
         memory={"CartPole-v1": (16_384, EVERYWHERE), "ALE/Seaquest-v5": (1_024, tuple(MEMORY))},
         memory_blocks=1,
+        leak_seconds=0.8,
+        startup_capacity=100_000,
+        startup_blocks=2,
+        startup_fill_seconds=10,
         apex_blocks=3,
         apex_seconds=0.8,
         apex_capacity=10_000,
@@ -155,6 +167,10 @@ PROFILES = {
             "CartPole-v1/image": (2_048, EVERYWHERE[:2]),
         },
         memory_blocks=3,
+        leak_seconds=6.0,
+        startup_capacity=100_000,
+        startup_blocks=5,
+        startup_fill_seconds=120,
         apex_blocks=10,
         apex_seconds=5.0,
         apex_capacity=100_000,
@@ -179,6 +195,10 @@ PROFILES = {
         seconds=0.5,
         memory={},
         memory_blocks=0,
+        leak_seconds=0.0,
+        startup_capacity=1,
+        startup_blocks=0,
+        startup_fill_seconds=0,
         apex_blocks=0,
         apex_seconds=0.0,
         apex_capacity=1,

@@ -25,11 +25,13 @@ from suites import certified, integrity, own, own_file, workloads
 from suites.cells import (
     APEX_WORKLOAD,
     INTEGRITY_WORKLOAD,
+    STARTUP_WORKLOAD,
     SharingJob,
     declare_apex,
     declare_integrity,
     declare_memory,
     declare_sharing,
+    declare_startup,
     declare_throughput,
 )
 from suites.driver import Launch, drive, in_blocks
@@ -37,7 +39,7 @@ from suites.launch import throughput_command
 from suites.memory import rows_for
 from suites.profiles import PROFILES, Profile
 
-SUITES = ("throughput", "memory", "apex", "sharing", "integrity")
+SUITES = ("throughput", "memory", "startup", "apex", "sharing", "integrity")
 WORKLOADS = (*workloads.NAMES, INTEGRITY_WORKLOAD)
 
 
@@ -55,16 +57,18 @@ def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen
 
 
 def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
-    """One launch a cell: what a process has allocated once stays with it."""
+    """One launch a kind of buffer: what a process has allocated once stays with it."""
 
     def launch(peer: str, workload: str, benchmark: str, capacity: int) -> Launch:
         options = {"peer": peer, "workload": workload, "benchmark": benchmark, "capacity": capacity}
+        options["leak-seconds"] = profile.leak_seconds
+        row_bytes = workloads.load(workload).row_bytes
 
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
             return [registry.python(peer), "-m", "suites.memory", *_as_options({**options, "cells": cells})]
 
         name = f"memory of {peer}, {benchmark} on {workload}"
-        return Launch(name, [declare_memory(run, peer, workload, benchmark, capacity)], command)
+        return Launch(name, declare_memory(run, peer, workload, benchmark, capacity, row_bytes), command)
 
     return [
         launch(peer, workload, benchmark, capacity)
@@ -73,6 +77,22 @@ def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Se
         for benchmark in benchmarks
         for peer in peers
     ]
+
+
+def startup_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Launch]:
+    """One launch a peer."""
+    capacity = profile.startup_capacity
+
+    def launch(peer: str) -> Launch:
+        options = {"peer": peer, "capacity": capacity, "fill-seconds": profile.startup_fill_seconds}
+
+        def command(records: Sequence[Record], cells: Path) -> list[str]:
+            wanted = [f"--benchmark={record.benchmark}" for record in records]
+            return [registry.python(peer), "-m", "suites.startup", *wanted, *_as_options({**options, "cells": cells})]
+
+        return Launch(f"start-up of {peer}", declare_startup(run, peer, capacity), command)
+
+    return [launch(peer) for peer in peers]
 
 
 def _as_options(values: Mapping[str, object]) -> list[str]:
@@ -194,6 +214,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     alone = [name for name in registry.alone() if name in chosen]
     args.throughput = alone if "throughput" in args.suites and profile.jobs(args.workloads) else []
     args.memory = alone if "memory" in args.suites and set(profile.memory) & set(args.workloads) else []
+    args.startup = alone if "startup" in args.suites and STARTUP_WORKLOAD in args.workloads else []
+    if not profile.startup_blocks:
+        args.startup = []
     args.apex = shared = [name for name in registry.SHARED if name in chosen]
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
@@ -203,7 +226,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
     unshared = [name for name in alone if name in map(registry.family, registry.SHARED)]
     args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
-    if not any((args.throughput, args.memory, args.apex, args.sharing, args.integrity)):
+    if not any((args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity)):
         parser.error(
             "nothing to measure: these peers, workloads and suites have no cell in common "
             f"(apex is on {APEX_WORKLOAD}, integrity on {INTEGRITY_WORKLOAD})"
@@ -227,16 +250,20 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = args.plan
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
-    for name in dict.fromkeys([*args.throughput, *args.memory, *args.apex, *args.sharing, *args.integrity]):
+    for name in dict.fromkeys(
+        [*args.throughput, *args.memory, *args.startup, *args.apex, *args.sharing, *args.integrity]
+    ):
         run.add_peer(**asdict(registry.describe(name)))
 
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
     memory = memory_launches(run, profile, args.memory, args.workloads)
+    startup = startup_launches(run, profile, args.startup)
     apex = apex_launches(run, profile, args.apex)
     integrities = integrity_launches(run, profile, args.integrity)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run, profile, args.own)
     schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
+    schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
     schedule += in_blocks(integrities, 1)
     print(f"{run.declared} cells, {len(schedule)} launches")

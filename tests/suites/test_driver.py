@@ -79,13 +79,34 @@ def test_the_tests_of_all_cells_exist():
     ],
 )
 def test_how_a_launch_ended_is_said(code, trouble):
-    said = launch.run([sys.executable, "-c", code], 1)
+    said = launch.run([sys.executable, "-c", code], 1).trouble
     assert said is None if trouble is None else re.fullmatch(trouble.replace("(", r"\(").replace(")", r"\)"), said)
+
+
+SLEEP = "import time; time.sleep(600)"
+LEAVE = {
+    "a helper": ("subprocess.Popen([sys.executable, '-c', sleep])", "1 process"),
+    "a helper in a session of its own": (
+        "subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True)",
+        "1 process",
+    ),
+    "a segment": ("open('/dev/shm/psm_left-%d' % os.getpid(), 'wb').write(bytes(3 << 20))", "1 segment of 3.0 MiB"),
+    "a helper that ends soon": ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.3)'])", ""),
+}
+
+
+@pytest.mark.parametrize("what", LEAVE)
+def test_what_a_launch_leaves_behind_although_it_ends_well_is_told_and_cleared_away(what):
+    code, left = LEAVE[what]
+    before = set(launch.SHARED_MEMORY.iterdir())
+    program = f"import os, subprocess, sys; sleep = {SLEEP!r}; {code}"
+    assert launch.run([sys.executable, "-c", program], 30) == launch.Ending(None, left)
+    assert not [path for path in set(launch.SHARED_MEMORY.iterdir()) - before if "psm_left" in path.name]
 
 
 def test_a_launch_runs_one_math_thread():
     code = "import os; raise SystemExit(os.environ['OMP_NUM_THREADS'] != '1')"
-    assert launch.run([sys.executable, "-c", code], 10) is None
+    assert launch.run([sys.executable, "-c", code], 10) == launch.Ending(None)
 
 
 def test_alike_troubles_are_told_once():

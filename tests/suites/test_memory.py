@@ -1,6 +1,7 @@
 """Bytes a transition, of buffers whose memory is known."""
 
 import json
+import re
 
 import pytest
 
@@ -11,9 +12,17 @@ ROW = 41  # bytes of a row of CartPole's own data
 PLAIN = ROW + 8  # the test's peer keeps a double beside each row
 
 
+def figures(surroundings, peer: str, *options: str, workload: str = "CartPole-v1"):
+    """By benchmark."""
+    arguments = ("--workload", workload, "--peer", peer, "--leak-seconds=0.1", *options)
+    done = surroundings.run("-m", "suites.memory", *arguments)
+    return done.returncode, {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
+
+
 def memory(surroundings, peer: str, *options: str):
-    done = surroundings.run("-m", "suites.memory", "--workload=CartPole-v1", "--peer", peer, *options)
-    return done.returncode, json.loads(done.stdout)
+    """The first, which the launch is about."""
+    status, found = figures(surroundings, peer, *options)
+    return status, next(iter(found.values()))
 
 
 def test_a_figure_is_what_the_rows_take(surroundings):
@@ -41,9 +50,46 @@ def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroun
     ],
 )
 def test_who_has_no_figure_has_a_reason(peer, options, outcome, reason, surroundings):
-    status, result = memory(surroundings, peer, *options)
-    assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
+    status, found = figures(surroundings, peer, *options)
+    for result in found.values():
+        assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
     assert status == (outcome != "skipped")
+
+
+def test_when_memory_is_taken(surroundings):
+    """Plain takes all of it when it is made; what a hoarder has beside that grows with its rows."""
+    levels = ("constructed", "quarter", "half")
+    _, found = figures(surroundings, "plain", "--capacity=32768")
+    assert [found[level]["value"] for level in levels] == pytest.approx([PLAIN] * 3, rel=0.15)
+    _, found = figures(surroundings, "hoarder", "--capacity=32768")
+    made, full = found["constructed"]["value"], found["plain"]["value"]
+    shares = [(found[level]["value"] - made) / (full - made) for level in levels]
+    assert made < 1.5 * PLAIN and shares == pytest.approx([0.0, 0.25, 0.5], abs=0.1)
+
+
+def test_a_leak_is_found_with_its_bytes_a_round(surroundings):
+    status, found = figures(surroundings, "leaking", "--capacity=4096")
+    assert status == 1 and found["leak"]["outcome"] == "wrong" and found["plain"]["outcome"] == "ok"
+    bytes_a_round = int(re.match(r"leaks ([\d,]+) B a round", found["leak"]["reason"])[1].replace(",", ""))
+    assert bytes_a_round == pytest.approx(10_000, rel=0.1)
+
+
+@pytest.mark.parametrize("peer", ["plain", "settling"])
+def test_what_comes_to_an_end_is_no_leak(peer, surroundings):
+    """The settling one takes as much a round as the leaking one, but for a few rounds only."""
+    _, found = figures(surroundings, peer, "--capacity=4096")
+    assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536
+
+
+def test_the_peak_while_sampling_is_of_what_is_needed_for_a_moment(surroundings):
+    seaquest = {"workload": "ALE/Seaquest-v5"}
+    row = 2 * 84 * 84 * 4
+    peaks = {
+        peer: figures(surroundings, peer, "--capacity=256", **seaquest)[1]["peak"]["value"]
+        for peer in ("plain", "copious")
+    }
+    assert row / 2 < peaks["plain"] < 4 * row
+    assert peaks["copious"] > (48 << 20) / 256
 
 
 def test_memory_in_use_counts_what_is_touched_and_forgets_what_is_freed():

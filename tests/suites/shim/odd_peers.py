@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from multiprocessing import shared_memory
 from pathlib import Path
 
@@ -126,6 +127,20 @@ class Messy(Plain):
             time.sleep(1)
 
 
+class Littering(Plain):
+    """Ends well, and leaves a process and a segment of a megabyte behind."""
+
+    name = "littering"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.file = Path("/dev/shm", f"{os.environ['ODD_SEGMENT']}-{uuid.uuid4().hex}")
+        self.file.write_bytes(bytes(1 << 20))
+
+    def close(self) -> None:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+
+
 class Hoarder(Plain):
     """Keeps a copy of every observation that it still has."""
 
@@ -138,6 +153,40 @@ class Hoarder(Plain):
     def add(self, steps) -> None:
         super().add(steps)
         self.hoard.extend(step.obs.copy() for step in steps)
+
+
+class Leaking(Plain):
+    """Keeps ten thousand bytes of each call of add, for good."""
+
+    name = "leaking"
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.kept = getattr(self, "kept", [])
+        self.kept.append(bytearray(b"x") * 10_000)
+
+
+class Settling(Plain):
+    """Takes memory for each call of add until it has enough: a cache, and no leak."""
+
+    name = "settling"
+    blocks = 110
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.kept = getattr(self, "kept", [])
+        if len(self.kept) < self.blocks:
+            self.kept.append(bytearray(b"x") * 10_000)
+
+
+class Copious(Plain):
+    """Needs 64 MiB for a moment whenever it samples."""
+
+    name = "copious"
+
+    def sample(self, batch_size: int) -> Columns:
+        np.ones(64 << 20, np.uint8)
+        return super().sample(batch_size)
 
 
 class Remote(Plain):

@@ -1,0 +1,75 @@
+"""The start-up suite's part of the report: what a user waits for before the first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports import notes
+from reports.answers import figure_of
+from reports.formatting import counted, interval, scale_for, times
+from reports.jobs import REFERENCE, Job
+from reports.statistics import speed_up
+from reports.suite import Cell
+from results import Run
+
+#: benchmark -> its column; others come after, under their own name
+STEPS = {
+    "import": "import",
+    "construct": "construct",
+    "first_add": "first add",
+    "fill": "fill",
+    "first_sample": "first sample",
+    "first_cycle": "first prioritized cycle",
+}
+#: Of these a ratio says something; what is done once in a fraction of a millisecond is of no concern.
+WITH_RATIO = ("fill",)
+LEAST = 1e-9  # seconds, and who imports nothing has them: a record's samples are above zero
+
+
+@dataclass(frozen=True)
+class StartupPart:
+    """A row a peer, a column a step. Each cell has its own unit: imports and first calls are far apart."""
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell | None]]]
+    where: str
+    reference: str
+    launches: str
+
+
+def startup_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> StartupPart | None:
+    """None if the run has no such suite."""
+    if not jobs:
+        return None
+    jobs = sorted(jobs, key=lambda job: list(STEPS).index(job.benchmark) if job.benchmark in STEPS else len(STEPS))
+    peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
+    launches = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
+    return StartupPart(
+        columns=[STEPS.get(job.benchmark, job.benchmark) for job in jobs],
+        rows=[(peer, [_cell(job, peer, troubles) for job in jobs]) for peer in peers],
+        where=f"{jobs[0].workload}, capacity {jobs[0].params['capacity']:,}",
+        reference=REFERENCE,
+        launches=counted(launches[-1], "launch") if launches else "no launch",
+    )
+
+
+def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None:
+    record = job.cells.get(peer)
+    if record is None:
+        return None
+    if not record.ok:
+        number = next((trouble.number for trouble in troubles if record in trouble.records), None)
+        return Cell(peer, "", status=record.status, trouble=number)
+    figure = figure_of(record)
+    scale = scale_for(record.unit, [figure.value])
+    reference = job.measured.get(REFERENCE) if job.benchmark in WITH_RATIO else None
+    least = min(figure_of(other).value for other in job.measured.values())
+    return Cell(
+        peer=peer,
+        marks="",
+        value=scale.with_unit(figure.value) if figure.value > LEAST else "nothing",
+        interval="" if figure.launches == 1 else interval(figure, scale.factor),
+        ratio=times(speed_up(record, reference).value) if reference and reference is not record else "",
+        fastest=figure.value == least,
+    )

@@ -1,0 +1,99 @@
+"""Start-up, by a clock that a peer moves itself: what one step takes is not counted under another's name."""
+
+import json
+import sys
+
+import pytest
+
+from adapters import registry
+from adapters.baselines_style import BaselinesStyle
+from suites import startup as suite
+from suites.cells import STARTUP
+
+TOOK = {"construct": 2.0, "first_add": 3.0, "fill": 5.0, "first_sample": 7.0}
+
+
+class Clock:
+    """Stands for the suite's `time`."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch, tmp_path):
+    """Moved by a module when it is imported, and by the one that imports, and by each step of the sluggish peer."""
+    (tmp_path / "moves_the_clock.py").write_text("import suites.startup as s, moves_it_too\ns.time.now += 8.0\n")
+    (tmp_path / "moves_it_too.py").write_text("import suites.startup as s\ns.time.now += 16.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(suite, "time", clock := Clock())
+    monkeypatch.setitem(registry.PEERS, "sluggish", f"{__name__}:Sluggish")
+    yield clock
+    for name in ("moves_the_clock", "moves_it_too"):
+        sys.modules.pop(name, None)
+
+
+class Sluggish(BaselinesStyle):
+    name = "sluggish"
+
+    def __init__(self, spec) -> None:
+        import moves_the_clock  # noqa: F401
+
+        super().__init__(spec)
+        self.steps = dict(TOOK)
+        self.wait("construct")
+
+    def wait(self, step: str) -> None:
+        suite.time.now += self.steps.pop(step, 0.0)
+
+    def add(self, steps) -> None:
+        super().add(steps)
+        self.wait("first_add")
+
+    def add_batch(self, columns, priorities=None) -> None:
+        super().add_batch(columns, priorities)
+        self.wait("fill")
+
+    def sample(self, batch_size):
+        self.wait("first_sample")
+        return super().sample(batch_size)
+
+
+def test_each_step_has_the_time_that_it_took_and_no_other(clock):
+    wanted = [name for name in STARTUP if name != "first_cycle"]
+    found = {result.benchmark: result.value for result in suite.launch("sluggish", "CartPole-v1", 3_000, wanted, 60.0)}
+    assert found == {"import": 24.0} | TOOK
+
+
+def startup(surroundings, peer: str, *options: str):
+    done = surroundings.run("-m", "suites.startup", "--capacity=3000", "--peer", peer, *options)
+    return done.returncode, {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_launch_measures_every_step(surroundings):
+    status, results = startup(surroundings, "plain")
+    assert status == 0 and sorted(results) == sorted(STARTUP)
+    assert all(result["value"] > 0 for result in results.values() if result["outcome"] == "ok")
+
+
+def test_who_is_not_full_in_time_has_the_other_figures(surroundings):
+    status, results = startup(surroundings, "plain", "--fill-seconds=0")
+    assert status == 0 and results["fill"]["outcome"] == "skipped" and "too slow" in results["fill"]["reason"]
+    assert results["first_sample"]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("peer", "outcome", "reason"),
+    [("broken", "wrong", "different added rows"), ("absent", "skipped", "no wheel for this platform")],
+)
+def test_who_has_no_figure_has_a_reason(peer, outcome, reason, surroundings):
+    _, results = startup(surroundings, peer)
+    for benchmark in ("first_sample", "first_cycle"):
+        assert results[benchmark]["outcome"] == outcome and reason in results[benchmark]["reason"]
+
+
+def test_only_what_is_asked_for_is_measured(surroundings):
+    _, results = startup(surroundings, "plain", "--benchmark=construct", "--benchmark=first_sample")
+    assert list(results) == ["construct", "first_sample"]
