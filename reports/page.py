@@ -96,7 +96,7 @@ def _feature_tables(run: Run, scaling: Sequence[SuitePart]) -> list[dict[str, An
 def _title(run: Run) -> str:
     names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite != INTEGRITY_SUITE))
     what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
-    return f"{what} on {listed(names)}" if names else what
+    return f"{what} on {listed(names, most=3)}" if names else what
 
 
 def _warnings(run: Run) -> list[str]:
