@@ -4,7 +4,7 @@ PROFILE ?= quick
 SECONDS ?= 60
 TRIALS ?= 1000
 # A misspelt variable would otherwise be ignored, and everything measured.
-KNOWN := PYTHON PROFILE PEERS WORKLOADS SUITES RUN BASE ARGS SECONDS TRIALS
+KNOWN := PYTHON PROFILE PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -14,13 +14,15 @@ FUZZ_INSTALLED := .venv/.fuzz-installed
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
 # What bench takes from make's command line, as options of the program it runs; the gate takes two of them.
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
-MORE_CHOICE = $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
+# ENV is a name that many an environment of a user's has for something else.
+OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
+MORE_CHOICE = $(OWN) $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test sanitize fuzz soak crash threads model verify draws portable lint format lock clean
+.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws portable lint format lock clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Begun anew unless pip works there: an interrupted venv has a python and no pip.
 $(INSTALLED): constraints.txt
@@ -52,6 +54,9 @@ gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for
 
 test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(ARGS)
+
+test-peers: $(BUILT) ## run the conformance tests of peers with an environment of their own, there: [PEERS=all|a,b] [ARGS='-k wrap']
+	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)
 
 sanitize: $(BUILT) ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']
 	@.ci/sanitize $(ARGS)
@@ -99,7 +104,7 @@ lock: ## resolve the dependency groups of pyproject.toml anew into constraints.t
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
 	for pins in adapters/pins/*.txt; do \
-	  uv --no-config pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
+	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
 
 clean: ## remove what make made; runs in results/runs stay
 	rm -rf .venv .peers .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks

@@ -131,6 +131,9 @@ class Adapter(ABC):
     #: batches fetched ahead of `sample`: those still follow the priorities from before an update
     batches_ahead: ClassVar[int] = 0
 
+    #: True where whole episodes are overwritten: not as many rows as the capacity are stored then, but about so many
+    whole_episodes: ClassVar[bool] = False
+
     #: the environment it is installed in (`adapters.environments`); None: the one that everything else is in
     environment: ClassVar[str | None] = None
     #: whether rows may have any fields, or only those of a `Step`

@@ -1,7 +1,8 @@
 """A row-oriented buffer with the public behaviour of OpenAI Baselines' deepq replay buffer.
 
-Written here from that behaviour; no code is taken from it, so its speed is its own and not the
-original's. Rows are tuples in a Python list, batches are gathered by a Python loop, priorities live
+Written here from that behaviour; no code is taken from it. `tests/adapters/test_fidelity.py` holds it against the
+original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
+same amount of work. Rows are tuples in a Python list, batches are gathered by a Python loop, priorities live
 in a sum tree and a min tree written in Python. Two oddities are kept because a user of Baselines has
 them: the buffer keeps references to the caller's arrays, and the row in the last occupied slot is
 never drawn by priority.
@@ -48,10 +49,10 @@ class ReplayBuffer:
         obses_t, actions, rewards, obses_tp1, dones = [], [], [], [], []
         for idx in idxes:
             obs_t, action, reward, obs_tp1, done = self._rows[idx]
-            obses_t.append(obs_t)
-            actions.append(action)
+            obses_t.append(np.asarray(obs_t))
+            actions.append(np.asarray(action))
             rewards.append(reward)
-            obses_tp1.append(obs_tp1)
+            obses_tp1.append(np.asarray(obs_tp1))
             dones.append(done)
         return np.array(obses_t), np.array(actions), np.array(rewards), np.array(obses_tp1), np.array(dones)
 
@@ -70,47 +71,49 @@ class SegmentTree:
         self.nodes = [neutral] * (2 * capacity)
 
     def __setitem__(self, idx: int, value: float) -> None:
-        nodes, operation = self.nodes, self.operation
         node = idx + self.capacity
-        nodes[node] = value
-        node >>= 1
+        self.nodes[node] = value
+        node //= 2
         while node:
-            nodes[node] = operation(nodes[2 * node], nodes[2 * node + 1])
-            node >>= 1
+            self.nodes[node] = self.operation(self.nodes[2 * node], self.nodes[2 * node + 1])
+            node //= 2
 
     def __getitem__(self, idx: int) -> float:
         return self.nodes[idx + self.capacity]
 
-    def whole(self) -> float:
-        return self.nodes[1]
+    def over(self, start: int = 0, end: int | None = None) -> float:
+        """The operation over leaves start .. end - 1."""
+        return self._over(start, self.capacity if end is None else end, 1, 0, self.capacity)
 
-    def first(self, count: int) -> float:
-        """The operation over leaves 0 .. count - 1."""
-        result, left, right = self.neutral, self.capacity, self.capacity + count
-        while left < right:
-            if left & 1:
-                result = self.operation(result, self.nodes[left])
-                left += 1
-            if right & 1:
-                right -= 1
-                result = self.operation(result, self.nodes[right])
-            left >>= 1
-            right >>= 1
-        return result
+    def _over(self, start: int, end: int, node: int, low: int, high: int) -> float:
+        """The same, of those below `node`, which holds the leaves low .. high - 1."""
+        if start == low and end == high:
+            return self.nodes[node]
+        middle = (low + high) // 2
+        if end <= middle:
+            return self._over(start, end, 2 * node, low, middle)
+        if start >= middle:
+            return self._over(start, end, 2 * node + 1, middle, high)
+        return self.operation(
+            self._over(start, middle, 2 * node, low, middle), self._over(middle, end, 2 * node + 1, middle, high)
+        )
 
     def find_prefix(self, mass: float) -> int:
         """The first leaf at which the running sum exceeds `mass` (for a sum tree)."""
-        nodes, node = self.nodes, 1
+        if not 0 <= mass <= self.over() + 1e-5:
+            raise ValueError(f"{mass} is not between 0 and the sum")
+        node = 1
         while node < self.capacity:
-            node *= 2
-            if nodes[node] <= mass:
-                mass -= nodes[node]
-                node += 1
+            if self.nodes[2 * node] > mass:
+                node = 2 * node
+            else:
+                mass -= self.nodes[2 * node]
+                node = 2 * node + 1
         return node - self.capacity
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """Proportional priorities, one draw from each of `batch_size` equal slices of the total."""
+    """Proportional priorities, drawn independently."""
 
     def __init__(self, size: int, alpha: float, seed: int | None = None) -> None:
         super().__init__(size, seed)
@@ -120,26 +123,31 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._mins = SegmentTree(leaves, min, float("inf"))
         self._max_priority = 1.0
 
-    def add(self, obs_t: Any, action: Any, reward: float, obs_tp1: Any, done: bool) -> None:
+    def add(self, *args: Any, **kwargs: Any) -> None:
         idx = self._next
-        super().add(obs_t, action, reward, obs_tp1, done)
-        self._sums[idx] = self._mins[idx] = self._max_priority**self._alpha
+        super().add(*args, **kwargs)
+        self._sums[idx] = self._max_priority**self._alpha
+        self._mins[idx] = self._max_priority**self._alpha
 
     def sample(self, batch_size: int, beta: float) -> tuple[Any, ...]:
         count = len(self._rows)
-        # Baselines leaves the last slot out of the total it draws from.
-        each = self._sums.first(count - 1) / batch_size
-        idxes = [self._sums.find_prefix((i + self._random.random()) * each) for i in range(batch_size)]
-        total = self._sums.whole()
-        max_weight = (self._mins.whole() / total * count) ** (-beta)
-        weights = np.array([(self._sums[idx] / total * count) ** (-beta) / max_weight for idx in idxes])
-        return (*self._gather(idxes), weights, idxes)
+        # Baselines leaves the last slot out of the total it draws from. It sums up anew for each row of the batch:
+        # to do that once would be faster than the buffer that its users have.
+        idxes = [
+            self._sums.find_prefix(self._random.random() * self._sums.over(0, count - 1)) for _ in range(batch_size)
+        ]
+        max_weight = (self._mins.over() / self._sums.over() * count) ** (-beta)
+        weights = [(self._sums[idx] / self._sums.over() * count) ** (-beta) / max_weight for idx in idxes]
+        return (*self._gather(idxes), np.array(weights), idxes)
 
     def update_priorities(self, idxes: Sequence[int], priorities: Sequence[float]) -> None:
         for idx, priority in zip(idxes, priorities, strict=True):
             if not priority > 0:
                 raise ValueError(f"priority {priority} is not above 0")
-            self._sums[idx] = self._mins[idx] = priority**self._alpha
+            if not 0 <= idx < len(self._rows):
+                raise IndexError(f"{idx} of {len(self._rows)} rows")
+            self._sums[idx] = priority**self._alpha
+            self._mins[idx] = priority**self._alpha
             self._max_priority = max(self._max_priority, priority)
 
 
@@ -148,7 +156,7 @@ class BaselinesStyle(Adapter):
     distribution = None
     usage = (
         "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities); "
-        "written here after its behaviour, so its speed is not the original's"
+        "written here after its behaviour"
     )
     draws_last_slot = False
     features = Features(
@@ -173,10 +181,14 @@ class BaselinesStyle(Adapter):
         self.fields = spec.fields
         self.names = ("obs", "act", "rew", "next_obs", "done")
         if spec.prioritized:
-            self.buffer = PrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
             self.names += ("weights", "indexes")
-        else:
-            self.buffer = ReplayBuffer(spec.capacity, spec.seed)
+        self.buffer = self.make_buffer(spec)
+
+    def make_buffer(self, spec: Spec) -> Any:
+        """The one thing in which the adapter of the original differs."""
+        if spec.prioritized:
+            return PrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
+        return ReplayBuffer(spec.capacity, spec.seed)
 
     def add(self, steps: Sequence[Step]) -> None:
         add = self.buffer.add

@@ -1,27 +1,48 @@
 """A buffer of rows with the public behaviour of ChainerRL's replay buffers.
 
-Written here from that behaviour; no code is taken from it, so its speed is its own and not the
-original's. Rows are dicts in a queue made of two lists; a batch never holds a row twice; the
-prioritized buffer remembers which rows it gave out and refuses another sample until `update_errors`
-has told their errors. As there, an index counts from the oldest row: adding to a full buffer between
-a sample and its update gives the errors to wrong rows.
+Written here from that behaviour; no code is taken from it. `tests/adapters/test_fidelity.py` holds it against the
+original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
+same amount of work: trees of nested lists, walked by recursion.
 
-Used as ChainerRL's agents do: `append(state=..., ...)`, `sample(n)`, rows stacked to arrays key by
-key, `update_errors(errors)`. Beta is held still and errors are not clipped, so that every peer does
-the same work at the same priorities (both are options of that library).
+Rows are lists of dicts in a queue made of two lists (in a deque where prioritized); a batch never holds a row twice; the
+prioritized buffer remembers which rows it gave out and refuses another sample until `update_errors` has told their
+errors. As there, an index counts from the oldest row: adding to a full buffer between a sample and its update gives the
+errors to wrong rows.
+
+Used as ChainerRL's agents do: `append(state=..., ...)`, `sample(n)`, rows stacked to arrays key by key,
+`update_errors(errors)`. Beta is held still and errors are not clipped, so that every peer does the same work at the same
+priorities (both are options of that library).
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
+import collections
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
 
-Row = dict[str, Any]
+Row = list[dict[str, Any]]  # its steps: one, unless rows are of n steps
+
+
+def distinct(random: np.random.RandomState, n: int, k: int) -> Iterable[int]:
+    """`k` different numbers below `n`: repeats are replaced from as many spare draws."""
+    if 3 * k >= n:
+        return random.choice(n, k, replace=False)
+    drawn = random.choice(n, 2 * k)
+    spares, chosen = iter(drawn[k:]), set()
+    for i in range(k):
+        number = drawn[i]
+        while number in chosen:
+            number = next(spares, None)
+            if number is None:
+                spares = iter(random.choice(n, k))
+                number = next(spares)
+        chosen.add(number)
+        drawn[i] = number
+    return drawn[:k]
 
 
 class RandomAccessQueue:
@@ -30,7 +51,8 @@ class RandomAccessQueue:
     `_old` holds the older half newest first, so that the oldest is popped off its end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, maxlen: int | None = None) -> None:
+        self.maxlen = maxlen
         self._old: list[Any] = []
         self._new: list[Any] = []
 
@@ -43,6 +65,8 @@ class RandomAccessQueue:
 
     def append(self, value: Any) -> None:
         self._new.append(value)
+        if self.maxlen is not None and len(self) > self.maxlen:
+            self.popleft()
 
     def popleft(self) -> Any:
         if not self._old:
@@ -52,131 +76,179 @@ class RandomAccessQueue:
 
 
 class PriorityTree:
-    """Sums and minima over a queue of priorities; leaf slots form a ring that doubles when it is full."""
+    """What `combine` makes of a queue of priorities.
 
-    def __init__(self) -> None:
-        self._leaves, self._head, self._count = 1, 0, 0
-        self._sums, self._mins = [0.0, 0.0], [float("inf")] * 2
+    A node is [older half, newer half, value], and empty where nothing is. The root covers the positions from `_first`
+    (not above 0) to before `_end`: it grows to the right, and its older half is dropped once all of it is gone.
+    """
 
-    def total(self) -> float:
-        return self._sums[1]
+    def __init__(self, combine: Callable[[list[float]], float]) -> None:
+        self._combine, self._count = combine, 0
+        self._root: list = []
+        self._first, self._end = 0, 1
 
-    def minimum(self) -> float:
-        return self._mins[1]
-
-    def _set(self, slot: int, weight: float, minimum: float) -> None:
-        sums, mins, node = self._sums, self._mins, slot + self._leaves
-        sums[node], mins[node] = weight, minimum
-        while node > 1:
-            left, right = node & ~1, node | 1
-            node >>= 1
-            sums[node] = sums[left] + sums[right]
-            mins[node] = mins[left] if mins[left] < mins[right] else mins[right]
+    def whole(self) -> float:
+        return self._root[2]
 
     def __setitem__(self, position: int, priority: float) -> None:
-        self._set((self._head + position) % self._leaves, priority, priority)
+        self.write(position, priority)
+
+    def write(self, position: int, priority: float | None) -> float | None:
+        """What was there before."""
+        return _write(self._root, self._first, self._end, position, priority, self._combine)
 
     def append(self, priority: float) -> None:
-        if self._count == self._leaves:
-            self._grow()
+        if self._count == self._end:
+            self._root = [self._root, [], self._root[2]]
+            self._end += self._end - self._first
+        self.write(self._count, priority)
         self._count += 1
-        self[self._count - 1] = priority
 
     def popleft(self) -> None:
-        self._set(self._head, 0.0, float("inf"))
-        self._head, self._count = (self._head + 1) % self._leaves, self._count - 1
+        self.write(0, None)
+        self._count -= 1
+        self._first, self._end = self._first - 1, self._end - 1
+        if self._count == 0:
+            self._root, self._first, self._end = [], 0, 1
+        elif self._first + self._end in (0, 1):  # the middle is position 0
+            self._root, self._first = self._root[1], 0
 
-    def _grow(self) -> None:
-        """Double the leaves, the oldest first again, and build the inner nodes bottom up."""
-        ring = [self._leaves + (self._head + i) % self._leaves for i in range(self._leaves)]
-        spare = self._leaves
-        sums = [self._sums[node] for node in ring] + [0.0] * spare
-        mins = [self._mins[node] for node in ring] + [float("inf")] * spare
-        self._leaves, self._head = 2 * spare, 0
-        self._sums, self._mins = [0.0] * self._leaves + sums, [float("inf")] * self._leaves + mins
-        for node in range(self._leaves - 1, 0, -1):
-            self._sums[node] = self._sums[2 * node] + self._sums[2 * node + 1]
-            self._mins[node] = min(self._mins[2 * node], self._mins[2 * node + 1])
+    def find(self, mass: float) -> int:
+        """The position at which the running sum exceeds `mass` (for a tree of sums)."""
+        return _find(self._root, self._first, self._end, mass)
 
-    def draw_and_remove(self, mass: float) -> tuple[int, float]:
-        """The position at which the running sum exceeds `mass`, and its priority, which becomes 0."""
-        sums, node = self._sums, 1
-        while node < self._leaves:
-            node *= 2
-            # The second condition: rounding must not lead into a part whose rows are all out.
-            if sums[node] <= mass and sums[node + 1] > 0.0:
-                mass -= sums[node]
-                node += 1
-        slot, priority = node - self._leaves, sums[node]
-        # A row that is out still counts for the minimum, which normalising by the whole memory needs.
-        self._set(slot, 0.0, self._mins[node])
-        return (slot - self._head) % self._leaves, priority
+
+def _write(node: list, first: int, end: int, position: int, value: float | None, combine: Callable) -> float | None:
+    if end - first == 1:
+        before = node[2] if node else None
+        if value is None:
+            node.clear()
+        else:
+            node[:] = None, None, value
+        return before
+    if not node:
+        node[:] = [], [], None
+    middle = (first + end) // 2
+    if position < middle:
+        before = _write(node[0], first, middle, position, value, combine)
+    else:
+        before = _write(node[1], middle, end, position, value, combine)
+    _sum_up(node, combine)
+    return before
+
+
+def _sum_up(node: list, combine: Callable) -> None:
+    older, newer, _ = node
+    values = [older[2]] if older else []
+    if newer:
+        values.append(newer[2])
+    if values:
+        node[2] = combine(values)
+    else:
+        node.clear()
+
+
+def _find(node: list, first: int, end: int, mass: float) -> int:
+    if end - first == 1:
+        return first
+    older, newer, _ = node
+    middle, passed = (first + end) // 2, older[2] if older else 0.0
+    if mass < passed:
+        return _find(older, first, middle, mass)
+    return _find(newer, middle, end, mass - passed)
 
 
 class PrioritizedMemory:
     """A bounded queue of rows with priorities; rows given out have priority 0 until they are set again."""
 
-    def __init__(self, capacity: int | None, seed: int | None) -> None:
-        self.rows, self.priorities = RandomAccessQueue(), PriorityTree()
+    def __init__(self, capacity: int | None, random: np.random.RandomState) -> None:
+        self.rows: collections.deque[Row] = collections.deque()
+        # A row that is out still counts for the minimum.
+        self.sums, self.minima = PriorityTree(sum), PriorityTree(min)
         self.capacity, self.max_priority = capacity, 1.0
-        self.sampled: list[int] = []
-        self._random = random.Random(seed)
+        self.sampled_indices: list[int] = []
+        self._random = random
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def append(self, row: Row, priority: float | None = None) -> None:
         if len(self.rows) == self.capacity:
             self.rows.popleft()
-            self.priorities.popleft()
+            self.sums.popleft()
+            self.minima.popleft()
         if priority is None:
             priority = self.max_priority
-        self.max_priority = max(self.max_priority, priority)
         self.rows.append(row)
-        self.priorities.append(priority)
+        self.sums.append(priority)
+        self.minima.append(priority)
 
     def sample(self, n: int) -> tuple[list[Row], list[float], float]:
         """Rows, their probabilities, and the smallest probability of all rows."""
-        if self.sampled:
+        if self.sampled_indices:
             raise RuntimeError("the rows of the last sample have no new priority yet")
-        total, minimum = self.priorities.total(), self.priorities.minimum()
-        drawn = [self.priorities.draw_and_remove(self._random.random() * self.priorities.total()) for _ in range(n)]
-        self.sampled = [position for position, _ in drawn]
-        return [self.rows[i] for i in self.sampled], [p / total for _, p in drawn], minimum / total
+        total, smallest = self.sums.whole(), self.minima.whole()
+        drawn, priorities = [], []
+        for _ in range(n):
+            position = self.sums.find(self._random.uniform(0.0, self.sums.whole()))
+            priorities.append(self.sums.write(position, 0.0))
+            drawn.append(position)
+        self.sampled_indices = drawn
+        return [self.rows[i] for i in drawn], [priority / total for priority in priorities], smallest / total
 
     def set_last_priority(self, priorities: Sequence[float]) -> None:
-        for position, priority in zip(self.sampled, priorities, strict=True):
-            self.priorities[position] = priority
+        if not all(priority > 0.0 for priority in priorities):
+            raise ValueError("a priority is not above 0")
+        for position, priority in zip(self.sampled_indices, priorities, strict=True):
+            self.sums[position] = priority
+            self.minima[position] = priority
             self.max_priority = max(self.max_priority, priority)
-        self.sampled = []
+        self.sampled_indices = []
 
 
 class ReplayBuffer:
-    """Rows as dicts; `sample` draws without replacement and gives the rows themselves."""
+    """Rows of up to `num_steps` dicts; `sample` draws without replacement and gives the rows themselves."""
 
-    def __init__(self, capacity: int | None = None, seed: int | None = None) -> None:
-        self.capacity = capacity
-        self.memory: Any = RandomAccessQueue()
-        self._random = random.Random(seed)
+    def __init__(self, capacity: int | None = None, num_steps: int = 1, seed: int | None = None) -> None:
+        self.capacity, self.num_steps = capacity, num_steps
+        self._random = np.random.RandomState(seed)
+        self._last_steps = collections.defaultdict(lambda: collections.deque(maxlen=num_steps))
+        self.memory = self.make_memory()
+
+    def make_memory(self) -> Any:
+        return RandomAccessQueue(self.capacity)
 
     def __len__(self) -> int:
         return len(self.memory)
 
-    def append(self, state, action, reward, next_state=None, next_action=None, is_state_terminal=False) -> None:
-        if len(self.memory) == self.capacity:
-            self.memory.popleft()
-        self.memory.append(as_row(state, action, reward, next_state, next_action, is_state_terminal))
+    def append(
+        self, state, action, reward, next_state=None, next_action=None, is_state_terminal=False, env_id=0, **more
+    ) -> None:
+        last = self._last_steps[env_id]
+        last.append(as_step(state, action, reward, next_state, next_action, is_state_terminal, **more))
+        if is_state_terminal:
+            while last:
+                self.memory.append(list(last))
+                last.popleft()
+        elif len(last) == self.num_steps:
+            self.memory.append(list(last))
 
     def sample(self, n: int) -> list[Row]:
-        return [self.memory[i] for i in self._random.sample(range(len(self.memory)), n)]
+        return [self.memory[i] for i in distinct(self._random, len(self.memory), n)]
 
 
-def as_row(state, action, reward, next_state=None, next_action=None, is_state_terminal=False) -> Row:
-    return {
-        "state": state,
-        "action": action,
-        "reward": reward,
-        "next_state": next_state,
-        "next_action": next_action,
-        "is_state_terminal": is_state_terminal,
-    }
+def as_step(
+    state, action, reward, next_state=None, next_action=None, is_state_terminal=False, **more
+) -> dict[str, Any]:
+    return dict(
+        state=state,
+        action=action,
+        reward=reward,
+        next_state=next_state,
+        next_action=next_action,
+        is_state_terminal=is_state_terminal,
+        **more,
+    )
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
@@ -191,38 +263,39 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         eps: float = 0.01,
         error_min: float | None = 0.0,
         error_max: float | None = 1.0,
+        num_steps: int = 1,
         seed: int | None = None,
     ) -> None:
-        self.capacity, self.alpha, self.beta, self.eps = capacity, alpha, beta0, eps
+        super().__init__(capacity, num_steps, seed)
+        self.alpha, self.beta, self.eps = alpha, beta0, eps
         self.beta_step = 0.0 if betasteps is None else (1.0 - beta0) / betasteps
         self.error_min, self.error_max = error_min, error_max
-        self.memory = PrioritizedMemory(capacity, seed)
 
-    def __len__(self) -> int:
-        return len(self.memory.rows)
-
-    def append(self, state, action, reward, next_state=None, next_action=None, is_state_terminal=False) -> None:
-        self.memory.append(as_row(state, action, reward, next_state, next_action, is_state_terminal))
+    def make_memory(self) -> PrioritizedMemory:
+        return PrioritizedMemory(self.capacity, self._random)
 
     def sample(self, n: int) -> list[Row]:
         if n > len(self):
             raise ValueError(f"{n} rows wanted of {len(self)} stored")
         rows, probabilities, _ = self.memory.sample(n)
-        smallest = min(probabilities)
+        smallest = np.min(probabilities)
         for row, probability in zip(rows, probabilities, strict=True):
-            row["weight"] = (probability / smallest) ** (-self.beta)
+            row[0]["weight"] = (probability / smallest) ** (-self.beta)
         self.beta = min(1.0, self.beta + self.beta_step)
         return rows
 
-    def priority_from_error(self, error: float) -> float:
+    def priority_from_errors(self, errors: Sequence[float]) -> list[float]:
+        return [(self._clipped(error) + self.eps) ** self.alpha for error in errors]
+
+    def _clipped(self, error: float) -> float:
         if self.error_min is not None:
             error = max(self.error_min, error)
         if self.error_max is not None:
             error = min(self.error_max, error)
-        return (error + self.eps) ** self.alpha
+        return error
 
     def update_errors(self, errors: Sequence[float]) -> None:
-        self.memory.set_last_priority([self.priority_from_error(error) for error in errors])
+        self.memory.set_last_priority(self.priority_from_errors(errors))
 
 
 class ChainerRLStyle(Adapter):
@@ -230,7 +303,7 @@ class ChainerRLStyle(Adapter):
     distribution = None
     usage = (
         "as ChainerRL's agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
-        "written here after its behaviour, so its speed is not the original's"
+        "written here after its behaviour"
     )
     eps = 0.01
     weights_relative_to = "batch"
@@ -242,7 +315,7 @@ class ChainerRLStyle(Adapter):
         duplicates="never",
         gives="rows (stacked here)",
         copies_on_add="no: keeps references to the caller's arrays",
-        n_step="no (the original: yes)",
+        n_step="yes, num_steps",
         processes="no",
         framework="NumPy (the original: Chainer)",
         licence="MIT (the original: MIT)",
@@ -253,19 +326,22 @@ class ChainerRLStyle(Adapter):
 
     def __init__(self, spec: Spec) -> None:
         self.prioritized, self.fields = spec.prioritized, spec.fields
-        if spec.prioritized:
-            self.buffer = PrioritizedReplayBuffer(
-                spec.capacity,
-                alpha=spec.alpha,
-                beta0=spec.beta,
-                betasteps=None,
-                eps=self.eps,
-                error_min=None,
-                error_max=None,
-                seed=spec.seed,
-            )
-        else:
-            self.buffer = ReplayBuffer(spec.capacity, spec.seed)
+        self.buffer = self.make_buffer(spec)
+
+    def make_buffer(self, spec: Spec) -> Any:
+        """The one thing in which the adapter of the original differs."""
+        if not spec.prioritized:
+            return ReplayBuffer(spec.capacity, seed=spec.seed)
+        return PrioritizedReplayBuffer(
+            spec.capacity,
+            alpha=spec.alpha,
+            beta0=spec.beta,
+            betasteps=None,
+            eps=self.eps,
+            error_min=None,
+            error_max=None,
+            seed=spec.seed,
+        )
 
     def add(self, steps: Iterable[Step]) -> None:
         append = self.buffer.append
@@ -282,12 +358,13 @@ class ChainerRLStyle(Adapter):
         self.add_with_priorities(steps, priorities.tolist())
 
     def add_with_priorities(self, steps: Iterable[Step], priorities: Sequence[float]) -> None:
-        append, priority_from_error = self.buffer.memory.append, self.buffer.priority_from_error
+        append = self.buffer.memory.append
+        priorities = self.buffer.priority_from_errors(priorities)
         for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
-            append(as_row(obs, act, rew, next_obs, None, done), priority_from_error(priority))
+            append([as_step(obs, act, rew, next_obs, None, done)], priority)
 
     def sample(self, batch_size: int) -> Columns:
-        rows = self.buffer.sample(batch_size)
+        rows = [row for (row,) in self.buffer.sample(batch_size)]
         batch = {
             "obs": np.asarray([row["state"] for row in rows]),
             "act": np.asarray([row["action"] for row in rows]),
@@ -297,7 +374,7 @@ class ChainerRLStyle(Adapter):
         }
         if self.prioritized:
             batch["weights"] = np.asarray([row["weight"] for row in rows], dtype=np.float32)
-            batch["indexes"] = self.buffer.memory.sampled  # remembered there too: the update takes errors only
+            batch["indexes"] = self.buffer.memory.sampled_indices  # remembered there too: the update takes errors only
         return batch
 
     def update_priorities(self, indexes: Sequence[int], priorities: np.ndarray) -> None:

@@ -126,6 +126,13 @@ def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
     return batch
 
 
+def check_full(adapter: Adapter, capacity: int) -> None:
+    """As many rows are stored as there is room for."""
+    stored = len(adapter)
+    if stored != capacity and not (adapter.whole_episodes and stored):
+        raise WrongAnswer(f"size: {stored} rows stored, expected {capacity}")
+
+
 def check_round_trip(adapter: Adapter, spec: Spec, known: AddedRows, batch_size: int = 32, batches: int = 4) -> None:
     """Some batches of an adapter that holds rows of `known` and no others: every row is one of them, whole."""
     for _ in range(batches):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,12 @@ def make(environment: str) -> None:
         venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
-            [*pip, "--no-deps", "-r", str(_pins(environment))], capture_output=True, text=True, errors="replace"
+            [*pip, "--no-deps", "-r", str(_pins(environment))],
+            # What comes as source is built with the tools that are pinned, too (the second name is that of newer pips).
+            env={**os.environ, **dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), str(_pins(environment)))},
+            capture_output=True,
+            text=True,
+            errors="replace",
         )
         if done.returncode:
             reason = " | ".join(line for line in done.stderr.splitlines() if line.strip())[-LAST_WORDS:]

@@ -23,7 +23,19 @@ PEERS: dict[str, str] = {
 
 #: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
 #: using those above.
-MORE: dict[str, str] = {}
+MORE: dict[str, str] = {
+    "baselines": "adapters.baselines:Baselines",
+    "chainerrl": "adapters.chainerrl:ChainerRL",
+    "flashbax": "adapters.flashbax:Flashbax",
+    "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
+    "reverb[naive]": "adapters.reverb_ways:Naive",
+    "reverb[Writer]": "adapters.reverb_ways:ByWriter",
+    "reverb[TrajectoryWriter]": "adapters.reverb_ways:ByTrajectoryWriter",
+    "reverb[TFClient]": "adapters.reverb_ways:ByTFClient",
+    "reverb[TimestepDataset]": "adapters.reverb_ways:OutByTimestepDataset",
+    "reverb[in-process]": "adapters.reverb_ways:InProcess",
+    "rllib[episodes]": "adapters.rllib_episodes:RLlibEpisodes",
+}
 
 #: Stands for all peers there are.
 ALL = "all"

@@ -1,6 +1,7 @@
 """Reverb: a table in a real server, in another process on this machine, spoken to over gRPC.
 
-Of the documented ways, the fastest one measured for each job (CartPole rows, 2 cores):
+Of the documented ways (the others are in `adapters.reverb_ways`), the fastest one measured for each job (CartPole
+rows, 2 cores):
 - rows without priorities: StructuredWriter, 30 us a row; TrajectoryWriter 55 us, Client.insert 355 us.
 - rows with priorities: TrajectoryWriter, since StructuredWriter has no priority for each item. Both are
   flushed every `FLUSH_EVERY` items: beyond about 50 waiting items Reverb warns, and more wins nothing.
@@ -16,74 +17,17 @@ Acme's learners do).
 
 from __future__ import annotations
 
-import json
 import os
-import selectors
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.reverb_server import TABLE, ServerHere, ServerProcess, table_for
 
 FLUSH_EVERY = 32
-START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times that on a busy machine
-TABLE = "replay"
-
-
-class ServerProcess:
-    """The server's process: started, waited for with a time limit, and closed."""
-
-    def __init__(self, spec: Spec) -> None:
-        config = {
-            "parent": os.getpid(),
-            "capacity": spec.capacity,
-            "prioritized": spec.prioritized,
-            "alpha": spec.alpha,
-            "fields": {name: {"shape": list(f.shape), "dtype": f.dtype} for name, f in spec.fields.items()},
-        }
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the server)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "adapters.reverb_server", json.dumps(config)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            cwd=Path(__file__).resolve().parent.parent,
-        )
-
-    def wait_for_address(self) -> str:
-        """The server's address, once it serves."""
-        deadline = time.monotonic() + START_SECONDS
-        line = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while not line.endswith(b"\n"):
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise RuntimeError(f"the Reverb server did not start in {START_SECONDS:.0f} s:\n{self.errors()}")
-                part = os.read(self._process.stdout.fileno(), 100)
-                if not part:
-                    raise RuntimeError(f"the Reverb server ended at its start:\n{self.errors()}")
-                line += part
-        return f"localhost:{int(line.split()[1])}"
-
-    def errors(self) -> str:
-        """The last of what the server wrote to its standard error."""
-        self._stderr.seek(0)
-        return self._stderr.read().decode(errors="replace")[-2000:].strip() or "(it wrote no error)"
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-        self._stderr.close()
+Rows = Iterable[dict]
 
 
 class Reverb(Adapter):
@@ -95,6 +39,7 @@ class Reverb(Adapter):
     batches_ahead = 8
     start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
     preload = ("reverb",)
+    any_fields = True
     features = Features(
         batch_add="no: a writer streams single steps",
         flexible_fields="yes, nested structures",
@@ -112,15 +57,18 @@ class Reverb(Adapter):
         last_release="0.14.0, 2023-12-10 [PyPI]",
     )
 
+    #: where the server runs
+    host: ClassVar[type[ServerProcess] | type[ServerHere]] = ServerProcess
+
     def __init__(self, spec: Spec) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow greets on stderr otherwise
-        self.server = ServerProcess(spec)
-        try:
-            # The server starts while these imports take their seconds.
-            import reverb  # noqa: F401
-            import tensorflow as tf
+        self.host.prepare()  # imports the library while this process does the same
+        import reverb  # noqa: F401
+        import tensorflow as tf
 
-            limit_threads(tf)
+        limit_threads(tf)
+        self.server: ServerProcess | ServerHere = self.host([table_for(spec)])
+        try:
             self._connect(spec, self.server.wait_for_address())
         except BaseException:
             self.server.close()
@@ -131,75 +79,102 @@ class Reverb(Adapter):
 
         self.spec, self.address, self.reverb = spec, address, reverb
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
+        # A Python number would become TensorFlow's default type, int32 for an int, which the table refuses.
+        self.scalars = {name: np.dtype(f.dtype).type for name, f in spec.fields.items() if not f.shape}
         self.client = reverb.Client(address)
-        self.structured_writer = self.trajectory_writer = None
+        self.writers: dict = {}
         self.batch_size, self.batches = 0, None
 
     def __reduce__(self) -> tuple:
         """In another process: a client of the same server."""
         return _client, (type(self), self.spec, self.address)
 
-    def _structured(self):
-        """A writer that makes an item of priority 1 of every step appended to it."""
-        if self.structured_writer is None:
+    # Adding: whatever form the steps have, each becomes the structure that the table's signature names.
+
+    def add(self, steps: Sequence[Step]) -> None:
+        number = _same if self.fields["act"].shape else self.scalars["act"]
+        as_rew = self.scalars["rew"]
+        self._insert(
+            {"obs": obs, "act": number(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done}
+            for obs, act, rew, next_obs, done in steps
+        )
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        number = _same if self.fields["act"].shape else self.scalars["act"]
+        as_rew = self.scalars["rew"]
+        rows = (
+            {"obs": obs, "act": number(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done}
+            for obs, act, rew, next_obs, done in steps
+        )
+        self._insert(rows, priorities)
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        scalars = self.scalars.items()
+        self._insert({**step, **{name: as_type(step[name]) for name, as_type in scalars}} for step in steps)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        names = tuple(self.fields)
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True))
+        self._insert(rows, None if priorities is None else priorities.tolist())
+
+    def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:
+        if priorities is None:
+            self._append(rows)
+        else:
+            self._create_items(rows, priorities)
+
+    def _append(self, rows: Rows) -> None:
+        """By a writer that makes an item of priority 1 of every step appended to it."""
+        if "structured" not in self.writers:
             lib = self.reverb.structured_writer
             step = lib.create_reference_step(dict.fromkeys(self.fields))
             pattern = lib.pattern_from_transform(step, lambda s: {name: s[name][-1] for name in self.fields})
-            self.structured_writer = self.client.structured_writer([lib.create_config(pattern, TABLE)])
-        return self.structured_writer
-
-    def add(self, steps: Sequence[Step]) -> None:
-        writer = self._structured()
-        # A Python number would become TensorFlow's default type, int32 for an int, which the table refuses.
-        as_act, as_rew = (_converter(self.fields[name]) for name in ("act", "rew"))
-        append = writer.append
-        for i, (obs, act, rew, next_obs, done) in enumerate(steps, 1):
-            append({"obs": obs, "act": as_act(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done})
+            self.writers["structured"] = self.client.structured_writer([lib.create_config(pattern, TABLE)])
+        writer = self.writers["structured"]
+        append, flush = writer.append, writer.flush
+        for i, row in enumerate(rows, 1):
+            append(row)
             if i % FLUSH_EVERY == 0:
-                writer.flush()
-        writer.flush()  # returns when the server has confirmed every row
+                flush()
+        flush()  # returns when the server has confirmed every row
 
-    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        steps = list(map(Step, *(columns[name] for name in Step._fields)))
-        if priorities is None:
-            self.add(steps)
-        else:
-            self.add_with_priorities(steps, priorities.tolist())
-
-    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
-        if self.trajectory_writer is None:
-            self.trajectory_writer = self.client.trajectory_writer(num_keep_alive_refs=1)
-        writer, names = self.trajectory_writer, tuple(self.fields)
-        as_act, as_rew = (_converter(self.fields[name]) for name in ("act", "rew"))
-        for i, ((obs, act, rew, next_obs, done), priority) in enumerate(zip(steps, priorities, strict=True), 1):
-            writer.append({"obs": obs, "act": as_act(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done})
+    def _create_items(self, rows: Rows, priorities: Iterable[float]) -> None:
+        if "trajectory" not in self.writers:
+            self.writers["trajectory"] = self.client.trajectory_writer(num_keep_alive_refs=1)
+        writer, names = self.writers["trajectory"], tuple(self.fields)
+        for i, (row, priority) in enumerate(zip(rows, priorities, strict=False), 1):
+            writer.append(row)
             history = writer.history
             writer.create_item(TABLE, priority, {name: history[name][-1] for name in names})
             if i % FLUSH_EVERY == 0:
                 writer.flush()
         writer.flush()
 
+    # Sampling.
+
+    def _dataset(self, batch_size: int):
+        return self.reverb.TrajectoryDataset.from_table_signature(
+            self.address, TABLE, max_in_flight_samples_per_worker=2 * batch_size, num_workers_per_iterator=2
+        )
+
     def _batches(self, batch_size: int):
         """An endless iterator of batches; one at a time, since each fetches ahead on its own."""
         if batch_size != self.batch_size:
             self.batches = None
-            dataset = self.reverb.TrajectoryDataset.from_table_signature(
-                self.address,
-                TABLE,
-                max_in_flight_samples_per_worker=2 * batch_size,
-                num_workers_per_iterator=2,
-            )
-            self.batch_size, self.batches = batch_size, dataset.batch(batch_size).as_numpy_iterator()
+            self.batch_size = batch_size
+            self.batches = self._dataset(batch_size).batch(batch_size).as_numpy_iterator()
         return self.batches
 
     def sample(self, batch_size: int) -> Columns:
         drawn = next(self._batches(batch_size))
         batch = dict(drawn.data)
         if self.prioritized:
-            probability = drawn.info.probability
-            batch["weights"] = ((probability / probability.min()) ** -self.beta).astype(np.float32)
+            batch["weights"] = self._weights(drawn.info.probability)
             batch["indexes"] = drawn.info.key
         return batch
+
+    def _weights(self, probability: np.ndarray) -> np.ndarray:
+        return ((probability / probability.min()) ** -self.beta).astype(np.float32)
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
         self.client.mutate_priorities(TABLE, dict(zip(indexes.tolist(), priorities.tolist(), strict=True)))
@@ -209,10 +184,10 @@ class Reverb(Adapter):
 
     def close(self) -> None:
         # Writers first: they would otherwise try to reach a server that is gone.
-        if self.trajectory_writer is not None:
-            self.trajectory_writer.close()
-        self.batches = self.structured_writer = self.trajectory_writer = None
-        self.client = None
+        for writer in self.writers.values():
+            if hasattr(writer, "close"):  # a StructuredWriter ends with its last reference
+                writer.close()
+        self.writers, self.batches, self.client = {}, None, None
         self.server.close()
 
 
@@ -222,9 +197,8 @@ def _client(kind: type[Reverb], spec: Spec, address: str) -> Reverb:
     return client
 
 
-def _converter(field: Field):
-    """A step's value as the table's type; arrays have it already."""
-    return (lambda array: array) if field.shape else np.dtype(field.dtype).type
+def _same(value: np.ndarray) -> np.ndarray:
+    return value
 
 
 def limit_threads(tf) -> None:

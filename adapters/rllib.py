@@ -15,7 +15,7 @@ import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
 
-# RLlib's names for the five fields; SampleBatch refuses the key "dones".
+# RLlib's names for the five fields; SampleBatch refuses the key "dones". Other fields go by their own names.
 KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs", "done": "terminateds"}
 
 
@@ -38,6 +38,7 @@ def without_tensorflow() -> Iterator[None]:
 class RLlib(Adapter):
     name = "rllib"
     distribution = "ray"
+    any_fields = True
     usage = 'ReplayBuffer(storage_unit="timesteps").add(SampleBatch(...)), no cluster (RLlib docs, Replay Buffers)'
     features = Features(
         batch_add="yes, split into batches of one row",
@@ -63,6 +64,7 @@ class RLlib(Adapter):
 
         self.SampleBatch = SampleBatch
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
+        self.keys = {name: KEYS.get(name, name) for name in spec.fields}
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(spec.capacity, storage_unit="timesteps", alpha=spec.alpha)
         else:
@@ -75,6 +77,11 @@ class RLlib(Adapter):
             row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
             add(batch(row))
 
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        add, batch, keys = self.buffer.add, self.SampleBatch, self.keys
+        for step in steps:
+            add(batch({keys[name]: [value] for name, value in step.items()}))
+
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         add, batch = self.buffer.add, self.SampleBatch
         for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
@@ -83,7 +90,7 @@ class RLlib(Adapter):
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         add, batch = self.buffer.add, self.SampleBatch
-        named = {KEYS[name]: column for name, column in columns.items()}
+        named = {self.keys[name]: column for name, column in columns.items()}
         if priorities is None:
             add(batch(named))
             return
@@ -92,7 +99,7 @@ class RLlib(Adapter):
 
     def sample(self, batch_size: int) -> Columns:
         drawn = self.buffer.sample(batch_size, beta=self.beta) if self.prioritized else self.buffer.sample(batch_size)
-        batch = {name: drawn[key] for name, key in KEYS.items()}
+        batch = {name: drawn[key] for name, key in self.keys.items()}
         if self.prioritized:
             batch["weights"] = drawn["weights"]
             batch["indexes"] = drawn["batch_indexes"]

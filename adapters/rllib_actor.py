@@ -62,13 +62,14 @@ class RLlibActor(RLlib):
 
         self.SampleBatch, self.spec, self.address, self.buffer = SampleBatch, spec, address, _Proxy(actor)
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
+        self.keys = {name: KEYS.get(name, name) for name in spec.fields}
 
     def __reduce__(self) -> tuple:
         return _connect, (type(self), self.spec, self.address)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        named = {KEYS[name]: column for name, column in columns.items()}
-        weights = np.ones(len(columns["done"])) if priorities is None else priorities
+        named = {self.keys[name]: column for name, column in columns.items()}
+        weights = np.ones(len(next(iter(columns.values())))) if priorities is None else priorities
         rows = [
             self.SampleBatch({key: column[i : i + 1] for key, column in named.items()}) for i in range(len(weights))
         ]

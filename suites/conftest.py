@@ -12,7 +12,6 @@ from adapters import registry
 from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import BATCHES, Result, append_result, failure
-from suites.recipes import RECIPES
 
 KNOWN = {"peer": registry.alone(), "workload": workloads.NAMES}
 USUAL = {"peer": registry.PEERS, "workload": workloads.NAMES}
@@ -28,6 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="[WORKLOAD=]ROWS[:SECONDS]",
         help="of the buffer, and how long filling it may take; may be given more than once (default: the recording's)",
+    )
+    group.addoption(
+        "--batch",
+        action="append",
+        default=[],
+        metavar="BENCHMARK=ROWS",
+        help="rows a call; may be given more than once (default: those of the profiles)",
     )
     group.addoption("--seconds", type=float, default=0.25, help="time spent on each figure (default: %(default)s)")
     group.addoption("--cells", type=Path, metavar="FILE", help="append one JSON line a cell as it is finished")
@@ -54,7 +60,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     config, benchmark = metafunc.config, metafunc.function.__name__.removeprefix("test_")
     if benchmark not in BATCHES:
         return
-    metafunc.parametrize("batch", BATCHES[benchmark])
+    told = [text.partition("=") for text in config.getoption("--batch")]
+    metafunc.parametrize("batch", [int(rows) for name, _, rows in told if name == benchmark] or BATCHES[benchmark])
     chosen = {kind: config.getoption(f"--{kind}") or list(usual) for kind, usual in USUAL.items()}
     places = [(workload, rows) for workload in chosen["workload"] for rows in _capacities(config, workload)]
     metafunc.parametrize(("workload", "capacity"), places, scope="module")
@@ -69,7 +76,7 @@ def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
         rows, _, seconds = place.partition(":")
         if name in ("", workload):
             found[int(rows)] = float(seconds or "inf")
-    return found or {RECIPES[workload].transitions: float("inf")}
+    return found or {workloads.usual_rows(workload): float("inf")}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 
-from adapters.base import Adapter, Spec, WrongAnswer
+from adapters.base import Adapter, Spec
+from adapters.checks import check_full
 from suites.workloads import Workload
 
 ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
@@ -33,5 +34,4 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
             break
         if time.monotonic() > deadline:
             raise TooSlow(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
-    if len(adapter) != spec.capacity:
-        raise WrongAnswer(f"size: {len(adapter)} rows stored of {added} added, expected {spec.capacity}")
+    check_full(adapter, spec.capacity)

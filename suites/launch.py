@@ -41,6 +41,7 @@ ONE_THREAD = dict.fromkeys(
         "NUMEXPR_NUM_THREADS",
         "TF_NUM_INTRAOP_THREADS",
         "TF_NUM_INTEROP_THREADS",
+        "PJRT_NPROC",  # of JAX: the size of its thread pool
     ),
     "1",
 )
@@ -55,6 +56,7 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         for place in places
         if (workload, place.capacity) in wanted
     ]
+    options += [f"--batch={benchmark}={rows}" for benchmark, rows in _batches(records)]
     options += [f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
         *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
@@ -65,6 +67,10 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         *options,
         *(node_id(record, peer) for record in records),
     ]
+
+
+def _batches(records: Sequence[Record]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((record.benchmark, record.params["batch"]) for record in records))
 
 
 @dataclass(frozen=True)

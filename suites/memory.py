@@ -35,8 +35,8 @@ from pathlib import Path
 import psutil
 
 from adapters import registry
-from adapters.base import Adapter, Spec, Step, WrongAnswer
-from adapters.checks import AddedRows, draw
+from adapters.base import Adapter, Spec, Step
+from adapters.checks import AddedRows, check_full, draw
 from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import (
@@ -106,8 +106,7 @@ def levels(adapter: Adapter, spec: Spec, recording: Workload) -> dict[str, int]:
     fill(adapter, spec, steps, rows_for(spec.capacity) - added)
     draw(adapter, spec, BATCH)
     found["full"] = in_use()
-    if len(adapter) != spec.capacity:
-        raise WrongAnswer(f"size: {len(adapter)} rows stored, expected {spec.capacity}")
+    check_full(adapter, spec.capacity)
     return found
 
 
@@ -125,15 +124,15 @@ def measure(
     known = AddedRows(recording.columns, recording.fields)
     spec = Spec(small, recording.fields, **MEMORY[benchmark])
     with closing(registry.adapter_class(peer).make(spec)) as adapter:
-        before = levels(adapter, spec, recording)
+        before, fewer = levels(adapter, spec, recording), len(adapter)
     del adapter
     spec = replace(spec, capacity=capacity)
     with closing(registry.adapter_class(peer).make(spec)) as adapter:
-        after = levels(adapter, spec, recording)
+        after, more = levels(adapter, spec, recording), len(adapter)
         known.check(draw(adapter, spec, BATCH), BATCH)
-        slopes = {name: (after[name] - before[name]) / (capacity - small) for name in after}
-        if slopes["full"] <= 0:
+        if after["full"] <= before["full"] or more <= fewer:
             raise RuntimeError(f"{capacity} rows are too few: no more memory is in use than with {small}")
+        slopes = {name: (after[name] - before[name]) / (more - fewer) for name in after}
         yield benchmark, "ok", slopes["full"], None
         asked = memory_units(benchmark, recording.row_bytes)
         for name in FILLED:

@@ -62,6 +62,9 @@ class Profile:
     sharing_blocks: int
     sharing_seconds: float  # on each of its jobs
     limit_seconds: float  # after which a launch is killed
+    own_rows: int = 0  # of a workload of the user's own: its capacity, unless these rows are more than
+    own_bytes: int = 0  # so many bytes; 0: such a workload is not for this profile
+    own_memory_rows: int = 0  # its capacity in the memory suite, at most
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
         """Of the throughput suite, in the order in which a launch comes to them."""
@@ -79,6 +82,8 @@ PROFILES = {
             "CartPole-v1": [Place(2_000, CORE + FORMS), Place(4_000, CYCLE[:1])],
             "Pendulum-v1": [Place(2_000, FEW)],
             "ALE/Seaquest-v5": [Place(256, CORE + FRAMES)],
+            "CartPole-v1/slices": [Place(256, FEW)],
+            "CartPole-v1/image": [Place(256, FEW)],
         },
         blocks=2,
         seconds=0.02,
@@ -102,12 +107,19 @@ PROFILES = {
         sharing_blocks=1,
         sharing_seconds=0.05,
         limit_seconds=120,
+        own_rows=2_000,
+        own_bytes=8 << 20,
+        own_memory_rows=4_096,
     ),
     "quick": Profile(
         throughput={
             "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=4)],
             "Pendulum-v1": [Place(5_000, FEW)],
             "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES)],
+            "HalfCheetah-v5": [Place(2_048, FEW)],
+            "Humanoid-v4": [Place(1_024, FEW)],
+            "CartPole-v1/slices": [Place(1_024, FEW)],
+            "CartPole-v1/image": [Place(1_024, FEW)],
         },
         blocks=5,
         seconds=0.08,
@@ -131,16 +143,29 @@ PROFILES = {
         sharing_blocks=3,
         sharing_seconds=0.15,
         limit_seconds=180,
+        own_rows=100_000,
+        own_bytes=128 << 20,
+        own_memory_rows=16_384,
     ),
     "full": Profile(
         throughput={
             "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=240)],
             "Pendulum-v1": [Place(100_000, CORE + FORMS)],
             "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES)],
+            "HalfCheetah-v5": [Place(100_000, CORE + FORMS)],
+            "Humanoid-v4": [Place(20_000, CORE)],
+            "CartPole-v1/slices": [Place(20_000, CORE)],
+            "CartPole-v1/image": [Place(8_192, CORE)],
         },
         blocks=12,
         seconds=1.0,
-        memory={"CartPole-v1": (131_072, EVERYWHERE), "ALE/Seaquest-v5": (4_096, tuple(MEMORY))},
+        memory={
+            "CartPole-v1": (131_072, EVERYWHERE),
+            "ALE/Seaquest-v5": (4_096, tuple(MEMORY)),
+            "Humanoid-v4": (8_192, EVERYWHERE),
+            "CartPole-v1/slices": (4_096, EVERYWHERE[:2]),
+            "CartPole-v1/image": (2_048, EVERYWHERE[:2]),
+        },
         memory_blocks=3,
         leak_seconds=6.0,
         startup_capacity=100_000,
@@ -160,6 +185,9 @@ PROFILES = {
         sharing_blocks=10,
         sharing_seconds=2.0,
         limit_seconds=1_200,
+        own_rows=100_000,
+        own_bytes=512 << 20,
+        own_memory_rows=131_072,
     ),
     "sweep": Profile(
         throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1], fill_seconds=120) for digits in (4, 5, 6, 7)]},

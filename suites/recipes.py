@@ -109,7 +109,7 @@ RECIPES = {
     ),
     "CartPole-v1/slices": Recipe(
         lambda: gymnasium_make("CartPole-v1"),
-        4_096,
+        2_048,
         "Gymnasium CartPole-v1 in slices of 80 steps, as R2D2 replays it: each begins 40 steps after the one before, "
         "none crosses the end of an episode, what an episode's last one lacks is zeros, and mask says which steps are "
         "real; no recurrent state; four actions in five hold the pole up, the others are random, all seeded; done is "
@@ -119,7 +119,7 @@ RECIPES = {
     ),
     "CartPole-v1/image": Recipe(
         _picture_and_state,
-        2_048,
+        1_024,
         "Gymnasium CartPole-v1 with dictionaries as observations: its picture (AddRenderObservation, scaled to 64x64 "
         f"RGB, uint8) and its four numbers, {RANDOM}",
     ),

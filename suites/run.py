@@ -1,6 +1,7 @@
 """The runner: declares every cell first, then measures peer after peer in fresh processes.
 
     python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,...] [--out FILE]
+    python -m suites.run --profile quick --env ID | --workload-file FILE ...
 
 Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
 (the others are in the run file all the same), 2 bad arguments, 130 interrupted. What the integrity suite finds
@@ -20,7 +21,7 @@ from pathlib import Path
 from adapters import registry
 from results import files, machine
 from results.record import Record, Run
-from suites import certified, integrity, workloads
+from suites import certified, integrity, own, own_file, workloads
 from suites.cells import (
     APEX_WORKLOAD,
     INTEGRITY_WORKLOAD,
@@ -35,6 +36,7 @@ from suites.cells import (
 )
 from suites.driver import Launch, drive, in_blocks
 from suites.launch import throughput_command
+from suites.memory import rows_for
 from suites.profiles import PROFILES, Profile
 
 SUITES = ("throughput", "memory", "startup", "apex", "sharing", "integrity")
@@ -152,6 +154,18 @@ def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: S
     return [launch(peer, jobs) for peer, jobs in groups if jobs]
 
 
+def record_all(run: Run, profile: Profile, of_user: own.Own | None) -> None:
+    """Here and now, since a launch in another environment can't: every recording that the launches will load."""
+    filled = {(each.workload, rows_for(each.params["capacity"])) for each in run.records if each.suite == "memory"}
+    if of_user:
+        of_user.keep(profile, [rows for _, rows in filled])
+    for name in dict.fromkeys(record.workload for record in run.records):
+        made = certified.workload() if name == INTEGRITY_WORKLOAD else workloads.load(name)
+        run.add_workload(**describe_workload(made))
+    for name, rows in sorted(filled):
+        workloads.load(name, rows)
+
+
 def describe_workload(workload: workloads.Workload) -> dict:
     """What the record says of it."""
     about = ("name", "version", "source", "transitions", "row_bytes", "sha256")
@@ -180,12 +194,22 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m suites.run", description=__doc__.partition("\n")[0])
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--peers", type=names("peer", [*known, registry.ALL]), help=PEERS_HELP)
-    parser.add_argument("--workloads", type=names("workload", WORKLOADS), default=list(WORKLOADS))
+    of_what = parser.add_mutually_exclusive_group()
+    of_what.add_argument("--workloads", type=names("workload", WORKLOADS), default=list(WORKLOADS))
+    of_what.add_argument("--env", metavar="ID", help="instead: any Gymnasium environment, also as module:ID")
+    of_what.add_argument("--workload-file", type=Path, metavar="FILE", help="instead: fields named in a TOML file")
     parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
 
-    profile = PROFILES[args.profile]
+    try:
+        args.own = own.of_environment(args.env) if args.env is not None else None
+        args.own = own_file.of_file(args.workload_file) if args.workload_file is not None else args.own
+        args.plan = profile = args.own.plan(PROFILES[args.profile]) if args.own else PROFILES[args.profile]
+    except own.BadWorkload as error:
+        parser.error(str(error))
+    if args.own:
+        args.workloads = [args.own.name]
     chosen = registry.chosen(args.peers)
     alone = [name for name in registry.alone() if name in chosen]
     args.throughput = alone if "throughput" in args.suites and profile.jobs(args.workloads) else []
@@ -223,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measure(arguments: Sequence[str] | None) -> int:
     args = _arguments(arguments)
-    profile = PROFILES[args.profile]
+    profile = args.plan
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
     for name in dict.fromkeys(
@@ -237,9 +261,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     apex = apex_launches(run, profile, args.apex)
     integrities = integrity_launches(run, profile, args.integrity)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
-    for name in dict.fromkeys(record.workload for record in run.records):
-        made = certified.workload() if name == INTEGRITY_WORKLOAD else workloads.load(name)
-        run.add_workload(**describe_workload(made))
+    record_all(run, profile, args.own)
     schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)

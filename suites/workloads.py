@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,10 @@ from suites.recording import columns_of, record
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "workloads"
 SEED = 20261120
-NAMES = tuple(RECIPES)
+#: An environment variable of launches: where the recording of the user's own workload is, as name=path.
+OWN = "REPLAYBENCH_OWN_WORKLOAD"
+SOURCE, USUAL, COLUMN = "source", "usual rows", "column "  # what that file holds, and how its columns' names begin
+NAMES = (*RECIPES, *filter(None, [os.environ.get(OWN, "").partition("=")[0]]))
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,15 @@ class Workload:
         the very object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this also halves
         the memory.
         """
-        following = {f"next_{key}": key for key in self.columns if f"next_{key}" in self.columns}
+        fields = self.fields
+        following = {f"next_{key}": key for key, field in fields.items() if fields.get(f"next_{key}") == field}
         after: dict = {}
         for row in range(self.transitions):
             step = {}
             for key, column in self.columns.items():
                 value = after.pop(key, None)
                 step[key] = _own(column[row]) if value is None else value
-            if following and not step["done"]:
+            if following and not np.any(step.get("done", False)):
                 after = {key: step[next_key] for next_key, key in following.items()}
             yield Step(**step) if self.is_plain else step
 
@@ -91,6 +95,9 @@ def _own(value: np.ndarray | np.generic) -> object:
 
 def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Path = CACHE) -> Workload:
     """The workload `name`: from the cache if it is there and undamaged, else recorded now."""
+    own, _, path = os.environ.get(OWN, "").partition("=")
+    if name == own:
+        return _load_own(name, Path(path), transitions)
     if name not in RECIPES:
         raise ValueError(f"unknown workload {name!r}; known: {', '.join(NAMES)}")
     recipe = RECIPES[name]
@@ -104,6 +111,35 @@ def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Pat
         _write(path, raw)
     columns = {key: column[:count] for key, column in columns_of(raw, recipe.stack, recipe.slices).items()}
     return Workload(name, recipe.version, recipe.source, columns, _digest(raw), recipe.stack)
+
+
+def usual_rows(name: str) -> int:
+    """Of its recording."""
+    return RECIPES[name].transitions if name in RECIPES else load(name).transitions
+
+
+def keep_own(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
+    """Keep the recording of the user's own workload, by its content, for this process and its launches to `load`.
+
+    It may be longer than the `transitions` that are usual.
+    """
+    raw = {COLUMN + key: column for key, column in columns.items()}
+    raw |= {SOURCE: np.array(source), USUAL: np.array(transitions)}
+    path = cache / "own" / f"{_digest(raw)}.npz"
+    _write(path, raw, np.savez)  # what is random does not compress
+    os.environ[OWN] = f"{name}={path}"
+
+
+def _load_own(name: str, path: Path, transitions: int | None) -> Workload:
+    raw = _read(path)
+    if raw is None:
+        raise ValueError(f"the recording of {name} is no longer what it was")
+    count = transitions or int(raw[USUAL])
+    columns = {key.removeprefix(COLUMN): column[:count] for key, column in raw.items() if key.startswith(COLUMN)}
+    recording = Workload(name, "own", str(raw[SOURCE]), columns, _digest(raw))
+    if recording.transitions < count:
+        raise ValueError(f"{count} rows of {name} are wanted, and {recording.transitions} were recorded")
+    return recording
 
 
 def _digest(raw: Columns) -> str:
@@ -130,13 +166,13 @@ def _read(path: Path) -> Columns | None:
     return raw
 
 
-def _write(path: Path, raw: Columns) -> None:
+def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> None:
     """All or nothing: two launches may record the same workload at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, sha256=np.array(_digest(raw)), **raw)
+            save(file, sha256=np.array(_digest(raw)), **raw)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

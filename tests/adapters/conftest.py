@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
-from adapters.registry import adapter_class
+from adapters.registry import adapter_class, alone
 
 #: The rows of the three workloads, by shape and dtype.
 FIELDS = {
@@ -38,6 +39,30 @@ FIELDS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--peer", action="append", help="conformance of this peer, which can be imported in this environment")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`peer` is each of those that live in this environment, or of those named; and each that can do what is tested."""
+    named = metafunc.config.getoption("--peer", None)  # None too where pytest was not told of this folder by name
+    peers = named or [name for name in alone() if adapter_class(name).environment is None]
+    able = {
+        feature: [name for name in peers if getattr(adapter_class(name).features, feature).startswith("yes")]
+        for feature in ("prioritized", "compression")
+    }
+    asked = set(metafunc.fixturenames)
+    if {"peer", "prioritized"} <= asked:
+        both = [(name, False) for name in peers] + [(name, True) for name in able["prioritized"]]
+        ids = [f"{name}-{'prioritized' if prioritized else 'uniform'}" for name, prioritized in both]
+        metafunc.parametrize(("peer", "prioritized"), both, ids=ids)
+    elif "peer" in asked:
+        metafunc.parametrize("peer", peers)
+    for argument, feature in (("prioritized_peer", "prioritized"), ("compressing_peer", "compression")):
+        if argument in asked:
+            metafunc.parametrize(argument, able[feature])
+
+
 def make(name: str, spec: Spec) -> Adapter:
     """The adapter; the test is skipped only where the platform can't have the peer."""
     cls = adapter_class(name)
@@ -49,29 +74,36 @@ def make(name: str, spec: Spec) -> Adapter:
 
 
 def child_processes() -> set[int]:
-    """Processes whose parent is this one, zombies included."""
-    me, children = os.getpid(), set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    """Processes that this one started, or those started, zombies included."""
+    return {process.pid for process in psutil.Process().children(recursive=True)}
+
+
+def pythons_own() -> set[int]:
+    """Its server of forks, and the process that tracks its resources: once started, they stay as long as this one."""
+    found = set()
+    for process in psutil.Process().children():
         try:
-            text = stat.read_text()
-        except (FileNotFoundError, ProcessLookupError):
+            command = " ".join(process.cmdline())
+        except psutil.NoSuchProcess:  # or a zombie
             continue
-        if int(text.rpartition(")")[2].split()[1]) == me:
-            children.add(int(stat.parent.name))
-    return children
+        if "multiprocessing.forkserver" in command or "multiprocessing.resource_tracker" in command:
+            found.add(process.pid)
+    return found
 
 
 def segments() -> set[str]:
     """Shared segments, but for those that a stranger's process (another test run, say) has mapped."""
-    names = set(os.listdir("/dev/shm"))
+    nodes = {str(entry.inode()): entry.name for entry in os.scandir("/dev/shm")}
     ours = {os.getpid(), *child_processes()}
-    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
+    for maps in Path("/proc").glob("[0-9]*/maps") if nodes else ():
         try:
             text = maps.read_text() if int(maps.parent.name) not in ours else ""
         except OSError:
             continue
-        names -= {name for name in names if f"/dev/shm/{name}" in text}
-    return names
+        for line in text.splitlines():
+            if "/dev/shm/" in line:  # by number: a semaphore's file had another name when it was mapped
+                nodes.pop(line.split(maxsplit=5)[4], None)
+    return set(nodes.values())
 
 
 @pytest.fixture
@@ -81,7 +113,8 @@ def nothing_left() -> Iterator[None]:
     yield
     deadline = time.monotonic() + 10  # a child that was told to end may take a moment
     while time.monotonic() < deadline:
-        processes, left = child_processes() - processes_before, segments() - segments_before
+        processes = child_processes() - processes_before - pythons_own()
+        left = segments() - segments_before
         if not processes and not left:
             return
         time.sleep(0.05)

@@ -13,7 +13,7 @@ import pytest
 
 from adapters.base import Columns, Spec, Step, Unavailable
 from adapters.checks import AddedRows, as_steps, check_overwriting, check_priorities, draw, keyed_columns
-from adapters.registry import PEERS, adapter_class
+from adapters.registry import adapter_class
 
 from .conftest import FIELDS, make
 
@@ -22,12 +22,6 @@ CARTPOLE = FIELDS["CartPole-v1"]
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
-@pytest.fixture(params=list(PEERS))
-def peer(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("workload", list(FIELDS))
 def test_rows_come_back_whole(peer: str, workload: str, prioritized: bool) -> None:
     """Added in every form there is: bit for bit the same rows."""
@@ -57,11 +51,11 @@ def as_batches(columns: Columns, rows: int) -> list[Step]:
     return [Step(*(columns[name][at : at + rows] for name in Step._fields)) for at in starts]
 
 
-def test_a_priority_goes_with_its_step(peer: str) -> None:
+def test_a_priority_goes_with_its_step(prioritized_peer: str) -> None:
     """Where the library takes one on add; elsewhere the row is there all the same."""
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=1.0)
     columns = keyed_columns(CARTPOLE, 64)
-    adapter = make(peer, spec)
+    adapter = make(prioritized_peer, spec)
     try:
         adapter.add_with_priorities(as_steps(columns), [1e-3] * 32 + [50.0] * 32)
         number = AddedRows(columns, CARTPOLE).check(adapter.sample(16), 16)
@@ -69,11 +63,6 @@ def test_a_priority_goes_with_its_step(peer: str) -> None:
         adapter.close()
     takes_one = "none on add" not in adapter.features.prioritized
     assert (number >= 32).mean() > 0.8 or not takes_one
-
-
-@pytest.fixture(params=[name for name in PEERS if adapter_class(name).features.compression.startswith("yes")])
-def compressing_peer(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def of_episodes(columns: Columns, frames: int) -> Columns:
@@ -124,7 +113,6 @@ def test_what_a_peer_cannot_do_is_refused_by_name() -> None:
         adapter_class("baselines-style").make(spec)
 
 
-@pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
 @pytest.mark.parametrize("single", [True, False], ids=["add", "add_batch"])
 def test_the_oldest_rows_are_overwritten(peer: str, single: bool, prioritized: bool) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
@@ -143,8 +131,8 @@ def test_the_oldest_rows_are_overwritten(peer: str, single: bool, prioritized: b
 
 
 @pytest.mark.parametrize("batch_size", [1, 32])
-def test_a_batch_has_the_workloads_shapes_and_kinds(peer: str, batch_size: int) -> None:
-    spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True)
+def test_a_batch_has_the_workloads_shapes_and_kinds(peer: str, prioritized: bool, batch_size: int) -> None:
+    spec = Spec(capacity=64, fields=CARTPOLE, prioritized=prioritized)
     columns = keyed_columns(CARTPOLE, 64)
     adapter = make(peer, spec)
     try:
@@ -153,14 +141,15 @@ def test_a_batch_has_the_workloads_shapes_and_kinds(peer: str, batch_size: int) 
     finally:
         adapter.close()
     AddedRows(columns, CARTPOLE).check(batch, batch_size)  # looks at shape and dtype first
-    assert set(batch) == {*CARTPOLE, "weights", "indexes"}
-    assert np.shape(batch["weights"]) == np.shape(batch["indexes"]) == (batch_size,)
+    more = {"weights", "indexes"} if prioritized else set()
+    assert set(batch) == {*CARTPOLE, *more}
+    assert all(np.shape(batch[name]) == (batch_size,) for name in more)
 
 
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
-def test_draws_weights_and_updates_follow_the_priorities(peer: str, alpha: float) -> None:
+def test_draws_weights_and_updates_follow_the_priorities(prioritized_peer: str, alpha: float) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=alpha, beta=0.5, seed=7)
-    adapter = make(peer, spec)
+    adapter = make(prioritized_peer, spec)
     try:
         check_priorities(adapter, spec)
     finally:
@@ -183,9 +172,9 @@ def test_references_are_declared(peer: str) -> None:
     assert changed == adapter.features.copies_on_add.startswith("no")
 
 
-def test_a_priority_peer_takes_capacity_that_is_no_power_of_two(peer: str) -> None:
+def test_a_priority_peer_takes_capacity_that_is_no_power_of_two(prioritized_peer: str) -> None:
     spec = Spec(capacity=50, fields=CARTPOLE, prioritized=True)
-    adapter = make(peer, spec)
+    adapter = make(prioritized_peer, spec)
     try:
         check_priorities(adapter, replace(spec, seed=3), rows=50)
     finally:

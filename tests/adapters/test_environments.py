@@ -61,6 +61,19 @@ def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None
     assert environments.version("pip", "own")
 
 
+def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
+    (pins.parent / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    (pins.parent / "backend.py").write_text(
+        "import os\n\ndef build_wheel(*_):\n    raise RuntimeError('pinned by ' + os.environ['PIP_CONSTRAINT'])\n"
+    )
+    pins.write_text(f"{pins.parent}\n")
+    environments.make("own")
+    with pytest.raises(NotInstalled, match=f"pinned by {pins}"):
+        environments.version("anything", "own")
+
+
 @pytest.mark.parametrize("name", every())
 def test_every_environment_has_pins(name: str) -> None:
     environment = adapter_class(name).environment

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 import adapters.base
-import adapters.reverb
-from adapters.base import Adapter, Spec, Unavailable
+import adapters.reverb_server
+from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.environments import NotInstalled
 from adapters.registry import ALL, MORE, PEERS, UnknownPeer, adapter_class, chosen, describe, every
 
@@ -118,12 +118,11 @@ class TestReverbServerThatDoesNotStart:
     SPEC = Spec(capacity=8, fields=FIELDS["CartPole-v1"])
 
     def test_its_own_words_are_in_the_error(self) -> None:
-        fields = {**FIELDS["CartPole-v1"], "obs": SimpleNamespace(shape=(4,), dtype="no such dtype")}
+        fields = {**FIELDS["CartPole-v1"], "obs": Field((4,), "no such dtype")}
         with pytest.raises(RuntimeError, match=r"ended at its start(.|\n)*no such dtype"):
             make("reverb", Spec(capacity=8, fields=fields))
 
     def test_it_is_waited_for_with_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make("reverb", self.SPEC).close()  # the libraries are loaded now, so that the server is behind
-        monkeypatch.setattr(adapters.reverb, "START_SECONDS", 0.01)
+        monkeypatch.setattr(adapters.reverb_server, "START_SECONDS", 0.0)
         with pytest.raises(RuntimeError, match="did not start in"):
             make("reverb", self.SPEC)

@@ -18,10 +18,10 @@ def test_the_segment_tree_agrees_with_plain_loops() -> None:
     for _ in range(200):
         i = rng.randrange(16)
         tree[i] = values[i] = float(rng.randrange(10))
-        count = rng.randrange(17)
-        assert tree.first(count) == sum(values[:count])
-        mass = rng.random() * tree.whole()
-        if tree.whole() > 0:
+        start, end = sorted(rng.sample(range(17), 2))
+        assert tree.over(start, end) == sum(values[start:end])
+        mass = rng.random() * tree.over()
+        if tree.over() > 0:
             running = np.cumsum(values)
             assert tree.find_prefix(mass) == int(np.searchsorted(running, mass, side="right"))
 
@@ -69,20 +69,27 @@ def test_the_two_list_queue_is_a_queue() -> None:
 
 def test_the_priority_tree_follows_its_queue() -> None:
     rng = random.Random(3)
-    tree, model = chainerrl_style.PriorityTree(), deque()
+    sums, minima = trees = chainerrl_style.PriorityTree(sum), chainerrl_style.PriorityTree(min)
+    model: deque[float] = deque()
     for _ in range(1000):
         choice = rng.random()
-        if model and choice < 0.3:
-            tree.popleft()
+        if len(model) > 1 and choice < 0.3:
             model.popleft()
+            for tree in trees:
+                tree.popleft()
         elif model and choice < 0.5:
             i = rng.randrange(len(model))
-            tree[i] = model[i] = float(rng.randrange(1, 9))
+            model[i] = float(rng.randrange(1, 9))
+            for tree in trees:
+                tree[i] = model[i]
         else:
             model.append(float(rng.randrange(1, 9)))
-            tree.append(model[-1])
-        assert tree.total() == sum(model)
-        assert tree.minimum() == min(model, default=float("inf"))
+            for tree in trees:
+                tree.append(model[-1])
+        assert sums.whole() == sum(model)
+        assert minima.whole() == min(model)
+        mass = rng.random() * sum(model)
+        assert sums.find(mass) == int(np.searchsorted(np.cumsum(model), mass, side="right"))
 
 
 def prioritized(capacity: int = 8, **options) -> chainerrl_style.PrioritizedReplayBuffer:
@@ -92,13 +99,15 @@ def prioritized(capacity: int = 8, **options) -> chainerrl_style.PrioritizedRepl
     return buffer
 
 
-@pytest.mark.parametrize("buffer", [chainerrl_style.ReplayBuffer(8, 1), prioritized()], ids=["uniform", "prioritized"])
+@pytest.mark.parametrize(
+    "buffer", [chainerrl_style.ReplayBuffer(8, seed=1), prioritized()], ids=["uniform", "prioritized"]
+)
 def test_chainerrl_style_never_gives_a_row_twice(buffer) -> None:
     for i in range(8 - len(buffer)):
         buffer.append(state=i, action=i, reward=float(i))
     rows = buffer.sample(8)
-    assert sorted(row["state"] for row in rows) == list(range(8))
-    assert {"state", "action", "reward", "next_state", "next_action", "is_state_terminal"} <= set(rows[0])
+    assert sorted(row["state"] for (row,) in rows) == list(range(8))
+    assert {"state", "action", "reward", "next_state", "next_action", "is_state_terminal"} <= set(rows[0][0])
 
 
 def test_chainerrl_style_wants_errors_before_the_next_sample() -> None:
@@ -118,10 +127,10 @@ def test_chainerrl_style_anneals_beta_and_clips_errors() -> None:
         buffer.sample(2)
         buffer.update_errors([0.1, 100.0])
     assert betas == [0.5, 0.75, 1.0, 1.0]
-    assert buffer.priority_from_error(100.0) == (1.0 + buffer.eps) ** buffer.alpha
-    assert prioritized(error_max=None).priority_from_error(100.0) == (100.0 + buffer.eps) ** buffer.alpha
+    assert buffer.priority_from_errors([100.0]) == [(1.0 + buffer.eps) ** buffer.alpha]
+    assert prioritized(error_max=None).priority_from_errors([100.0]) == [(100.0 + buffer.eps) ** buffer.alpha]
 
 
 def test_chainerrl_style_drops_the_oldest() -> None:
     buffer = prioritized(capacity=5)
-    assert sorted(row["state"] for row in buffer.sample(5)) == [3, 4, 5, 6, 7]
+    assert sorted(row["state"] for (row,) in buffer.sample(5)) == [3, 4, 5, 6, 7]

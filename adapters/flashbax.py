@@ -1,0 +1,166 @@
+"""Flashbax: replay buffers as pure functions on JAX arrays, on the CPU.
+
+Rows are whole transitions, so the item buffer is the one its README advises ("Independent Data Usage"). Tuned: each
+function compiled, the buffer's state donated so that it is updated in place (its README, "In-place Updating of Buffer
+State", and the quickstart notebooks); the key is split and the importance weights are computed within the compiled
+sample, as `examples/anakin_prioritised_dqn_example.ipynb` has them. Naive: the README's quickstart as it stands, where
+nothing is compiled and nothing donated, and every add copies the whole buffer.
+
+JAX compiles a function anew for each shape of its arguments: the first add and sample of each batch size takes up to
+seconds. That is no part of the throughput figures, which warm up first. Calls return before their work is done, so an
+add waits for its last row, and a sample for its columns, which become NumPy's without a copy and read-only. Numbers of
+64 bits are kept in 32, as is JAX's default. Odd: a new row's priority is the largest so far cut to a whole number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Spec, Step
+
+
+class Flashbax(Adapter):
+    name = "flashbax"
+    distribution = "flashbax"
+    environment = "jax"
+    usage = (
+        "make_(prioritised_)item_buffer, functions compiled with jax.jit(..., donate_argnums=0) "
+        "(README, In-place Updating of Buffer State); compiled anew for each batch size, before timing"
+    )
+    any_fields = True
+    weights_relative_to = "batch"
+    features = Features(
+        batch_add="yes",
+        flexible_fields="yes, any tree of arrays; 64-bit numbers become 32-bit by default",
+        prioritized="yes; on add through set_priorities in the same compiled call",
+        weights="no: probabilities (weights computed here, relative to the largest in the batch)",
+        duplicates="yes",
+        gives="columns (JAX arrays)",
+        copies_on_add="yes",
+        n_step="no (the trajectory buffer gives sequences)",
+        processes="no",
+        framework="JAX",
+        licence="Apache-2.0",
+    )
+
+    def __init__(self, spec: Spec) -> None:
+        import flashbax
+        import jax
+        import jax.numpy as jnp
+
+        self.flashbax, self.jax, self.jnp = flashbax, jax, jnp
+        self.fields, self.capacity, self.beta = spec.fields, spec.capacity, spec.beta
+        self.prioritized, self.alpha = spec.prioritized, spec.alpha
+        self.dtypes = {name: jax.dtypes.canonicalize_dtype(field.dtype) for name, field in spec.fields.items()}
+        one, many = self.make_buffer(add_batches=False), self.make_buffer(add_batches=True)
+        self.state = one.init({name: jnp.zeros(field.shape, self.dtypes[name]) for name, field in spec.fields.items()})
+        self.key = jax.random.PRNGKey(spec.seed)
+        self.samplers: dict[int, Any] = {}
+
+        def add_one(state, row):
+            return one.add(state, self.cast(row))
+
+        def add_many(state, columns):
+            return many.add(state, self.cast(columns))
+
+        def add_with_priority(state, row, priority):
+            # One row's place, before it is there.
+            place = state.current_index[None]
+            return one.set_priorities(add_one(state, row), place, jnp.asarray(priority, jnp.float32)[None])
+
+        def add_with_priorities(state, columns, priorities):
+            places = (state.current_index + jnp.arange(len(priorities))) % spec.capacity
+            return many.set_priorities(add_many(state, columns), places, jnp.asarray(priorities, jnp.float32))
+
+        self.add_one, self.add_many = self.compiled(add_one), self.compiled(add_many)
+        if spec.prioritized:
+            self.add_one_prioritized = self.compiled(add_with_priority)
+            self.add_many_prioritized = self.compiled(add_with_priorities)
+            self.set_priorities = self.compiled(one.set_priorities)
+
+    def make_buffer(self, batch_size: int = 1, add_batches: bool = False) -> Any:
+        """Functions only: those of several sizes work on one state."""
+        sizes = {"max_length": self.capacity, "min_length": 1, "sample_batch_size": batch_size}
+        if self.prioritized:
+            return self.flashbax.make_prioritised_item_buffer(
+                **sizes, add_batches=add_batches, priority_exponent=self.alpha, device="cpu"
+            )
+        return self.flashbax.make_item_buffer(**sizes, add_batches=add_batches)
+
+    def compiled(self, function: Any) -> Any:
+        """A function of the state that gives the state after it."""
+        return self.jax.jit(function, donate_argnums=0)
+
+    def cast(self, columns: dict) -> dict:
+        return {name: self.jnp.asarray(column, self.dtypes[name]) for name, column in columns.items()}
+
+    def add(self, steps: Sequence[Step]) -> None:
+        self.add_dicts([step._asdict() for step in steps])
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        add, state = self.add_one, self.state
+        for step in steps:
+            state = add(state, step)
+        self.state = self.jax.block_until_ready(state)
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        add, state = self.add_one_prioritized, self.state
+        for step, priority in zip(steps, priorities, strict=True):
+            state = add(state, step._asdict(), priority)
+        self.state = self.jax.block_until_ready(state)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        # A batch is at most as large as the buffer.
+        for at in range(0, len(next(iter(columns.values()))), self.capacity):
+            part = {name: column[at : at + self.capacity] for name, column in columns.items()}
+            if priorities is None:
+                self.state = self.add_many(self.state, part)
+            else:
+                self.state = self.add_many_prioritized(self.state, part, priorities[at : at + self.capacity])
+        self.jax.block_until_ready(self.state)
+
+    def add_batches(self, batches: Sequence[Step]) -> None:
+        add, state = self.add_many, self.state
+        for batch in batches:
+            state = add(state, batch._asdict())
+        self.state = self.jax.block_until_ready(state)
+
+    def sample(self, batch_size: int) -> Columns:
+        sampler = self.samplers.get(batch_size)
+        if sampler is None:
+            sampler = self.samplers[batch_size] = self.make_sampler(batch_size)
+        batch, self.key = sampler(self.state, self.key)
+        return {name: np.asarray(column) for name, column in batch.items()}
+
+    def make_sampler(self, batch_size: int) -> Any:
+        jax, jnp, prioritized, beta = self.jax, self.jnp, self.prioritized, self.beta
+        buffer = self.make_buffer(batch_size)
+
+        def draw(state, key):
+            key, this = jax.random.split(key)
+            drawn = buffer.sample(state, this)
+            batch = dict(drawn.experience)
+            if prioritized:
+                weights = (1.0 / drawn.probabilities) ** beta
+                batch["weights"], batch["indexes"] = weights / jnp.max(weights), drawn.indices
+            return batch, key
+
+        return jax.jit(draw)
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        state = self.set_priorities(self.state, indexes, priorities.astype(np.float32))
+        self.state = self.jax.block_until_ready(state)
+
+    def __len__(self) -> int:
+        return self.capacity if self.state.is_full else int(self.state.current_index)
+
+
+class FlashbaxNaive(Flashbax):
+    name = "flashbax[naive]"
+    usage = "as flashbax, its functions compiled with a plain jax.jit: the buffer is copied at each add and update"
+
+    def compiled(self, function: Any) -> Any:
+        return self.jax.jit(function)

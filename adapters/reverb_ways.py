@@ -1,0 +1,168 @@
+"""Reverb's other documented ways in and out; `adapters.reverb` has the fastest. Each differs from it in what its class
+says and in nothing else.
+
+The pages are Reverb's README (Client.insert, Client.sample, the datasets) and the docstrings of `reverb.Client`,
+`reverb.TFClient`, `reverb.TrajectoryWriter` and `reverb.TimestepDataset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import repeat
+
+import numpy as np
+
+from adapters.base import Columns, Spec
+from adapters.reverb import FLUSH_EVERY, Reverb, Rows
+from adapters.reverb_server import TABLE, ServerHere
+
+AT_ONCE = replace(Reverb.features, prioritized="yes, priorities on add and later")  # nothing is fetched ahead
+
+
+class Naive(Reverb):
+    """A writer and its stream are made and closed for each row, and samples come as rows, one by one."""
+
+    name = "reverb[naive]"
+    usage = "Client.insert in, Client.sample out, stacked into columns, as in the README's first examples"
+    batches_ahead = 0
+    features = replace(AT_ONCE, gives="rows (lists of steps)", batch_add="no: one stream a row")
+
+    def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:
+        insert = self.client.insert
+        for row, priority in zip(rows, priorities or repeat(1.0), strict=False):
+            insert(row, {TABLE: priority})
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn = [steps[0] for steps in self.client.sample(TABLE, batch_size)]
+        columns = map(np.stack, zip(*(sample.data for sample in drawn), strict=True))
+        batch = dict(zip(sorted(self.fields), columns, strict=True))  # flattened as every nest is, by key
+        if self.prioritized:
+            batch["weights"] = self._weights(np.array([sample.info.probability for sample in drawn]))
+            batch["indexes"] = np.array([sample.info.key for sample in drawn], np.uint64)
+        return batch
+
+
+class ByTrajectoryWriter(Reverb):
+    """Also for rows without priorities, where StructuredWriter is faster."""
+
+    name = "reverb[TrajectoryWriter]"
+    usage = "TrajectoryWriter in, batched TrajectoryDataset out (the README's recommendation)"
+
+    def _append(self, rows: Rows) -> None:
+        self._create_items(rows, repeat(1.0))
+
+
+class OutByTimestepDataset(Reverb):
+    name = "reverb[TimestepDataset]"
+    usage = "StructuredWriter or TrajectoryWriter in, batched TimestepDataset out"
+
+    def _dataset(self, batch_size: int):
+        return self.reverb.TimestepDataset.from_table_signature(
+            self.address, TABLE, max_in_flight_samples_per_worker=2 * batch_size, num_workers_per_iterator=2
+        )
+
+
+class ByWriter(OutByTimestepDataset):
+    """The writer from before TrajectoryWriter, which its docstring says will be deprecated.
+
+    Its items keep a time axis of one step, which TrajectoryDataset refuses under a signature of steps.
+    """
+
+    name = "reverb[Writer]"
+    usage = "the legacy Client.writer in (append, create_item), batched TimestepDataset out"
+
+    def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:
+        if "legacy" not in self.writers:
+            self.writers["legacy"] = self.client.writer(max_sequence_length=1, max_in_flight_items=FLUSH_EVERY)
+        writer = self.writers["legacy"]
+        append, create_item = writer.append, writer.create_item
+        for row, priority in zip(rows, priorities or repeat(1.0), strict=False):
+            append(row)
+            create_item(TABLE, 1, priority)
+        writer.flush()
+
+
+class InProcess(Reverb):
+    """Samplers reach the table directly; writers still go through gRPC."""
+
+    name = "reverb[in-process]"
+    usage = "the server in the learner's process; StructuredWriter or TrajectoryWriter in, TrajectoryDataset out"
+    host = ServerHere
+
+
+class ByTFClient(Reverb):
+    """All from within TensorFlow graphs, which take one row a call in and out: loops over them are graphs, too."""
+
+    name = "reverb[TFClient]"
+    usage = "TFClient.insert, .sample and .update_priorities in tf.functions that loop over the rows"
+    batches_ahead = 0
+    features = replace(AT_ONCE, batch_add="no: a loop in the graph", gives="rows (stacked in the graph)")
+
+    def _connect(self, spec: Spec, address: str) -> None:
+        super()._connect(spec, address)
+        import tensorflow as tf
+
+        self.tf, self.names = tf, sorted(self.fields)  # a nest is flattened by key
+        fields = [self.fields[name] for name in self.names]
+        dtypes = [tf.as_dtype(field.dtype) for field in fields]
+        client = self.reverb.TFClient(address)
+        table = tf.constant([TABLE])
+
+        @tf.function(
+            input_signature=[
+                [tf.TensorSpec(field.shape, dtype) for field, dtype in zip(fields, dtypes, strict=True)],
+                tf.TensorSpec([], tf.float64),
+            ]
+        )
+        def insert(row, priority):
+            client.insert(row, table, priority[None])
+
+        @tf.function(
+            input_signature=[
+                [tf.TensorSpec([None, *field.shape], dtype) for field, dtype in zip(fields, dtypes, strict=True)],
+                tf.TensorSpec([None], tf.float64),
+            ]
+        )
+        def insert_all(columns, priorities):
+            for i in tf.range(tf.size(priorities)):
+                client.insert([column[i] for column in columns], table, priorities[i : i + 1])
+
+        kinds = (tf.uint64, tf.float64, *dtypes)
+
+        @tf.function
+        def sample(batch_size):
+            def one(_):
+                drawn = client.sample(TABLE, dtypes)
+                return drawn.info.key, drawn.info.probability, *drawn.data
+
+            return tf.map_fn(one, tf.range(batch_size), fn_output_signature=kinds)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.uint64), tf.TensorSpec([None], tf.float64)])
+        def update(keys, priorities):
+            client.update_priorities(TABLE, keys, priorities)
+
+        self.insert, self.insert_all, self.draw, self.update = insert, insert_all, sample, update
+
+    def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:
+        insert, names = self.insert, self.names
+        for row, priority in zip(rows, priorities or repeat(1.0), strict=False):
+            insert([row[name] for name in names], priority)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        ones = np.ones(len(columns[self.names[0]]))
+        self.insert_all([columns[name] for name in self.names], ones if priorities is None else priorities)
+
+    def sample(self, batch_size: int) -> Columns:
+        keys, probabilities, *columns = self.draw(self.tf.constant(batch_size))
+        batch = {name: column.numpy() for name, column in zip(self.names, columns, strict=True)}
+        if self.prioritized:
+            batch["weights"], batch["indexes"] = self._weights(probabilities.numpy()), keys.numpy()
+        return batch
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        self.update(indexes, priorities)
+
+    def close(self) -> None:
+        self.insert = self.insert_all = self.draw = self.update = None
+        super().close()

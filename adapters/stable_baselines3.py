@@ -1,0 +1,119 @@
+"""Stable-Baselines3: its replay buffers, which its off-policy algorithms fill and learn from.
+
+Used as `OffPolicyAlgorithm._store_transition` does: `add` of one step of every parallel environment (one here, so a row
+a call, and many rows are as many calls), `sample` of PyTorch tensors. Spaces tell the shapes and dtypes. Fields named
+"obs.x" and "next_obs.x" make it a `DictReplayBuffer`.
+Without `handle_timeout_termination`: it is for steps whose `infos` say that time ran out, and a `Step` has none.
+It keeps and gives `done` as float32.
+
+Its `optimize_memory_usage` is not this project's `next_of`: the last next_obs of an episode is overwritten with the
+first obs of the next one, and of a full buffer one row is never drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+
+OBSERVATION, NEXT_OBSERVATION = "obs.", "next_obs."
+
+
+class StableBaselines3(Adapter):
+    name = "stable-baselines3"
+    distribution = "stable-baselines3"
+    environment = "torch"
+    any_fields = True  # but for the constructor's refusal
+    usage = (
+        "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
+    )
+    features = Features(
+        batch_add="no: one row of each parallel environment a call (here: a loop of single adds)",
+        flexible_fields="no: five fixed fields; observations may be dicts (DictReplayBuffer)",
+        prioritized="no",
+        weights="no",
+        duplicates="yes",
+        gives="columns (PyTorch tensors)",
+        copies_on_add="yes",
+        n_step="yes (NStepReplayBuffer, when sampling)",
+        processes="no",
+        framework="PyTorch, Gymnasium",
+        licence="MIT",
+        compression="no: optimize_memory_usage loses the last next_obs of each episode",
+    )
+
+    def __init__(self, spec: Spec) -> None:
+        import torch
+        from gymnasium import spaces
+        from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+
+        torch.set_num_threads(1)
+        self.fields = spec.fields
+        self.parts = [name.removeprefix(OBSERVATION) for name in spec.fields if name.startswith(OBSERVATION)]
+        names = {"act", "rew", "done"} | {
+            whole + part
+            for part in self.parts or [""]
+            for whole in (("obs.", "next_obs.") if part else ("obs", "next_obs"))
+        }
+        if set(spec.fields) != names or spec.fields["rew"].shape or spec.fields["done"].shape:
+            raise NotImplementedError(f"{self.name} stores obs and next_obs, an action, one reward and one done a row")
+
+        def space(field: Field) -> spaces.Space:
+            if not field.shape and np.issubdtype(field.dtype, np.integer):
+                return spaces.Discrete(np.iinfo(field.dtype).max)
+            bounds = (0, 255) if field.dtype == "uint8" else (-np.inf, np.inf)
+            return spaces.Box(*bounds, field.shape, np.dtype(field.dtype).type)
+
+        if self.parts:
+            observation = spaces.Dict({part: space(spec.fields[OBSERVATION + part]) for part in self.parts})
+        else:
+            observation = space(spec.fields["obs"])
+        buffer = DictReplayBuffer if self.parts else ReplayBuffer
+        self.buffer = buffer(
+            spec.capacity, observation, space(spec.fields["act"]), device="cpu", handle_timeout_termination=False
+        )
+
+    def add(self, steps: Sequence[Step]) -> None:
+        add, array, infos = self.buffer.add, np.array, [{}]
+        for obs, act, rew, next_obs, done in steps:
+            add(obs, next_obs, array(act), rew, done, infos)
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        if not self.parts:
+            super().add_dicts(steps)
+            return
+        add, array, infos = self.buffer.add, np.array, [{}]
+        whole = [(part, OBSERVATION + part, NEXT_OBSERVATION + part) for part in self.parts]
+        for step in steps:
+            obs = {part: step[name] for part, name, _ in whole}
+            next_obs = {part: step[name] for part, _, name in whole}
+            add(obs, next_obs, array(step["act"]), step["rew"], step["done"], infos)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        rows = zip(*columns.values(), strict=True)
+        if self.parts:
+            self.add_dicts([dict(zip(columns, row, strict=True)) for row in rows])
+        else:
+            self.add_batches([Step(**columns)])
+
+    def add_batches(self, batches: Sequence[Step]) -> None:
+        add, infos = self.buffer.add, [{}]
+        for batch in batches:
+            for obs, act, rew, next_obs, done in zip(*batch, strict=True):
+                add(obs, next_obs, act, rew, done, infos)
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn = self.buffer.sample(batch_size)
+        batch = {"act": drawn.actions.numpy(), "rew": drawn.rewards.numpy(), "done": drawn.dones.numpy() != 0}
+        if self.parts:
+            for part in self.parts:
+                batch[OBSERVATION + part] = drawn.observations[part].numpy()
+                batch[NEXT_OBSERVATION + part] = drawn.next_observations[part].numpy()
+        else:
+            batch["obs"], batch["next_obs"] = drawn.observations.numpy(), drawn.next_observations.numpy()
+        return batch
+
+    def __len__(self) -> int:
+        return self.buffer.size()

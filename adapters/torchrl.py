@@ -1,0 +1,146 @@
+"""TorchRL: replay buffers put together from a storage, a sampler and a writer, that hold TensorDicts.
+
+"torchrl" is what its reference calls composable (page "Replay Buffers": `ReplayBuffer`, `LazyTensorStorage`,
+`PrioritizedSampler`): `extend` with a TensorDict around the caller's arrays, `sample(return_info=True)`,
+`update_priority(index, priority)`. "[TensorDictReplayBuffer]" are the classes that the page offers first, with the
+priority in the key "td_error"; they set "index" in each TensorDict, which takes up to half as long again. "[memmap]"
+keeps the rows in files (`LazyMemmapStorage`); "[naive]" in the default `ListStorage`, as the first example of the
+tutorial "Using Replay Buffers" does.
+
+No prefetching: on one core a batch that a thread fetches ahead took as long as one fetched when asked for, or longer.
+Priorities are float32; float64 is an error ("expected scalar type Float but found Double").
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Spec, Step
+
+FEATURES = {
+    "batch_add": "yes",
+    "flexible_fields": "yes, any keys, nested too",
+    "prioritized": "yes, priorities on add (a second call, or the key td_error) and later",
+    "weights": "relative to the largest in the buffer",
+    "duplicates": "yes (without, an option where uniform)",
+    "gives": "columns (TensorDict)",
+    "n_step": "yes (the transform MultiStepTransform)",
+    "processes": "yes (shared=True; prioritized with sync=False; remote and Ray buffers)",
+    "framework": "PyTorch",
+    "licence": "MIT",
+}
+
+
+class TorchRL(Adapter):
+    name = "torchrl"
+    distribution = "torchrl"
+    environment = "torch"
+    any_fields = True
+    eps = 1e-8  # its default
+    usage = "ReplayBuffer(LazyTensorStorage, PrioritizedSampler), extend(TensorDict), sample (TorchRL, Replay Buffers)"
+    features = Features(copies_on_add="yes", **FEATURES)
+
+    def __init__(self, spec: Spec) -> None:
+        import torch
+        from tensordict import TensorDict
+
+        torch.set_num_threads(1)
+        self.fields, self.prioritized = spec.fields, spec.prioritized
+        self.TensorDict, self.as_tensor = TensorDict, torch.as_tensor
+        self.dtypes = {name: getattr(torch, field.dtype) for name, field in spec.fields.items()}
+        self.buffer = self.make_buffer(spec, torch.Generator().manual_seed(spec.seed))
+
+    def make_buffer(self, spec: Spec, generator: Any) -> Any:
+        from torchrl.data import ReplayBuffer
+        from torchrl.data.replay_buffers.samplers import PrioritizedSampler
+
+        sampler = PrioritizedSampler(spec.capacity, spec.alpha, spec.beta) if spec.prioritized else None
+        return ReplayBuffer(storage=self.storage(spec), sampler=sampler, generator=generator)
+
+    def storage(self, spec: Spec) -> Any:
+        from torchrl.data import LazyTensorStorage
+
+        return LazyTensorStorage(spec.capacity)
+
+    def add(self, steps: Iterable[Step]) -> None:
+        add, TensorDict, as_tensor = self.buffer.add, self.TensorDict, self.as_tensor  # noqa: N806
+        act_dtype, rew_dtype = self.dtypes["act"], self.dtypes["rew"]
+        for obs, act, rew, next_obs, done in steps:
+            row = {
+                "obs": as_tensor(obs),
+                "act": as_tensor(act, dtype=act_dtype),
+                "rew": as_tensor(rew, dtype=rew_dtype),
+                "next_obs": as_tensor(next_obs),
+                "done": as_tensor(done),
+            }
+            add(TensorDict(row))
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        add, TensorDict, as_tensor, dtypes = self.buffer.add, self.TensorDict, self.as_tensor, self.dtypes  # noqa: N806
+        for step in steps:
+            add(TensorDict({name: as_tensor(value, dtype=dtypes[name]) for name, value in step.items()}))
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        add, update, TensorDict = self.buffer.add, self.buffer.update_priority, self.TensorDict  # noqa: N806
+        as_tensor, act_dtype, rew_dtype = self.as_tensor, self.dtypes["act"], self.dtypes["rew"]
+        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
+            row = {
+                "obs": as_tensor(obs),
+                "act": as_tensor(act, dtype=act_dtype),
+                "rew": as_tensor(rew, dtype=rew_dtype),
+                "next_obs": as_tensor(next_obs),
+                "done": as_tensor(done),
+            }
+            update(add(TensorDict(row)), priority)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        rows = {name: self.as_tensor(column) for name, column in columns.items()}
+        index = self.buffer.extend(self.TensorDict(rows, batch_size=[len(next(iter(columns.values())))]))
+        if priorities is not None:
+            self.buffer.update_priority(index, self.as_tensor(priorities.astype(np.float32)))
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn, info = self.buffer.sample(batch_size, return_info=True)
+        batch = {name: drawn.get(name).numpy() for name in self.dtypes}
+        if self.prioritized:
+            batch["weights"], batch["indexes"] = info["priority_weight"].numpy(), info["index"].numpy()
+        return batch
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        self.buffer.update_priority(self.as_tensor(indexes), self.as_tensor(priorities.astype(np.float32)))
+
+    def __len__(self) -> int:
+        return len(self.buffer)
+
+
+class TorchRLTensorDict(TorchRL):
+    name = "torchrl[TensorDictReplayBuffer]"
+    usage = "TensorDictReplayBuffer, TensorDictPrioritizedReplayBuffer; extend with the key td_error (their docstrings)"
+
+    def make_buffer(self, spec: Spec, generator: Any) -> Any:
+        from torchrl.data import TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
+
+        if spec.prioritized:
+            return TensorDictPrioritizedReplayBuffer(
+                alpha=spec.alpha, beta=spec.beta, storage=self.storage(spec), generator=generator
+            )
+        return TensorDictReplayBuffer(storage=self.storage(spec), generator=generator)
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        add, TensorDict, as_tensor = self.buffer.add, self.TensorDict, self.as_tensor  # noqa: N806
+        act_dtype, rew_dtype = self.dtypes["act"], self.dtypes["rew"]
+        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
+            row = {
+                "obs": as_tensor(obs),
+                "act": as_tensor(act, dtype=act_dtype),
+                "rew": as_tensor(rew, dtype=rew_dtype),
+                "next_obs": as_tensor(next_obs),
+                "done": as_tensor(done),
+                "td_error": as_tensor(priority),
+            }
+            add(TensorDict(row))

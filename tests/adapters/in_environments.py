@@ -1,0 +1,49 @@
+"""Run the conformance tests of peers that have an environment of their own, there.
+
+    python -m tests.adapters.in_environments [PEER,...] [ARGUMENT OF PYTEST ...]      # `make test-peers` calls it
+
+Without names: all such peers. The tests are the same that other peers have to pass in this environment, where these are
+not collected. A peer whose environment can't be made fails, with the reason.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from adapters import environments, registry
+
+TESTS = "tests/adapters/test_conformance.py"
+
+
+def main(names: Sequence[str], options: Sequence[str]) -> int:
+    try:
+        peers = [name for name in registry.chosen(names or [registry.ALL]) if registry.adapter_class(name).environment]
+    except registry.UnknownPeer as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not peers:
+        print(f"no environment of their own: {', '.join(names)}; make test tests these", file=sys.stderr)
+        return 2
+    by_environment: dict[str, list[str]] = {}
+    for name in peers:
+        by_environment.setdefault(registry.adapter_class(name).environment, []).append(name)
+    return max([_test(environment, names, options) for environment, names in by_environment.items()])
+
+
+def _test(environment: str, peers: Sequence[str], options: Sequence[str]) -> int:
+    environments.make(environment)
+    missing = [f"{name}: {reason}" for name in peers if (reason := registry.describe(name).reason)]
+    if missing:
+        print(*missing, sep="\n", file=sys.stderr)
+        return 1
+    print(f"{', '.join(peers)} in {environment!r}", flush=True)
+    # pytest-timeout, which this setting is for, need not be there.
+    command = [environments.python(environment), "-m", "pytest", "-q", "-W", "ignore::pytest.PytestConfigWarning", TESTS]
+    return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode
+
+
+if __name__ == "__main__":
+    named, *options = sys.argv[1:] or [""]
+    sys.exit(main([name.strip() for name in named.split(",") if name.strip()], options))

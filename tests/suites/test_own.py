@@ -1,0 +1,245 @@
+"""A workload of the user's own: what is told of it, what is wrong with it, and that launches need nothing but its
+recording."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adapters.base import Field
+from results.record import load
+from suites import own, own_file, workloads
+from suites.profiles import PROFILES
+from tests.suites.conftest import CHECKOUT
+
+FIELDS = """
+[fields]
+obs.camera = { shape = [4, 6, 3], dtype = "uint8" }
+obs.joints = { shape = [14], dtype = "float64" }
+"next_obs.joints" = { shape = [14], dtype = "float64" }
+next_obs.camera = { shape = [6, 4, 3], dtype = "uint8" }
+act = { shape = [2], dtype = "int16" }
+done = { dtype = "bool" }
+"""
+STEP = """
+[fields]
+done = { dtype = "float32" }
+next_obs = { shape = [4], dtype = "float32" }
+obs = { shape = [4], dtype = "float32" }
+act = { dtype = "int32" }
+rew = { dtype = "float32" }
+"""
+
+
+def of_text(text: str, folder: Path) -> own.Own:
+    file = folder / "of-mine.toml"
+    file.write_text(text)
+    return own_file.of_file(file)
+
+
+def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
+    told = of_text('name = "arm"\ncapacity = 5_000\nadd = [1, 50]\nsample = [64]\n' + FIELDS, tmp_path)
+    assert (told.name, told.capacity, told.adds, told.samples) == ("arm", 5_000, (1, 50), (64,))
+    assert told.fields["obs.camera"] == Field((4, 6, 3), "uint8") and told.fields["done"] == Field((), "bool")
+    assert told.row_bytes == 2 * 72 + 2 * 14 * 8 + 2 * 2 + 1
+    plan = told.plan(PROFILES["quick"])
+    assert {(job.benchmark, job.batch, job.workload, job.capacity) for job in plan.jobs(["arm"])} == {
+        (benchmark, rows, "arm", 5_000)
+        for benchmark, rows in (("add", 1), ("add", 50), ("sample", 64), ("prioritized", 64))
+    }
+    assert plan.memory["arm"][1] == ("plain", "priorities") and not plan.explorers and not plan.sharing
+
+
+def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
+    told = of_text(STEP, tmp_path)
+    assert told.name == "of-mine" and tuple(told.fields) == ("obs", "act", "rew", "next_obs", "done")
+    plan = told.plan(PROFILES["full"])
+    assert {"add_dicts", "add_lists", "add_prioritized"} < {job.benchmark for job in plan.jobs(["of-mine"])}
+    assert "next_of" in plan.memory["of-mine"][1]
+
+
+@pytest.mark.parametrize("profile", ["tiny", "quick", "full"])
+@pytest.mark.parametrize("length", [1, 1_000, 1_000_000])
+def test_the_usual_capacity_is_one_that_fits(profile, length, tmp_path):
+    told = of_text(f'[fields]\nx = {{ shape = [{length}], dtype = "float32" }}', tmp_path)
+    plan = told.plan(PROFILES[profile])
+    (place,) = plan.throughput["of-mine"]
+    assert 256 <= place.capacity <= 100_000
+    assert place.capacity * told.row_bytes <= max(plan.own_bytes, 256 * told.row_bytes)
+    assert plan.memory["of-mine"][0] >= own.SMALLEST_CAPACITY
+
+
+def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
+    told = of_text(FIELDS, tmp_path)
+    rows, again = told.record(500), told.record(500)
+    assert {name: Field(column.shape[1:], column.dtype.name) for name, column in rows.items()} == told.fields
+    assert all(len(column) == 500 and np.array_equal(column, again[name]) for name, column in rows.items())
+    assert np.array_equal(rows["next_obs.joints"][:-1], rows["obs.joints"][1:])
+    assert rows["obs.camera"].min() == 0 and rows["obs.camera"].max() == 255 and 200 < rows["done"].sum() < 300
+    assert len(np.unique(rows["obs.joints"])) == 500 * 14
+    assert "random" in told.source
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("capacity = 100", "fields: there should be some"),
+        ("fields = 3", "fields: there should be some"),
+        ("capasity = 100" + FIELDS, "unknown key 'capasity'; known: name, capacity, add, sample, fields"),
+        ("capacity = 0" + FIELDS, "capacity: 0 should be a whole number of rows, at least 256"),
+        ("capacity = 1.5" + FIELDS, r"capacity: 1\.5 should be a whole number"),
+        ("capacity = true" + FIELDS, "capacity: True should be a whole number"),
+        ("capacity = 1_000\nsample = [2_000]" + FIELDS, "capacity: 1000 should be .* at least 2000"),
+        ("capacity = 1_000_000_000_000" + FIELDS, "rows of 373 bytes are .* GiB; this machine has"),
+        ("add = []" + FIELDS, r"add: \[\] should be a list of rows a call"),
+        ("sample = [32, 0]" + FIELDS, r"sample: \[32, 0\] should be a list"),
+        ("sample = 32" + FIELDS, "sample: 32 should be a list"),
+        ('name = "a b"' + FIELDS, "name: 'a b' should be letters"),
+        ('name = "CartPole-v1"' + FIELDS, "name: CartPole-v1 is one of this project's own"),
+        ('[fields]\nx = { dtype = "float31" }', "fields.x: dtype 'float31'; it should be one of bool, uint8"),
+        ("[fields]\nx = { shape = [3] }", "fields.x: no dtype; it should be one of"),
+        ('[fields]\nx = { shape = [3, 0], dtype = "int8" }', r"fields.x: shape \[3, 0\] should be a list of lengths"),
+        ('[fields]\nx = { shape = 3, dtype = "int8" }', "fields.x: shape 3 should be a list of lengths"),
+        ('[fields]\nx = { shape = [3], dtype = "int8", min = 0 }', "fields.x: unknown key 'min'; known: shape, dtype"),
+        ('[fields]\nx = "float32"', "fields.x: 'float32' should be a table"),
+        ('[fields]\nobs.x = "float32"', "fields.obs: unknown key 'x'"),
+        ('[fields]\nweights = { dtype = "float32" }', "fields: 'weights' is what a prioritized batch has"),
+        ('[fields]\n"a b" = { dtype = "float32" }', "fields: 'a b' should be a letter"),
+        ('[fields]\n"a.b" = { dtype = "int8" }\na.b = { dtype = "int8" }', "fields: 'a.b' is there twice"),
+        ('[fields]\nx = { dtype = "bool" }', "too few values to be told apart"),
+        ("[fields", "not a TOML file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(text, complaint, tmp_path):
+    with pytest.raises(own.BadWorkload, match=f"of-mine.toml: .*{complaint}"):
+        of_text(text, tmp_path)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(own.BadWorkload, match=r"absent\.toml: No such file"):
+        own_file.of_file(tmp_path / "absent.toml")
+
+
+def test_the_example_can_be_measured():
+    assert own_file.of_file(CHECKOUT / "examples" / "workload.toml").name == "robot-arm"
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("Nope-v0", "environment Nope-v0: NameNotFound: "),
+        ("no_module:Nope-v0", "environment no_module:Nope-v0: ModuleNotFoundError: .*no_module"),
+        ("texts:Texts-v0", "environment texts:Texts-v0: observations.mission is of a Text space"),
+        ("texts:Broken-v0", "environment texts:Broken-v0: ZeroDivisionError"),
+    ],
+)
+def test_what_is_wrong_with_an_environment_is_named(name, complaint, tmp_path, monkeypatch):
+    (tmp_path / "texts.py").write_text(
+        "import gymnasium as gym; from gymnasium.spaces import Dict, Discrete, Text\n"
+        "class Texts(gym.Env):\n"
+        "    observation_space = Dict({'mission': Text(10), 'n': Discrete(3)}); action_space = Discrete(2)\n"
+        "class Broken(gym.Env):\n"
+        "    observation_space = Discrete(3); action_space = Discrete(2)\n"
+        "    def reset(self, **options): 1 / 0\n"
+        "gym.register('Texts-v0', Texts); gym.register('Broken-v0', Broken)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(own.BadWorkload, match=complaint):
+        own.of_environment(name)
+
+
+def test_of_an_environment_everything_is_stored():
+    told = own.of_environment("Blackjack-v1")  # a Tuple of three
+    assert {name: field.dtype for name, field in told.fields.items()} == {
+        **dict.fromkeys(("obs.0", "obs.1", "obs.2", "act"), "int32"),
+        "rew": "float32",
+        **dict.fromkeys(("next_obs.0", "next_obs.1", "next_obs.2"), "int32"),
+        "done": "bool",
+    }
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A workload of the user's own, kept in a cache of the test's."""
+    monkeypatch.setenv(workloads.OWN, "")  # given back afterwards
+    told = replace(of_text(FIELDS, tmp_path), name="mine")
+    workloads.keep_own(told.name, told.source, told.record(400), 300, cache=tmp_path)
+    return told, tmp_path / "own"
+
+
+def test_a_kept_recording_is_loaded_by_its_name_and_by_any_length_up_to_its_own(kept):
+    told, folder = kept
+    usual, longer = workloads.load("mine"), workloads.load("mine", 400)
+    assert (usual.transitions, longer.transitions) == (300, 400)
+    assert usual.sha256 == longer.sha256 == next(folder.iterdir()).stem and usual.source == told.source
+    assert all(np.array_equal(longer.columns[name], column) for name, column in told.record(400).items())
+    with pytest.raises(ValueError, match="401 rows of mine are wanted, and 400 were recorded"):
+        workloads.load("mine", 401)
+
+
+def test_another_content_is_another_file_and_a_damaged_one_is_refused(kept):
+    told, folder = kept
+    (file,) = folder.iterdir()
+    workloads.keep_own(told.name, told.source, told.record(399), 300, cache=folder.parent)
+    assert len(list(folder.iterdir())) == 2
+    workloads.keep_own(told.name, told.source, told.record(400), 300, cache=folder.parent)
+    assert len(list(folder.iterdir())) == 2
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="the recording of mine is no longer what it was"):
+        workloads.load("mine")
+
+
+def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
+    """The runner imports both; for its launches they can't be imported."""
+    (surroundings.folder / "mine.py").write_text(
+        "import sys; assert 'suites.run' in ' '.join(sys.orig_argv), 'imported in a launch'\n"
+        "import gymnasium; from gymnasium.envs.classic_control import Continuous_MountainCarEnv\n"
+        "gymnasium.register('Mine-v0', Continuous_MountainCarEnv, max_episode_steps=50)\n"
+    )
+    (surroundings.folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'suites.run' not in sys.orig_argv: sys.modules['gymnasium'] = None  # then it can't be imported\n"
+    )
+    path = f"{surroundings.folder}:{CHECKOUT}"
+    assert surroundings.run("-c", "import gymnasium", more={"PYTHONPATH": path}).returncode == 1
+    out = surroundings.folder / "run.json"
+    arguments = ("--profile=tiny", "--env=mine:Mine-v0", "--suites=throughput,memory", "--peers=cpprb_impl")
+    done = surroundings.run("-m", "suites.run", *arguments, f"--out={out}", more={"PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    run = load(out)
+    assert [(each.name, each.transitions) for each in run.workloads] == [("mine:Mine-v0", 2_000)]
+    assert {each.suite for each in run.records} == {"throughput", "memory"} and all(each.ok for each in run.records)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--env=Nope-v0"], "environment Nope-v0: NameNotFound"),
+        (["--workload-file=absent.toml"], "absent.toml: No such file"),
+        (["--env=CartPole-v1", "--workloads=CartPole-v1"], "not allowed with"),
+        (["--env=CartPole-v1", "--profile=sweep"], "sweep"),
+        (["--env=CartPole-v1", "--suites=apex"], "nothing to measure"),
+    ],
+)
+def test_the_runner_refuses_what_cannot_be_measured(arguments, complaint, surroundings):
+    done = surroundings.run("-m", "suites.run", *arguments)
+    assert done.returncode == 2 and complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "given"),
+    [
+        (["ENV=CartPole-v1"], {}, ["--env 'CartPole-v1'"]),
+        (["WORKLOAD=x.toml"], {}, ["--workload-file 'x.toml'"]),
+        ([], {"ENV": "production", "WORKLOAD": "heavy"}, []),
+    ],
+)
+def test_make_takes_them_from_its_command_line_alone(arguments, variables, given):
+    command = ["make", "-n", "bench", *arguments, f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=CHECKOUT, env={"PATH": "/usr/bin:/bin", **variables}, capture_output=True)
+    (line,) = [line for line in done.stdout.decode().splitlines() if "-m suites.run" in line]
+    assert [option for option in given if option in line] == given
+    assert ("--env" in line or "--workload-file" in line) == bool(given)
