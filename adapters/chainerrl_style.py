@@ -331,6 +331,9 @@ class ChainerRLStyle(Adapter):
         processes="no",
         framework="NumPy (the original: Chainer)",
         licence="MIT (the original: MIT)",
+        disk="no (a pickle of the whole)",
+        machines="no",
+        last_release="in this project",
     )
 
     def __init__(self, spec: Spec) -> None:
