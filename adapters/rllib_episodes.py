@@ -28,6 +28,7 @@ class RLlibEpisodes(Adapter):
     usage = "EpisodeReplayBuffer or PrioritizedEpisodeReplayBuffer of SingleAgentEpisodes, one-step samples stacked"
     whole_episodes = True
     promises = Promises(
+        new_row_priority="the largest update",
         nan_priority="poisons",
         negative_priority="ignored",  # the least there is, instead
         infinite_priority="poisons",
