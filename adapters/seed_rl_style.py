@@ -94,7 +94,6 @@ class SeedRLStyle(Adapter):
         nan_priority="poisons",
         negative_priority="poisons",
         infinite_priority="poisons",
-        seed="global seed",
         source="this adapter",
     )
 

@@ -20,6 +20,7 @@ from adapters.base import Adapter, Columns, Features, Spec, Step
 from adapters.promises import Promises
 
 PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
+SOURCE = "docstrings of tf_uniform_replay_buffer.py"
 
 
 class TFAgents(Adapter):
@@ -46,7 +47,7 @@ class TFAgents(Adapter):
         framework="TensorFlow 2.15",
         licence="Apache-2.0",
     )
-    promises = Promises(seed="global seed", source="tf_uniform_replay_buffer.py, docstrings")
+    promises = Promises(seed="none", source=SOURCE)  # batches of one pipeline are made in no fixed order
 
     def __init__(self, spec: Spec) -> None:
         import tensorflow as tf
@@ -110,6 +111,7 @@ class TFAgents(Adapter):
 class TFAgentsGetNext(TFAgents):
     name = "tf-agents[get_next]"
     usage = "TFUniformReplayBuffer: add_batch and get_next(sample_batch_size), each in a tf.function (its docstring)"
+    promises = Promises(source=SOURCE)
     batches_ahead = 0
 
     def make_batches(self, batch_size: int) -> Iterator[Any]:
@@ -119,6 +121,7 @@ class TFAgentsGetNext(TFAgents):
 class TFAgentsNaive(TFAgents):
     name = "tf-agents[naive]"
     usage = "TFUniformReplayBuffer: add_batch and get_next, called as they are, outside a tf.function"
+    promises = Promises(source=SOURCE)
     batches_ahead = 0
 
     def prepare(self, row: dict) -> None:
