@@ -2,11 +2,11 @@
 
 Tuned, as its "Replay Buffers" and "DQN" tutorials have it: adding in a `tf.function`, reading from
 `buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. `get_next` in a `tf.function` is a row of
-its own: its docstring calls it deprecated, and it is the faster one where batches are small. Naive: `add_batch` and
-`get_next`, called as they are. The buffer takes exactly `batch_size` rows an add, one for each of as many environments,
-so here it is made for one row, and many rows are a loop (inside one `tf.function` where tuned). No `num_steps`: a row
-is a whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Nothing is
-prioritized.
+its own: its docstring calls it deprecated, and it is the faster one where batches are small. (Outside of any
+`tf.function` an add takes some ten times as long: too slow to be filled and measured.) The buffer takes exactly
+`batch_size` rows an add, one for each of as many environments, so here it is made for one row, and many rows are a loop
+inside one `tf.function`. No `num_steps`: a row is a whole transition. A dataset works ahead: what was added just now is
+not yet in its next batches. Nothing is prioritized.
 """
 
 from __future__ import annotations
@@ -59,10 +59,6 @@ class TFAgents(Adapter):
         row = {name: tf.TensorSpec(field.shape, self.dtypes[name], name) for name, field in spec.fields.items()}
         self.buffer = TFUniformReplayBuffer(row, batch_size=1, max_length=spec.capacity)
         self.batches: dict[int, Iterator] = {}
-        self.prepare(row)
-
-    def prepare(self, row: dict) -> None:
-        tf = self.tf
 
         def add_one(row: dict) -> None:
             self.buffer.add_batch({name: value[tf.newaxis] for name, value in row.items()})
@@ -116,26 +112,3 @@ class TFAgentsGetNext(TFAgents):
 
     def make_batches(self, batch_size: int) -> Iterator[Any]:
         return iter(self.tf.function(lambda: self.buffer.get_next(sample_batch_size=batch_size)), None)
-
-
-class TFAgentsNaive(TFAgents):
-    name = "tf-agents[naive]"
-    usage = "TFUniformReplayBuffer: add_batch and get_next, called as they are, outside a tf.function"
-    promises = Promises(source=SOURCE)
-    batches_ahead = 0
-
-    def prepare(self, row: dict) -> None:
-        """Nothing to trace."""
-
-    def add_dicts(self, steps: Sequence[dict]) -> None:
-        add_batch, tf, dtypes = self.buffer.add_batch, self.tf, self.dtypes
-        for step in steps:
-            add_batch({name: tf.constant(value, dtypes[name])[tf.newaxis] for name, value in step.items()})
-
-    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        rows = zip(*columns.values(), strict=True)
-        self.add_dicts([dict(zip(columns, row, strict=True)) for row in rows])
-
-    def sample(self, batch_size: int) -> Columns:
-        drawn, _ = self.buffer.get_next(sample_batch_size=batch_size)
-        return {name: column.numpy() for name, column in drawn.items()}
