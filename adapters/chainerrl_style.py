@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 Row = list[dict[str, Any]]  # its steps: one, unless rows are of n steps
 
@@ -307,6 +308,17 @@ class ChainerRLStyle(Adapter):
     )
     eps = 0.01
     weights_relative_to = "batch"
+    promises = Promises(
+        weights="over the batch",
+        replacement="without",
+        prioritized_replacement="without",
+        stale_update="changes other rows",
+        references="keeps references",
+        batch_over_stored="refused",
+        nan_priority="poisons",
+        infinite_priority="poisons",
+        source="docstrings of its replay buffers; stale updates, references, bad priorities: not documented, seen",
+    )
     features = Features(
         batch_add="no: a loop of single appends",
         flexible_fields="no: six fixed fields, any Python object in each",
@@ -319,6 +331,9 @@ class ChainerRLStyle(Adapter):
         processes="no",
         framework="NumPy (the original: Chainer)",
         licence="MIT (the original: MIT)",
+        disk="no (a pickle of the whole)",
+        machines="no",
+        last_release="in this project",
     )
 
     def __init__(self, spec: Spec) -> None:
