@@ -45,6 +45,9 @@ class Flashbax(Adapter):
         n_step="no (the trajectory buffer gives sequences)",
         processes="no",
         framework="JAX",
+        disk="yes, Vault",
+        machines="no",
+        last_release="0.1.3",
         licence="Apache-2.0",
     )
     promises = Promises(

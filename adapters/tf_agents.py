@@ -45,6 +45,9 @@ class TFAgents(Adapter):
         n_step="yes, num_steps gives sequences",
         processes="no",
         framework="TensorFlow 2.15",
+        disk="checkpoints (tf.train.Checkpoint)",
+        machines="no",
+        last_release="0.19.0",
         licence="Apache-2.0",
     )
     promises = Promises(seed="none", source=SOURCE)  # batches of one pipeline are made in no fixed order

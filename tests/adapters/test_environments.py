@@ -68,7 +68,7 @@ def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
     (pins.parent / "backend.py").write_text(
         "import os\n\ndef build_wheel(*_):\n    raise RuntimeError('pinned by ' + os.environ['PIP_CONSTRAINT'])\n"
     )
-    pins.write_text(f"{pins.parent}\n")
+    pins.write_text(f"own @ file://{pins.parent}\n")
     environments.make("own")
     with pytest.raises(NotInstalled, match=f"pinned by {pins}"):
         environments.version("anything", "own")
