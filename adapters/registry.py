@@ -40,7 +40,6 @@ MORE: dict[str, str] = {
     "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
     "tf-agents": "adapters.tf_agents:TFAgents",
     "tf-agents[get_next]": "adapters.tf_agents:TFAgentsGetNext",
-    "tf-agents[naive]": "adapters.tf_agents:TFAgentsNaive",
     "seed-rl-style": "adapters.seed_rl_style:SeedRLStyle",
     "reverb[naive]": "adapters.reverb_ways:Naive",
     "reverb[Writer]": "adapters.reverb_ways:ByWriter",

@@ -86,6 +86,9 @@ class SeedRLStyle(Adapter):
         n_step="no (the original's rows are unrolls)",
         processes="no (the original: one server process for all actors)",
         framework="TensorFlow 2",
+        disk="no",
+        machines="no",
+        last_release="none (the original: never released)",
         licence="MIT (the original: Apache-2.0)",
     )
     promises = Promises(
@@ -94,7 +97,6 @@ class SeedRLStyle(Adapter):
         nan_priority="poisons",
         negative_priority="poisons",
         infinite_priority="poisons",
-        seed="global seed",
         source="this adapter",
     )
 

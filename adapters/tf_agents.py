@@ -2,11 +2,11 @@
 
 Tuned, as its "Replay Buffers" and "DQN" tutorials have it: adding in a `tf.function`, reading from
 `buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. `get_next` in a `tf.function` is a row of
-its own: its docstring calls it deprecated, and it is the faster one where batches are small. Naive: `add_batch` and
-`get_next`, called as they are. The buffer takes exactly `batch_size` rows an add, one for each of as many environments,
-so here it is made for one row, and many rows are a loop (inside one `tf.function` where tuned). No `num_steps`: a row
-is a whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Nothing is
-prioritized.
+its own: its docstring calls it deprecated, and it is the faster one where batches are small. (Outside of any
+`tf.function` an add takes some ten times as long: too slow to be filled and measured.) The buffer takes exactly
+`batch_size` rows an add, one for each of as many environments, so here it is made for one row, and many rows are a loop
+inside one `tf.function`. No `num_steps`: a row is a whole transition. A dataset works ahead: what was added just now is
+not yet in its next batches. Nothing is prioritized.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from adapters.base import Adapter, Columns, Features, Spec, Step
 from adapters.promises import Promises
 
 PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
+SOURCE = "docstrings of tf_uniform_replay_buffer.py"
 
 
 class TFAgents(Adapter):
@@ -44,9 +45,12 @@ class TFAgents(Adapter):
         n_step="yes, num_steps gives sequences",
         processes="no",
         framework="TensorFlow 2.15",
+        disk="checkpoints (tf.train.Checkpoint)",
+        machines="no",
+        last_release="0.19.0",
         licence="Apache-2.0",
     )
-    promises = Promises(seed="global seed", source="tf_uniform_replay_buffer.py, docstrings")
+    promises = Promises(seed="none", source=SOURCE)  # batches of one pipeline are made in no fixed order
 
     def __init__(self, spec: Spec) -> None:
         import tensorflow as tf
@@ -58,10 +62,6 @@ class TFAgents(Adapter):
         row = {name: tf.TensorSpec(field.shape, self.dtypes[name], name) for name, field in spec.fields.items()}
         self.buffer = TFUniformReplayBuffer(row, batch_size=1, max_length=spec.capacity)
         self.batches: dict[int, Iterator] = {}
-        self.prepare(row)
-
-    def prepare(self, row: dict) -> None:
-        tf = self.tf
 
         def add_one(row: dict) -> None:
             self.buffer.add_batch({name: value[tf.newaxis] for name, value in row.items()})
@@ -110,29 +110,8 @@ class TFAgents(Adapter):
 class TFAgentsGetNext(TFAgents):
     name = "tf-agents[get_next]"
     usage = "TFUniformReplayBuffer: add_batch and get_next(sample_batch_size), each in a tf.function (its docstring)"
+    promises = Promises(source=SOURCE)
     batches_ahead = 0
 
     def make_batches(self, batch_size: int) -> Iterator[Any]:
         return iter(self.tf.function(lambda: self.buffer.get_next(sample_batch_size=batch_size)), None)
-
-
-class TFAgentsNaive(TFAgents):
-    name = "tf-agents[naive]"
-    usage = "TFUniformReplayBuffer: add_batch and get_next, called as they are, outside a tf.function"
-    batches_ahead = 0
-
-    def prepare(self, row: dict) -> None:
-        """Nothing to trace."""
-
-    def add_dicts(self, steps: Sequence[dict]) -> None:
-        add_batch, tf, dtypes = self.buffer.add_batch, self.tf, self.dtypes
-        for step in steps:
-            add_batch({name: tf.constant(value, dtypes[name])[tf.newaxis] for name, value in step.items()})
-
-    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        rows = zip(*columns.values(), strict=True)
-        self.add_dicts([dict(zip(columns, row, strict=True)) for row in rows])
-
-    def sample(self, batch_size: int) -> Columns:
-        drawn, _ = self.buffer.get_next(sample_batch_size=batch_size)
-        return {name: column.numpy() for name, column in drawn.items()}

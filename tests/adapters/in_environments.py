@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from adapters import environments, registry
 
 TESTS = "tests/adapters/test_conformance.py"
+ONLY_THERE = {"legacy": ["tests/adapters/test_fidelity.py"]}
 
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:
@@ -48,6 +49,7 @@ def _test(environment: str, peers: Sequence[str], options: Sequence[str]) -> int
         "-W",
         "ignore::pytest.PytestConfigWarning",
         TESTS,
+        *ONLY_THERE.get(environment, ()),
     ]
     return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode
 
