@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 Row = tuple[Any, Any, float, Any, bool]
 
@@ -159,6 +160,15 @@ class BaselinesStyle(Adapter):
         "written here after its behaviour"
     )
     draws_last_slot = False
+    promises = Promises(
+        dtype="wider",
+        prioritized="never the last slot",
+        given_priority="none on add",
+        prioritized_replacement="stratified",
+        references="keeps references",
+        infinite_priority="poisons",
+        source="docstrings of deepq/replay_buffer.py; the last slot, references and infinity: not documented, seen",
+    )
     features = Features(
         batch_add="no: a loop of single adds",
         flexible_fields="no: five fixed fields, any Python object in each",
@@ -171,6 +181,9 @@ class BaselinesStyle(Adapter):
         processes="no",
         framework="NumPy (the original: TensorFlow 1)",
         licence="MIT (the original: MIT)",
+        disk="no (a pickle of the whole)",
+        machines="no",
+        last_release="in this project",
     )
 
     def __init__(self, spec: Spec) -> None:

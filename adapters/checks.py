@@ -220,16 +220,38 @@ def check_distribution(counts: np.ndarray, shares: np.ndarray) -> None:
 
     Stratified draws vary less than independent ones, so they pass all the more easily.
     """
-    from scipy.special import chdtrc
-
     impossible = np.flatnonzero((shares == 0) & (counts > 0))
     if impossible.size:
         raise WrongAnswer(f"priorities: row {impossible[0]} has no probability and was drawn")
-    expected = shares[shares > 0] * counts.sum()
-    chi2 = float((((counts[shares > 0] - expected) ** 2) / expected).sum())
-    p = float(chdtrc(len(expected) - 1, chi2))
+    chi2, p = chi_square(counts[shares > 0], shares[shares > 0])
     if not p > SIGNIFICANCE:
         raise WrongAnswer(f"priorities: rows are not drawn by priority (chi-square {chi2:.1f}, p = {p:.1e})")
+
+
+def chi_square(counts: np.ndarray, shares: np.ndarray, least: float = 0.0) -> tuple[float, float]:
+    """How far `counts` are from the expected `shares`, and how often chance alone gives that much.
+
+    Rows that would be drawn fewer than `least` times count together: the test holds for no fewer than about five.
+    """
+    from scipy.special import chdtrc
+
+    order = np.argsort(shares)
+    expected, seen = (shares / shares.sum() * counts.sum())[order], counts[order]
+    groups = _groups(expected, least)
+    expected, seen = (np.bincount(groups, weights=each) for each in (expected, seen))
+    chi2 = float(((seen - expected) ** 2 / expected).sum())
+    return chi2, float(chdtrc(max(1, len(expected) - 1), chi2))
+
+
+def _groups(expected: np.ndarray, least: float) -> np.ndarray:
+    """Neighbours until there are `least`; what is left over at the end joins the last group."""
+    groups, group, held = np.zeros(len(expected), int), 0, 0.0
+    for i, each in enumerate(expected):
+        if held >= least and held > 0 and expected[i:].sum() >= least:
+            group, held = group + 1, 0.0
+        groups[i] = group
+        held += each
+    return groups
 
 
 def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> None:

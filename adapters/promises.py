@@ -25,23 +25,25 @@ _BAD_PRIORITY = {
 
 #: check -> the words it can see, and what each means for a user
 VOCABULARY: Mapping[str, Mapping[str, str]] = {
-    "round_trip": {"bit for bit": SOUND, "as float32": HAZARD, "changed": FAULT},
-    "dtype": {"kept": SOUND, "wider": HAZARD, "another kind": FAULT},
+    "round_trip": {"bit for bit": SOUND, "as 32 bits": HAZARD, "changed": FAULT},
+    "dtype": {"kept": SOUND, "wider": HAZARD, "narrower": HAZARD, "another kind": FAULT},
     "shape": {"kept": SOUND, "scalars as (1,)": SOUND, "changed": FAULT},
     "ring_order": {"oldest first": SOUND, "another order": FAULT},
     "uniform": {"even": SOUND, "uneven": FAULT},
     "prioritized": {"by priority": SOUND, "never the last slot": FAULT, "not by priority": FAULT},
     "new_row_priority": {
         "the largest": SOUND,
+        "the largest update": SOUND,
         "a fixed one": HAZARD,
         "the largest, rounded down": HAZARD,
         "another": FAULT,
     },
-    "given_priority": {"taken": SOUND, "none on add": SOUND},
+    "given_priority": {"taken": SOUND, "none on add": SOUND, "another": FAULT},
     "weights": {
         "over the buffer": SOUND,
         "over the batch": SOUND,
         "not normalised": SOUND,
+        "none": SOUND,
         "another formula": FAULT,
     },
     "replacement": _CHANCE,
@@ -83,7 +85,7 @@ class Promises:
     Checks of priorities are skipped for a peer that has none; their words then mean nothing.
     """
 
-    #: what was added comes back: "as float32" where all values pass through that type
+    #: what was added comes back: "as 32 bits" where what is wider passes through float32 or int32
     round_trip: str = "bit for bit"
     #: of the batch's columns: "wider" where Python's own numbers are stored (float64 for float32)
     dtype: str = "kept"
@@ -93,7 +95,8 @@ class Promises:
     uniform: str = "even"
     #: at alpha 0, 0.6 and 1, over six decades of priorities, after updates and after the wrap
     prioritized: str = "by priority"
-    #: of a row that is added without one; "a fixed one": 1, usually, whatever the others have
+    #: of a row that is added without one: the largest so far, or only of those told by updates; "a fixed one": 1,
+    #: whatever the others have
     new_row_priority: str = "the largest"
     #: whether `add_with_priorities` gives each row its own
     given_priority: str = "taken"

@@ -24,6 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 from adapters.reverb_server import TABLE, ServerHere, ServerProcess, table_for
 
 FLUSH_EVERY = 32
@@ -37,6 +38,15 @@ class Reverb(Adapter):
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
     weights_relative_to = "batch"
     batches_ahead = 8
+    promises = Promises(
+        new_row_priority="a fixed one",  # each item is given one: 1, here
+        weights="over the batch",
+        stale_update="ignored",
+        empty="waits",
+        infinite_priority="poisons",
+        seed="none",
+        source="README and docstrings (rate limiters, mutate_priorities); infinity and seeds: not documented, seen",
+    )
     start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
     preload = ("reverb",)
     any_fields = True
@@ -52,6 +62,9 @@ class Reverb(Adapter):
         processes="any, also on other machines (gRPC)",
         framework="TensorFlow",
         licence="Apache-2.0",
+        disk="yes, checkpoints of the server [Reverb docs, Checkpointing]",
+        machines="yes, gRPC [Reverb docs, How does Reverb work?]",
+        last_release="0.14.0, 2023-12-10 [PyPI]",
     )
 
     #: where the server runs

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 # RLlib's names for the five fields; SampleBatch refuses the key "dones". Other fields go by their own names.
 KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs", "done": "terminateds"}
@@ -40,6 +41,14 @@ class RLlib(Adapter):
     distribution = "ray"
     any_fields = True
     usage = 'ReplayBuffer(storage_unit="timesteps").add(SampleBatch(...)), no cluster (RLlib docs, Replay Buffers)'
+    promises = Promises(
+        dtype="wider",
+        new_row_priority="the largest update",
+        references="keeps references to batches",
+        infinite_priority="poisons",
+        seed="global seed",
+        source="RLlib docs, Replay Buffers, and docstrings; dtypes, references and infinity: not documented, seen",
+    )
     features = Features(
         batch_add="yes, split into batches of one row",
         flexible_fields="yes, any key",
@@ -52,6 +61,9 @@ class RLlib(Adapter):
         processes="through a Ray actor",
         framework="Ray",
         licence="Apache-2.0",
+        disk="yes, get_state and set_state, kept by its checkpoints [seen: tests/adapters/test_features.py]",
+        machines="through a Ray actor, anywhere in the cluster [Ray docs, Actors]",
+        last_release="2.60.0, 2026-11-04 [PyPI]",
     )
 
     def __init__(self, spec: Spec) -> None:

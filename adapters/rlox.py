@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.promises import Promises
 
 FLOAT = np.dtype(np.float32)  # all that rlox stores
 # rlox's names for the five fields; `truncated` has no place in a Step.
@@ -49,6 +50,15 @@ class Rlox(Adapter):
         "ReplayBuffer.push and push_batch, sample(batch, seed) with a new seed each time, as its DQN does; "
         "its compiled module alone, since importing rlox needs PyTorch"
     )
+    promises = Promises(
+        round_trip="as 32 bits",
+        new_row_priority="a fixed one",
+        prioritized_replacement="stratified",
+        batch_over_stored="refused",
+        nan_priority="panics",
+        infinite_priority="panics",
+        source="docstrings of its ReplayBuffer and PrioritizedReplayBuffer; NaN and infinity: not documented, seen",
+    )
     features = Features(
         batch_add="yes; a loop of single adds where prioritized",
         flexible_fields="no: five fixed fields, stored as flat float32 (cast and shaped back here)",
@@ -57,10 +67,13 @@ class Rlox(Adapter):
         duplicates="yes",
         gives="columns",
         copies_on_add="yes",
-        n_step="no (its DQN does it before push)",
+        n_step="no (its DQN does it before push) [seen: tests/adapters/test_features.py]",
         processes="no",
         framework="NumPy (the whole package: PyTorch)",
         licence="MIT or Apache-2.0",
+        disk="no; MmapReplayBuffer, another class, is kept in a file [seen: tests/adapters/test_features.py]",
+        machines="no",
+        last_release="1.2.0, 2026-06-21 [PyPI]",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -85,6 +85,8 @@ class Record:
     status: Status = "interrupted"
     reason: str | None = NOT_REACHED
     samples: list[Sample] = field(default_factory=list)
+    seen: str | None = None  # what came out where that is no number: "copies: 84 columns held while ..."
+    hazard: bool = False  # it is what the peer promises, and dangerous for who does not know it
 
     @property
     def ok(self) -> bool:

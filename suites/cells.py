@@ -84,6 +84,31 @@ INTEGRITY = {
 }
 INTEGRITY_WORKLOAD = "certified"
 
+#: benchmarks of the conformance suite, and what a figure counts: how much was looked at
+CONFORMANCE = {
+    "round_trip": "rows",
+    "dtype": "batches",
+    "shape": "batches",
+    "ring_order": "draws",
+    "returned_batch": "columns",
+    "references": "rows",
+    "uniform": "draws",
+    "prioritized": "draws",
+    "new_row_priority": "draws",
+    "given_priority": "draws",
+    "weights": "weights",
+    "replacement": "batches",
+    "prioritized_replacement": "batches",
+    "seed": "batches",
+    "stale_update": "draws",
+    "batch_over_stored": "calls",
+    "empty": "calls",
+    "nan_priority": "draws",
+    "negative_priority": "draws",
+    "infinite_priority": "draws",
+}
+CONFORMANCE_WORKLOAD = "numbered"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -96,6 +121,8 @@ class Result:
     outcome: Outcome
     value: float | None = None
     reason: str | None = None
+    seen: str | None = None  # what came out where that is no number: a word, and what it stands on after a colon
+    hazard: bool = False  # as promised, and dangerous for who does not know it
 
     def is_of(self, record: Record) -> bool:
         """A launch measures one peer; the run may know it by another name (the gate's base and head)."""
@@ -200,6 +227,11 @@ def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Recor
     return _declare(run, "integrity", INTEGRITY, peer, INTEGRITY_WORKLOAD, params)
 
 
+def declare_conformance(run: Run, peer: str, params: dict[str, int]) -> list[Record]:
+    """The cells of one conformance launch."""
+    return _declare(run, "conformance", CONFORMANCE, peer, CONFORMANCE_WORKLOAD, params)
+
+
 def _declare(
     run: Run,
     suite: str,
@@ -214,8 +246,8 @@ def _declare(
 
 
 def is_finding_about_another(record: Record) -> bool:
-    """What the integrity suite found wrong with a buffer that isn't this project's own, or that it leaks."""
-    looked_for = record.suite == "integrity" or record.benchmark in LEAKS.values()
+    """What integrity or conformance found wrong with a buffer that isn't this project's own, or that it leaks."""
+    looked_for = record.suite in ("integrity", "conformance") or record.benchmark in LEAKS.values()
     return looked_for and record.status == "wrong" and not is_ours(record.peer)
 
 

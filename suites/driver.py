@@ -28,6 +28,7 @@ class Launch:
     name: str
     records: Sequence[Record]
     command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
+    least_limit: float = 0.0  # seconds that it may take, where the profile's limit is less
 
     @property
     def open_records(self) -> list[Record]:
@@ -163,9 +164,9 @@ def measure(
     launch: Launch, records: Sequence[Record], block: int, cells: Path, limit_seconds: float, tick: Callable[[], None]
 ) -> str:
     """Run one launch and take its results into the records; what it left behind."""
-    trouble = None
+    trouble, limit = None, max(limit_seconds, launch.least_limit)
     try:
-        ending = processes.run(launch.command(records, cells), limit_seconds, tick)
+        ending = processes.run(launch.command(records, cells), limit, tick)
         trouble = ending.trouble or "ended without measuring it"
     finally:
         # Interrupted (no trouble): what the launch had finished is kept, and nothing else is its fault.
@@ -183,6 +184,7 @@ def measure(
 def _take(record: Record, result: Result, block: int) -> None:
     if result.value is not None:
         record.add_sample(block, result.value)
+    record.seen, record.hazard = result.seen, result.hazard
     if result.outcome != "ok":
         record.fail(result.outcome, result.reason or "no reason was given")
 

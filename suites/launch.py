@@ -57,6 +57,7 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         if (workload, place.capacity) in wanted
     ]
     options += [f"--batch={benchmark}={rows}" for benchmark, rows in _batches(records)]
+    # Named, since the suite does not offer by itself the peers that are measured only when named.
     options += [f"--peer={peer}", f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
         *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),

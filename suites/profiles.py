@@ -58,6 +58,7 @@ class Profile:
     explorers: tuple[int, ...]
     integrity_seconds: float  # of each part of an integrity launch; 0: no such launch
     integrity_patience: float  # how long a learner or explorer may be stuck there after a kill
+    conformance_draws: int  # in each test of a distribution; 0: no such launch
     sharing: Sequence[Sequence[SharingJob]]  # the jobs of one launch each
     sharing_blocks: int
     sharing_seconds: float  # on each of its jobs
@@ -99,6 +100,7 @@ PROFILES = {
         explorers=(1, 2),
         integrity_seconds=0.3,
         integrity_patience=4.0,
+        conformance_draws=4_000,
         sharing=(
             crowds("CartPole-v1", 2_000, (1, 100), (2,)),
             crowds("ALE/Seaquest-v5", 256, (1,), (2,)),
@@ -135,6 +137,7 @@ PROFILES = {
         explorers=(1, 4),
         integrity_seconds=1.0,
         integrity_patience=5.0,
+        conformance_draws=10_000,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 4, 8)),
             crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
@@ -177,6 +180,7 @@ PROFILES = {
         explorers=(1, 2, 4),
         integrity_seconds=20.0,
         integrity_patience=10.0,
+        conformance_draws=100_000,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8)),
             crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
@@ -205,6 +209,7 @@ PROFILES = {
         explorers=(),
         integrity_seconds=0.0,
         integrity_patience=0.0,
+        conformance_draws=0,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8, 16)),
             crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),

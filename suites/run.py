@@ -4,8 +4,8 @@
     python -m suites.run --profile quick --env ID | --workload-file FILE ...
 
 Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
-(the others are in the run file all the same), 2 bad arguments, 130 interrupted. What the integrity suite finds
-about others than this project's own buffers is a result, and no failure.
+(the others are in the run file all the same), 2 bad arguments, 130 interrupted. What the integrity and conformance
+suites find about others than this project's own buffers is a result, and no failure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from pathlib import Path
 from adapters import registry
 from results import files, machine
 from results.record import Record, Run
-from suites import certified, integrity, own, own_file, workloads
+from suites import certified, conformance, integrity, own, own_file, probing, workloads
 from suites.cells import (
     APEX_WORKLOAD,
+    CONFORMANCE_WORKLOAD,
     INTEGRITY_WORKLOAD,
     STARTUP_WORKLOAD,
     SharingJob,
     declare_apex,
+    declare_conformance,
     declare_integrity,
     declare_memory,
     declare_sharing,
@@ -39,8 +41,10 @@ from suites.launch import throughput_command
 from suites.memory import rows_for
 from suites.profiles import PROFILES, Profile
 
-SUITES = ("throughput", "memory", "startup", "apex", "sharing", "integrity")
-WORKLOADS = (*workloads.NAMES, INTEGRITY_WORKLOAD)
+SUITES = ("throughput", "memory", "startup", "apex", "sharing", "integrity", "conformance")
+#: Rows that a suite makes for itself, by the name that stands in its records.
+MADE = {INTEGRITY_WORKLOAD: certified.workload, CONFORMANCE_WORKLOAD: probing.workload}
+WORKLOADS = (*workloads.NAMES, *MADE)
 
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
@@ -133,6 +137,20 @@ def integrity_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list
     return [launch(peer) for peer in peers]
 
 
+def conformance_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Launch]:
+    """One launch a peer."""
+    setting = probing.Setting(draws=profile.conformance_draws)
+
+    def launch(peer: str) -> Launch:
+        def command(_records: Sequence[Record], cells: Path) -> list[str]:
+            return [registry.python(peer), *conformance.command(peer, setting), f"--cells={cells}"]
+
+        cells = declare_conformance(run, peer, setting.params)
+        return Launch(f"conformance of {peer}", cells, command, least_limit=conformance.LAUNCH_SECONDS)
+
+    return [launch(peer) for peer in peers]
+
+
 def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
     """One launch a peer and group of jobs. Alone, the library's unshared class is a peer too: sharing has a price."""
 
@@ -160,7 +178,7 @@ def record_all(run: Run, profile: Profile, of_user: own.Own | None) -> None:
     if of_user:
         of_user.keep(profile, [rows for _, rows in filled])
     for name in dict.fromkeys(record.workload for record in run.records):
-        made = certified.workload() if name == INTEGRITY_WORKLOAD else workloads.load(name)
+        made = MADE[name]() if name in MADE else workloads.load(name)
         run.add_workload(**describe_workload(made))
     for name, rows in sorted(filled):
         workloads.load(name, rows)
@@ -223,13 +241,17 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     args.integrity = [name for name in integrity.PEERS if name in chosen]
     if "integrity" not in args.suites or INTEGRITY_WORKLOAD not in args.workloads or not profile.integrity_seconds:
         args.integrity = []
+    args.conformance = [name for name in conformance.PEERS if name in chosen]
+    if "conformance" not in args.suites or CONFORMANCE_WORKLOAD not in args.workloads or not profile.conformance_draws:
+        args.conformance = []
     shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
     unshared = [name for name in alone if name in map(registry.family, registry.SHARED)]
     args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
-    if not any((args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity)):
+    parts = (args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity, args.conformance)
+    if not any(parts):
         parser.error(
             "nothing to measure: these peers, workloads and suites have no cell in common "
-            f"(apex is on {APEX_WORKLOAD}, integrity on {INTEGRITY_WORKLOAD})"
+            f"(apex is on {APEX_WORKLOAD}, integrity on {INTEGRITY_WORKLOAD}, conformance on {CONFORMANCE_WORKLOAD})"
         )
     return args
 
@@ -250,9 +272,8 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = args.plan
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
-    for name in dict.fromkeys(
-        [*args.throughput, *args.memory, *args.startup, *args.apex, *args.sharing, *args.integrity]
-    ):
+    parts = (args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity, args.conformance)
+    for name in dict.fromkeys(name for part in parts for name in part):
         run.add_peer(**asdict(registry.describe(name)))
 
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
@@ -260,12 +281,13 @@ def measure(arguments: Sequence[str] | None) -> int:
     startup = startup_launches(run, profile, args.startup)
     apex = apex_launches(run, profile, args.apex)
     integrities = integrity_launches(run, profile, args.integrity)
+    conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run, profile, args.own)
     schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
-    schedule += in_blocks(integrities, 1)
+    schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)
     print(f"{run.declared} cells, {len(schedule)} launches")
     return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
 
