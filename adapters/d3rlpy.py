@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 
 class D3rlpy(Adapter):
@@ -39,6 +40,8 @@ class D3rlpy(Adapter):
         licence="MIT",
         compression="no: next_obs is never stored twice, but lost where an episode terminates",
     )
+
+    promises = Promises(shape="scalars as (1,)", seed="global seed")
 
     def __init__(self, spec: Spec) -> None:
         from d3rlpy import ActionSpace

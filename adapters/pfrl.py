@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.promises import Promises
 
 #: PFRL's names for the five fields. Others are kept by its `append` under their own names.
 _KEYS = {"obs": "state", "act": "action", "rew": "reward", "next_obs": "next_state", "done": "is_state_terminal"}
@@ -47,6 +48,16 @@ class Pfrl(Adapter):
     eps = 0.01  # its default
     weights_relative_to = "batch"
     features = Features(gives="rows (stacked here)", **FEATURES)
+    promises = Promises(
+        weights="over the batch",
+        replacement="without",
+        prioritized_replacement="without",
+        stale_update="changes other rows",
+        references="keeps references",
+        batch_over_stored="refused",
+        seed="global seed",
+        source="docstrings of pfrl.replay_buffers, and seen",
+    )
 
     def __init__(self, spec: Spec) -> None:
         import torch

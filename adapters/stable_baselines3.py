@@ -19,6 +19,7 @@ import numpy as np
 from adapters import dict_observations
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 from adapters.dict_observations import NEXT_OBS, OBS, nested
+from adapters.promises import Promises
 
 
 class StableBaselines3(Adapter):
@@ -43,6 +44,8 @@ class StableBaselines3(Adapter):
         licence="MIT",
         compression="no: optimize_memory_usage loses the last next_obs of each episode",
     )
+
+    promises = Promises(shape="scalars as (1,)", seed="global seed", source="SB3 docs, Reproducibility; seen")
 
     def __init__(self, spec: Spec) -> None:
         import torch

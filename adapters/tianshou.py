@@ -23,12 +23,13 @@ import numpy as np
 from adapters import dict_observations
 from adapters.base import Adapter, Columns, Features, Spec, Step
 from adapters.dict_observations import NEXT_OBS, OBS, nested
+from adapters.promises import Promises
 
 ENVIRONMENTS = 100  # as many as a batch of the suites has rows
 
 FEATURES = {
     "flexible_fields": "no: fixed fields; obs, info and policy may be nested Batches of anything",
-    "prioritized": "yes, none on add (a second call sets it)",
+    "prioritized": "yes, priorities on add (in a second call) and later",
     "weights": "relative to the largest in the batch",
     "duplicates": "yes",
     "gives": "columns (Batch)",
@@ -52,6 +53,7 @@ class Tianshou(Adapter):
         "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
     )
     features = Features(batch_add="yes, through a second buffer: from_data, update", **FEATURES)
+    promises = Promises(dtype="wider", weights="over the batch", negative_priority="as its size", seed="uniform only")
 
     def __init__(self, spec: Spec) -> None:
         import torch

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 FEATURES = {
     "batch_add": "yes",
@@ -152,6 +153,7 @@ class TorchRLMemmap(TorchRL):
 class TorchRLNaive(TorchRL):
     name = "torchrl[naive]"
     usage = "the same on ListStorage, which is what one gets without naming a storage (tutorial Using Replay Buffers)"
+    promises = Promises(references="keeps references")
     features = Features(copies_on_add="no: keeps references to the caller's arrays", **FEATURES)
 
     def storage(self, spec: Spec) -> Any:
