@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from adapters import environments, registry
 
-TESTS = "tests/adapters/test_conformance.py"
+TESTS = ("tests/adapters/test_conformance.py", "tests/adapters/test_any_fields.py")
 
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:
@@ -47,7 +47,7 @@ def _test(environment: str, peers: Sequence[str], options: Sequence[str]) -> int
         "-q",
         "-W",
         "ignore::pytest.PytestConfigWarning",
-        TESTS,
+        *TESTS,
     ]
     return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode
 
