@@ -120,7 +120,7 @@ PROFILES = {
             "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES)],
             "HalfCheetah-v5": [Place(2_048, FEW)],
             "Humanoid-v4": [Place(1_024, FEW)],
-            "CartPole-v1/slices": [Place(1_024, FEW)],
+            "CartPole-v1/slices": [Place(1_024, FEW + CYCLE[:1])],  # R2D2 is prioritized
             "CartPole-v1/image": [Place(1_024, FEW)],
         },
         blocks=5,

@@ -172,11 +172,9 @@ def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: S
     return [launch(peer, jobs) for peer, jobs in groups if jobs]
 
 
-def record_all(run: Run, profile: Profile, of_user: own.Own | None) -> None:
+def record_all(run: Run) -> None:
     """Here and now, since a launch in another environment can't: every recording that the launches will load."""
     filled = {(each.workload, rows_for(each.params["capacity"])) for each in run.records if each.suite == "memory"}
-    if of_user:
-        of_user.keep(profile, [rows for _, rows in filled])
     for name in dict.fromkeys(record.workload for record in run.records):
         made = MADE[name]() if name in MADE else workloads.load(name)
         run.add_workload(**describe_workload(made))
@@ -276,6 +274,9 @@ def measure(arguments: Sequence[str] | None) -> int:
     for name in dict.fromkeys(name for part in parts for name in part):
         run.add_peer(**asdict(registry.describe(name)))
 
+    if args.own:
+        filled = profile.memory.values() if args.memory else ()
+        args.own.keep(profile, [rows_for(capacity) for capacity, _ in filled])
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
     memory = memory_launches(run, profile, args.memory, args.workloads)
     startup = startup_launches(run, profile, args.startup)
@@ -283,7 +284,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     integrities = integrity_launches(run, profile, args.integrity)
     conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
-    record_all(run, profile, args.own)
+    record_all(run)
     schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
-from adapters.registry import adapter_class, alone
+from adapters.registry import SHARED, adapter_class, alone
 
 #: The rows of the three workloads, by shape and dtype.
 FIELDS = {
@@ -51,10 +51,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`peer` is each of those that live in this environment, or of those named; and each that can do what is tested."""
     named = metafunc.config.getoption("--peer", None)  # None too where pytest was not told of this folder by name
     peers = named or [name for name in alone() if adapter_class(name).environment is None]
-    able = {
-        feature: [name for name in peers if getattr(adapter_class(name).features, feature).startswith("yes")]
-        for feature in ("prioritized", "compression")
-    }
+
+    def can(feature: str, names: Collection[str]) -> list[str]:
+        return [name for name in names if getattr(adapter_class(name).features, feature).startswith("yes")]
+
+    able = {feature: can(feature, peers) for feature in ("prioritized", "compression")}
+    # Of those that processes share, too: an adapter says of each whether it takes other fields than a step's.
+    here = named or [name for name in [*alone(), *SHARED] if adapter_class(name).environment is None]
+    flexible = [name for name in here if adapter_class(name).any_fields]
     asked = set(metafunc.fixturenames)
     if {"peer", "prioritized"} <= asked:
         both = [(name, False) for name in peers] + [(name, True) for name in able["prioritized"]]
@@ -62,9 +66,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("peer", "prioritized"), both, ids=ids)
     elif "peer" in asked:
         metafunc.parametrize("peer", peers)
-    for argument, feature in (("prioritized_peer", "prioritized"), ("compressing_peer", "compression")):
-        if argument in asked:
-            metafunc.parametrize(argument, able[feature])
+    some = {
+        "prioritized_peer": able["prioritized"],
+        "compressing_peer": able["compression"],
+        "flexible_peer": flexible,
+        "flexible_prioritized_peer": can("prioritized", flexible),
+        "fixed_peer": [name for name in here if name not in flexible],
+    }
+    for argument in asked & set(some):
+        metafunc.parametrize(argument, some[argument])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from adapters import environments, registry
 
-TESTS = "tests/adapters/test_conformance.py"
+TESTS = ("tests/adapters/test_conformance.py", "tests/adapters/test_any_fields.py")
 ONLY_THERE = {"legacy": ["tests/adapters/test_fidelity.py"]}
 
 
@@ -48,7 +48,7 @@ def _test(environment: str, peers: Sequence[str], options: Sequence[str]) -> int
         "-q",
         "-W",
         "ignore::pytest.PytestConfigWarning",
-        TESTS,
+        *TESTS,
         *ONLY_THERE.get(environment, ()),
     ]
     return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode

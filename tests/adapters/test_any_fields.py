@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapters.base import Field, Spec, Unavailable
+from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.checks import AddedRows, as_dicts, check_overwriting, check_priorities, keyed_columns
-from adapters.registry import adapter_class, every
+from adapters.registry import adapter_class
 
 from .conftest import FIELDS, make
 
@@ -32,21 +32,11 @@ ROWS = {
         "position": Field((3,), "float32"),
         "counts": Field((5,), "int16"),
         "flags": Field((2, 3), "bool"),
-        "kind": Field((), "uint8"),
+        "kind": Field((), "int32"),
     },
 }
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-
-#: Peers of this environment.
-HERE = [name for name in every() if adapter_class(name).environment is None]
-FIXED = [name for name in HERE if not adapter_class(name).any_fields]
-
-
-@pytest.fixture(params=[name for name in HERE if name not in FIXED])
-def peer(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 @pytest.fixture(params=ROWS.values(), ids=ROWS)
@@ -59,38 +49,44 @@ def batches(columns: dict[str, np.ndarray], rows: int) -> list[dict[str, np.ndar
     return [{name: column[at : at + rows] for name, column in columns.items()} for at in range(0, count, rows)]
 
 
-@pytest.mark.parametrize("prioritized", [False, True], ids=["uniform", "prioritized"])
-def test_rows_of_any_fields_come_back_whole(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
-    spec = Spec(capacity=64, fields=fields, prioritized=prioritized)
+def made(peer: str, spec: Spec) -> Adapter:
+    """Its constructor may refuse some fields all the same: then that is what its row in the report says."""
+    try:
+        return make(peer, spec)
+    except NotImplementedError as reason:
+        pytest.skip(str(reason))
+
+
+def test_rows_of_any_fields_come_back_whole(flexible_peer: str, fields: dict[str, Field]) -> None:
+    spec = Spec(capacity=64, fields=fields)
     columns = keyed_columns(fields, 90)
     first, second, third = batches(columns, 30)
-    adapter = make(peer, spec)
+    adapter = made(flexible_peer, spec)
     try:
         adapter.add_dicts(as_dicts(first))
         adapter.add_columns(batches(second, 10))
-        adapter.add_batch(third, np.linspace(0.5, 1.5, 30) if prioritized else None)
+        adapter.add_batch(third)
         check_overwriting(adapter, spec, columns, batches=120)
     finally:
         adapter.close()
 
 
-def test_rows_of_any_fields_are_drawn_by_priority(peer: str, fields: dict[str, Field]) -> None:
+def test_rows_of_any_fields_are_drawn_by_priority(flexible_prioritized_peer: str, fields: dict[str, Field]) -> None:
     spec = Spec(capacity=64, fields=fields, prioritized=True)
-    adapter = make(peer, spec)
+    adapter = made(flexible_prioritized_peer, spec)
     try:
         check_priorities(adapter, spec, rows=32, batches=100)
     finally:
         adapter.close()
 
 
-@pytest.mark.parametrize("peer", FIXED)
-def test_fixed_fields_are_a_reason_and_no_error(peer: str, fields: dict[str, Field]) -> None:
+def test_fixed_fields_are_a_reason_and_no_error(fixed_peer: str, fields: dict[str, Field]) -> None:
     try:
-        adapter_class(peer).version()
+        adapter_class(fixed_peer).version()
     except Unavailable as reason:
         pytest.skip(str(reason))
     with pytest.raises(NotImplementedError, match="obs, act, rew, next_obs, done, and no other fields"):
-        adapter_class(peer).make(Spec(capacity=64, fields=fields))
+        adapter_class(fixed_peer).make(Spec(capacity=64, fields=fields))
 
 
 @pytest.mark.parametrize("name", ROWS)
