@@ -40,7 +40,7 @@ def _uniform(buffer: Buffer, draws: int) -> Seen:
 
 
 def _p(p: float) -> str:
-    return f"p = {p:.2g}"
+    return f"p = {p:.2g}" if p else "p < 1e-300"
 
 
 def by_priority(lab: Lab) -> dict[str, Seen]:
