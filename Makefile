@@ -4,7 +4,7 @@ PROFILE ?= quick
 SECONDS ?= 60
 TRIALS ?= 1000
 # A misspelt variable would otherwise be ignored, and everything measured.
-KNOWN := PYTHON PROFILE PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS
+KNOWN := PYTHON PROFILE PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -19,7 +19,7 @@ OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(f
 MORE_CHOICE = $(OWN) $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws portable lint format lock clean
+.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user
 
 model: ## every state of the ring's protocol, and controls, with Spin (needs spin and gcc; two minutes)
 	@.ci/model
+
+new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CONTRIBUTING.md has the six steps
+	@$(PY) -m adapters.new_peer '$(NAME)' '$(ENVIRONMENT)'
 
 lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .

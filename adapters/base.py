@@ -67,7 +67,11 @@ class Spec:
 
 @dataclass(frozen=True)
 class Features:
-    """What a peer can do: the columns of the report's feature table, in its users' words."""
+    """What a peer can do: the columns of the report's feature table, in its users' words.
+
+    Each may end in its evidence, in brackets: "yes, 3 steps [seen: tests/adapters/test_features.py]", or the page of
+    the peer's documentation that says so. What a run has seen itself, the report adds.
+    """
 
     batch_add: str  # "yes", "no", or what it does instead
     flexible_fields: str
@@ -81,6 +85,9 @@ class Features:
     framework: str  # what must be installed beside it
     licence: str
     compression: str = "no"  # next_obs, and the frames of a stack, stored once
+    disk: str = ""  # can it be saved, or kept in files?
+    machines: str = ""  # can it be used from another machine?
+    last_release: str = ""  # "11.0.0, 2024-06-03": the version that is pinned, and when it was published
 
 
 class Unavailable(Exception):  # noqa: N818 (a state of things rather than an error)

@@ -1,4 +1,4 @@
-"""OpenAI Baselines' deepq replay buffers: the code of the last release on PyPI itself (`baselines.deepq.replay_buffer`).
+"""OpenAI Baselines' deepq replay buffers: the code of the last release itself (`baselines.deepq.replay_buffer`).
 
 Used as its training loop, `baselines.deepq.simple.learn`, does: positional `add`, `sample(batch_size, beta)`,
 `update_priorities(batch_idxes, new_priorities)`. A priority for a new row is set right after its add, for want of

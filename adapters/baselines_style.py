@@ -181,6 +181,9 @@ class BaselinesStyle(Adapter):
         processes="no",
         framework="NumPy (the original: TensorFlow 1)",
         licence="MIT (the original: MIT)",
+        disk="no (a pickle of the whole)",
+        machines="no",
+        last_release="in this project",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -4,14 +4,14 @@ Written here from that behaviour; no code is taken from it. `tests/adapters/test
 original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
 same amount of work: trees of nested lists, walked by recursion.
 
-Rows are lists of dicts in a queue made of two lists (in a deque where prioritized); a batch never holds a row twice; the
-prioritized buffer remembers which rows it gave out and refuses another sample until `update_errors` has told their
+Rows are lists of dicts in a queue made of two lists (in a deque where prioritized); a batch never holds a row twice;
+the prioritized buffer remembers which rows it gave out and refuses another sample until `update_errors` has told their
 errors. As there, an index counts from the oldest row: adding to a full buffer between a sample and its update gives the
 errors to wrong rows.
 
 Used as ChainerRL's agents do: `append(state=..., ...)`, `sample(n)`, rows stacked to arrays key by key,
-`update_errors(errors)`. Beta is held still and errors are not clipped, so that every peer does the same work at the same
-priorities (both are options of that library).
+`update_errors(errors)`. Beta is held still and errors are not clipped, so that every peer does the same work at the
+same priorities (both are options of that library).
 """
 
 from __future__ import annotations
@@ -331,6 +331,9 @@ class ChainerRLStyle(Adapter):
         processes="no",
         framework="NumPy (the original: Chainer)",
         licence="MIT (the original: MIT)",
+        disk="no (a pickle of the whole)",
+        machines="no",
+        last_release="in this project",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -16,10 +16,11 @@ import numpy as np
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 from adapters.promises import Promises
 
+SEEN = "[seen: tests/adapters/test_features.py]"
 #: What every class with cpprb's API has in common.
 FEATURES = {
     "batch_add": "yes",
-    "flexible_fields": "yes, a shape and dtype for each key",
+    "flexible_fields": "yes, a shape and dtype for each key [seen: tests/adapters/test_any_fields.py]",
     "prioritized": "yes, priorities on add and later",
     "weights": "relative to the largest in the buffer",
     "duplicates": "yes",
@@ -27,6 +28,7 @@ FEATURES = {
     "copies_on_add": "yes",
     "framework": "NumPy",
     "licence": "MIT",
+    "machines": "no",
 }
 PROMISES = Promises(
     shape="scalars as (1,)",
@@ -39,6 +41,8 @@ PROMISES = Promises(
     infinite_priority="poisons",
     source="pages Usage and Prioritized Experience Replay; batches, seeds, bad priorities: not documented, seen",
 )
+LAST_RELEASE = "11.0.0, 2024-06-03 [PyPI]"
+DISK = f"yes, save_transitions, load_transitions; option mmap_prefix {SEEN}"
 COMPRESSION = "yes, options next_of and stack_compress; the end of an episode must be told"
 
 
@@ -139,7 +143,14 @@ class Cpprb(CpprbAPI):
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "env_dict with each key's shape and dtype; add of one row or many, all keys as keywords (cpprb docs, Usage)"
-    features = Features(n_step="yes", processes="no (see its MP classes)", compression=COMPRESSION, **FEATURES)
+    features = Features(
+        n_step=f"yes, option Nstep {SEEN}",
+        processes="no (see its MP classes)",
+        compression=COMPRESSION,
+        disk=DISK,
+        last_release=LAST_RELEASE,
+        **FEATURES,
+    )
 
     def __init__(self, spec: Spec) -> None:
         from cpprb import PrioritizedReplayBuffer, ReplayBuffer

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import ClassVar
 
 from adapters.base import Features, Spec
-from adapters.cpprb import FEATURES, CpprbAPI, options
+from adapters.cpprb import DISK, FEATURES, SEEN, CpprbAPI, options
 from adapters.promises import Promises
 
 #: Its documentation, and docs/differences.md where it is not as cpprb.
 PROMISES = Promises(shape="scalars as (1,)", prioritized_replacement="stratified", source="docs/differences.md")
+NO_DISK = f"no {SEEN}"
 
 
 class CpprbImpl(CpprbAPI):
@@ -24,7 +25,9 @@ class CpprbImpl(CpprbAPI):
     usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
     features = Features(
         processes="no (see its MP classes)",
-        n_step="yes",
+        n_step=f"yes, option Nstep {SEEN}",
+        disk=DISK,
+        last_release="in this project",
         compression="yes, options next_of and stack_compress; found in the data",
         **FEATURES,
     )
@@ -48,7 +51,9 @@ class CpprbImplBufferLock(CpprbAPI):
     usage = 'its MP class with lock="buffer" made by the learner, passed to forked explorers'
     features = Features(
         processes="any; one shared segment, one lock around every call",
-        n_step="yes, a window in each process",
+        n_step=f"yes, a window in each process {SEEN}",
+        disk=NO_DISK,
+        last_release="in this project",
         **FEATURES,
     )
     lock: ClassVar[str] = "buffer"
@@ -72,7 +77,9 @@ class CpprbImplCriticalLock(CpprbImplBufferLock):
     usage = 'its MP class with lock="critical" made by the learner, passed to forked explorers'
     features = Features(
         processes="any; one shared segment, locks around the index only",
-        n_step="yes, a window in each process",
+        n_step=f"yes, a window in each process {SEEN}",
+        disk=NO_DISK,
+        last_release="in this project",
         **FEATURES,
     )
     lock = "critical"
@@ -83,7 +90,9 @@ class CpprbImplNoLock(CpprbImplBufferLock):
     usage = 'its MP class with lock="none" made by the learner, passed to forked explorers'
     features = Features(
         processes="any; one shared segment, nobody waits for anybody",
-        n_step="yes, a window in each process",
+        n_step=f"yes, a window in each process {SEEN}",
+        disk=NO_DISK,
+        last_release="in this project",
         **FEATURES,
     )
     lock = "none"

@@ -19,7 +19,7 @@ from multiprocessing.managers import SyncManager
 from typing import Any
 
 from adapters.base import Features, Spec
-from adapters.cpprb import FEATURES, PROMISES, CpprbAPI, options
+from adapters.cpprb import DISK, FEATURES, LAST_RELEASE, PROMISES, SEEN, CpprbAPI, options
 from adapters.lifeline import exit_with_parent
 
 
@@ -34,7 +34,13 @@ class CpprbMP(CpprbAPI):
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "its MP class made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
-    features = Features(n_step="no", processes="many explorers, one learner; shared memory", **FEATURES)
+    features = Features(
+        n_step=f"no: takes the option and ignores it {SEEN}",
+        processes="many explorers, one learner; shared memory",
+        disk=f"no {SEEN}",
+        last_release=LAST_RELEASE,
+        **FEATURES,
+    )
 
     def __init__(self, spec: Spec) -> None:
         from cpprb import MPPrioritizedReplayBuffer, MPReplayBuffer
@@ -88,7 +94,13 @@ class CpprbBehindOneLock(CpprbAPI):
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "a buffer of a plain class in a manager process (SyncManager.register), every call under one lock"
-    features = Features(n_step="yes", processes="any, through a manager process; rows are pickled", **FEATURES)
+    features = Features(
+        n_step=f"yes, option Nstep {SEEN}",
+        processes="any, through a manager process; rows are pickled",
+        disk=DISK,
+        last_release=LAST_RELEASE,
+        **FEATURES,
+    )
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)

@@ -41,9 +41,14 @@ def python(environment: str | None) -> str:
 
 def version(distribution: str, environment: str | None) -> str:
     """The version of a library in its environment. Raises `NotInstalled`."""
+    return installed(distribution, environment).version
+
+
+def installed(distribution: str, environment: str | None) -> importlib.metadata.Distribution:
+    """A library as its environment has it: version, licence. Raises `NotInstalled`."""
     if environment is None or Path(sys.prefix) == ROOT / environment:
         try:
-            return importlib.metadata.version(distribution)
+            return importlib.metadata.distribution(distribution)
         except importlib.metadata.PackageNotFoundError:
             raise NotInstalled(f"{distribution} is not installed") from None
     if _failed(environment).exists():
@@ -54,7 +59,7 @@ def version(distribution: str, environment: str | None) -> str:
     found = next(iter(importlib.metadata.distributions(name=distribution, path=folders)), None)
     if found is None:
         raise NotInstalled(f"{distribution} is not in its environment, {environment!r}")
-    return found.version
+    return found
 
 
 def make(environment: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 
 
 class Flashbax(Adapter):
@@ -44,6 +45,16 @@ class Flashbax(Adapter):
         processes="no",
         framework="JAX",
         licence="Apache-2.0",
+    )
+    promises = Promises(
+        new_row_priority="the largest, rounded down",
+        weights="over the batch",
+        prioritized_replacement="stratified",
+        empty="gives garbage",  # its `can_sample` is to be asked first
+        nan_priority="poisons",
+        negative_priority="poisons",
+        infinite_priority="poisons",
+        source="README; docstrings of prioritised_trajectory_buffer.py and sum_tree.py",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -1,7 +1,7 @@
 """PFRL: ChainerRL's successor for PyTorch; of it, its two replay buffers, unchanged.
 
-Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, and `update_errors` with a list. A sample
-is a list of n-step lists of dicts, of which the learner makes columns. "pfrl" stacks each key with NumPy; "pfrl[naive]"
+Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is
+a list of n-step lists of dicts, which the learner turns into columns. "pfrl" stacks each key with NumPy; "pfrl[naive]"
 calls `batch_experiences`, as its agents do, which makes tensors of them (and "is_state_terminal" a float).
 Its appends take no priority: a step that brings one is appended to the buffer's inner memory.
 """
@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 
 #: PFRL's names for the five fields. Others are kept by its `append` under their own names.
 _KEYS = {"obs": "state", "act": "action", "rew": "reward", "next_obs": "next_state", "done": "is_state_terminal"}
 #: What `append` can't do without.
 _NEEDED = {"state": None, "action": None, "reward": 0.0}
+
+_ONE = Field((), "bool")
 
 FEATURES = {
     "batch_add": "no: a loop of single appends",
@@ -53,6 +55,8 @@ class Pfrl(Adapter):
         torch.set_num_threads(1)
         self.prioritized, self.fields = spec.prioritized, spec.fields
         self.keys = {name: _KEYS.get(name, name) for name in spec.fields}
+        if spec.fields.get("done", _ONE).shape:
+            self.keys["done"] = "done"  # of a sequence there are many, and its append asks for one
         self.absent = {key: value for key, value in _NEEDED.items() if key not in self.keys.values()}
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(
@@ -67,6 +71,9 @@ class Pfrl(Adapter):
             self.buffer = ReplayBuffer(spec.capacity)
 
     def add(self, steps: Iterable[Step]) -> None:
+        if self.keys["done"] == "done":
+            self.add_dicts([step._asdict() for step in steps])
+            return
         append = self.buffer.append
         for obs, act, rew, next_obs, done in steps:
             append(state=obs, action=act, reward=rew, next_state=next_obs, is_state_terminal=done)
@@ -78,6 +85,7 @@ class Pfrl(Adapter):
 
     def add_with_priorities(self, steps: Iterable[Step], priorities: Sequence[float]) -> None:
         append, priority_from_errors = self.buffer.memory.append, self.buffer.priority_from_errors
+        done_key = self.keys["done"]
         for (obs, act, rew, next_obs, done), error in zip(steps, priorities, strict=True):
             row = {
                 "state": obs,
@@ -85,7 +93,7 @@ class Pfrl(Adapter):
                 "reward": rew,
                 "next_state": next_obs,
                 "next_action": None,
-                "is_state_terminal": done,
+                done_key: done,
             }
             append([row], *priority_from_errors([error]))
 
@@ -125,6 +133,8 @@ class PfrlNaive(Pfrl):
     features = Features(gives="rows (stacked by its batch_experiences)", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
+        if spec.fields["done"].shape:
+            raise NotImplementedError(f"{self.name} makes one is_state_terminal a row, and a sequence has many")
         super().__init__(spec)
         import torch
         from pfrl.replay_buffer import batch_experiences

@@ -24,10 +24,24 @@ PEERS: dict[str, str] = {
 #: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
 #: using those above.
 MORE: dict[str, str] = {
+    "torchrl": "adapters.torchrl:TorchRL",
+    "torchrl[TensorDictReplayBuffer]": "adapters.torchrl:TorchRLTensorDict",
+    "torchrl[memmap]": "adapters.torchrl:TorchRLMemmap",
+    "torchrl[naive]": "adapters.torchrl:TorchRLNaive",
+    "stable-baselines3": "adapters.stable_baselines3:StableBaselines3",
+    "tianshou": "adapters.tianshou:Tianshou",
+    "tianshou[vector]": "adapters.tianshou:TianshouVector",
+    "pfrl": "adapters.pfrl:Pfrl",
+    "pfrl[naive]": "adapters.pfrl:PfrlNaive",
+    "d3rlpy": "adapters.d3rlpy:D3rlpy",
     "baselines": "adapters.baselines:Baselines",
     "chainerrl": "adapters.chainerrl:ChainerRL",
     "flashbax": "adapters.flashbax:Flashbax",
     "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
+    "tf-agents": "adapters.tf_agents:TFAgents",
+    "tf-agents[get_next]": "adapters.tf_agents:TFAgentsGetNext",
+    "tf-agents[naive]": "adapters.tf_agents:TFAgentsNaive",
+    "seed-rl-style": "adapters.seed_rl_style:SeedRLStyle",
     "reverb[naive]": "adapters.reverb_ways:Naive",
     "reverb[Writer]": "adapters.reverb_ways:ByWriter",
     "reverb[TrajectoryWriter]": "adapters.reverb_ways:ByTrajectoryWriter",
@@ -114,16 +128,28 @@ def adapter_class(name: str) -> type[Adapter]:
 def describe(name: str) -> PeerInfo:
     """What the record says of a peer. Cheap (the library is not imported) and never raises for a known name."""
     cls = adapter_class(name)
-    version, reason = None, None
+    features, version, reason = asdict(cls.features), None, None
     try:
         version = cls.version()
+        features["licence"] = _licence(cls)
     except Unavailable as unavailable:
         reason = str(unavailable)
     except NotInstalled as missing:
         reason = str(missing)
     except Exception as error:  # broken metadata must cost one row, not the report
         reason = f"{type(error).__name__}: {error}"
-    return PeerInfo(name=name, version=version, usage=cls.usage, features=asdict(cls.features), reason=reason)
+    return PeerInfo(name=name, version=version, usage=cls.usage, features=features, reason=reason)
+
+
+def _licence(cls: type[Adapter]) -> str:
+    """What the adapter says, with what the installed library says of itself as evidence."""
+    stated = cls.features.licence
+    if cls.distribution is None or stated.endswith("]"):
+        return stated
+    about = environments.installed(cls.distribution, cls.environment).metadata
+    classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier", ()) if text.startswith("License")]
+    found = about.get("License-Expression") or " and ".join(classifiers) or (about.get("License") or "").split("\n")[0]
+    return f"{stated} [its metadata: {found}]" if found else stated
 
 
 def python(name: str) -> str:

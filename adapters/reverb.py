@@ -62,6 +62,9 @@ class Reverb(Adapter):
         processes="any, also on other machines (gRPC)",
         framework="TensorFlow",
         licence="Apache-2.0",
+        disk="yes, checkpoints of the server [Reverb docs, Checkpointing]",
+        machines="yes, gRPC [Reverb docs, How does Reverb work?]",
+        last_release="0.14.0, 2023-12-10 [PyPI]",
     )
 
     #: where the server runs

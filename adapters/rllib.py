@@ -61,6 +61,9 @@ class RLlib(Adapter):
         processes="through a Ray actor",
         framework="Ray",
         licence="Apache-2.0",
+        disk="yes, get_state and set_state, kept by its checkpoints [seen: tests/adapters/test_features.py]",
+        machines="through a Ray actor, anywhere in the cluster [Ray docs, Actors]",
+        last_release="2.60.0, 2026-11-04 [PyPI]",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
 from adapters.rllib import without_tensorflow
 
 
@@ -26,6 +27,13 @@ class RLlibEpisodes(Adapter):
     distribution = "ray"
     usage = "EpisodeReplayBuffer or PrioritizedEpisodeReplayBuffer of SingleAgentEpisodes, one-step samples stacked"
     whole_episodes = True
+    promises = Promises(
+        nan_priority="poisons",
+        negative_priority="ignored",  # the least there is, instead
+        infinite_priority="poisons",
+        seed="none",
+        source="docstrings of both buffers; bad priorities and seeds: not documented, seen",
+    )
     features = Features(
         batch_add="yes, a list of episodes",
         flexible_fields="no: observations (nested), actions, rewards, infos, extra model outputs",
@@ -126,8 +134,7 @@ class RLlibEpisodes(Adapter):
 def _episodes(columns: Columns) -> Iterator[tuple[list, np.ndarray, np.ndarray, np.ndarray]]:
     """Observations (one more than steps), actions, rewards and ends of rows that continue each other."""
     obs, act, rew, next_obs, done = (columns[name] for name in Step._fields)
-    rows = len(done)
-    continued = (next_obs[:-1] == obs[1:]).reshape(rows - 1, -1).all(axis=1) & ~done[:-1]
-    ends = [*(np.flatnonzero(~continued) + 1).tolist(), rows]
+    continued = (next_obs[:-1] == obs[1:]).all(axis=tuple(range(1, obs.ndim))) & ~done[:-1]
+    ends = [*(np.flatnonzero(~continued) + 1).tolist(), len(done)]
     for start, end in zip([0, *ends], ends, strict=False):
         yield [*obs[start:end], next_obs[end - 1]], act[start:end], rew[start:end], done[start:end]

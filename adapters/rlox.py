@@ -67,10 +67,13 @@ class Rlox(Adapter):
         duplicates="yes",
         gives="columns",
         copies_on_add="yes",
-        n_step="no (its DQN does it before push)",
+        n_step="no (its DQN does it before push) [seen: tests/adapters/test_features.py]",
         processes="no",
         framework="NumPy (the whole package: PyTorch)",
         licence="MIT or Apache-2.0",
+        disk="no; MmapReplayBuffer, another class, is kept in a file [seen: tests/adapters/test_features.py]",
+        machines="no",
+        last_release="1.2.0, 2026-06-21 [PyPI]",
     )
 
     def __init__(self, spec: Spec) -> None:

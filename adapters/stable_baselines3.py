@@ -16,16 +16,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adapters import dict_observations
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
-
-OBSERVATION, NEXT_OBSERVATION = "obs.", "next_obs."
+from adapters.dict_observations import NEXT_OBS, OBS, nested
 
 
 class StableBaselines3(Adapter):
     name = "stable-baselines3"
     distribution = "stable-baselines3"
     environment = "torch"
-    any_fields = True  # but for the constructor's refusal
+    any_fields = True  # dict observations; the constructor refuses others
     usage = (
         "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
     )
@@ -51,23 +51,15 @@ class StableBaselines3(Adapter):
 
         torch.set_num_threads(1)
         self.fields = spec.fields
-        self.parts = [name.removeprefix(OBSERVATION) for name in spec.fields if name.startswith(OBSERVATION)]
-        names = {"act", "rew", "done"} | {
-            whole + part
-            for part in self.parts or [""]
-            for whole in (("obs.", "next_obs.") if part else ("obs", "next_obs"))
-        }
-        if set(spec.fields) != names or spec.fields["rew"].shape or spec.fields["done"].shape:
-            raise NotImplementedError(f"{self.name} stores obs and next_obs, an action, one reward and one done a row")
+        self.parts = dict_observations.parts(self.name, spec)
 
         def space(field: Field) -> spaces.Space:
-            if not field.shape and np.issubdtype(field.dtype, np.integer):
-                return spaces.Discrete(np.iinfo(field.dtype).max)
-            bounds = (0, 255) if field.dtype == "uint8" else (-np.inf, np.inf)
-            return spaces.Box(*bounds, field.shape, np.dtype(field.dtype).type)
+            dtype = np.dtype(field.dtype)
+            bounds = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
+            return spaces.Box(*bounds, field.shape, dtype.type)
 
         if self.parts:
-            observation = spaces.Dict({part: space(spec.fields[OBSERVATION + part]) for part in self.parts})
+            observation = spaces.Dict({part: space(spec.fields[OBS + part]) for part in self.parts})
         else:
             observation = space(spec.fields["obs"])
         buffer = DictReplayBuffer if self.parts else ReplayBuffer
@@ -85,10 +77,8 @@ class StableBaselines3(Adapter):
             super().add_dicts(steps)
             return
         add, array, infos = self.buffer.add, np.array, [{}]
-        whole = [(part, OBSERVATION + part, NEXT_OBSERVATION + part) for part in self.parts]
         for step in steps:
-            obs = {part: step[name] for part, name, _ in whole}
-            next_obs = {part: step[name] for part, _, name in whole}
+            obs, next_obs = nested(step, self.parts)
             add(obs, next_obs, array(step["act"]), step["rew"], step["done"], infos)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
@@ -109,8 +99,8 @@ class StableBaselines3(Adapter):
         batch = {"act": drawn.actions.numpy(), "rew": drawn.rewards.numpy(), "done": drawn.dones.numpy() != 0}
         if self.parts:
             for part in self.parts:
-                batch[OBSERVATION + part] = drawn.observations[part].numpy()
-                batch[NEXT_OBSERVATION + part] = drawn.next_observations[part].numpy()
+                batch[OBS + part] = drawn.observations[part].numpy()
+                batch[NEXT_OBS + part] = drawn.next_observations[part].numpy()
         else:
             batch["obs"], batch["next_obs"] = drawn.observations.numpy(), drawn.next_observations.numpy()
         return batch

@@ -2,10 +2,9 @@
 
 "torchrl" is what its reference calls composable (page "Replay Buffers": `ReplayBuffer`, `LazyTensorStorage`,
 `PrioritizedSampler`): `extend` with a TensorDict around the caller's arrays, `sample(return_info=True)`,
-`update_priority(index, priority)`. "[TensorDictReplayBuffer]" are the classes that the page offers first, with the
-priority in the key "td_error"; they set "index" in each TensorDict, which takes up to half as long again. "[memmap]"
-keeps the rows in files (`LazyMemmapStorage`); "[naive]" in the default `ListStorage`, as the first example of the
-tutorial "Using Replay Buffers" does.
+`update_priority(index, priority)`. "[TensorDictReplayBuffer]" are the classes that the page offers first; they set an
+index in each TensorDict, which takes up to half as long again. "[memmap]" keeps the rows in files
+(`LazyMemmapStorage`); "[naive]" in the default `ListStorage`, as the tutorial "Using Replay Buffers" begins.
 
 No prefetching: on one core a batch that a thread fetches ahead took as long as one fetched when asked for, or longer.
 Priorities are float32; float64 is an error ("expected scalar type Float but found Double").
@@ -25,7 +24,7 @@ from adapters.base import Adapter, Columns, Features, Spec, Step
 FEATURES = {
     "batch_add": "yes",
     "flexible_fields": "yes, any keys, nested too",
-    "prioritized": "yes, priorities on add (a second call, or the key td_error) and later",
+    "prioritized": "yes, priorities on add (in a second call, or as the key td_error) and later",
     "weights": "relative to the largest in the buffer",
     "duplicates": "yes (without, an option where uniform)",
     "gives": "columns (TensorDict)",
@@ -108,7 +107,8 @@ class TorchRL(Adapter):
         drawn, info = self.buffer.sample(batch_size, return_info=True)
         batch = {name: drawn.get(name).numpy() for name in self.dtypes}
         if self.prioritized:
-            batch["weights"], batch["indexes"] = info["priority_weight"].numpy(), info["index"].numpy()
+            # Of a batch of one the weight has no axis.
+            batch["weights"], batch["indexes"] = info["priority_weight"].view(-1).numpy(), info["index"].numpy()
         return batch
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
@@ -120,7 +120,7 @@ class TorchRL(Adapter):
 
 class TorchRLTensorDict(TorchRL):
     name = "torchrl[TensorDictReplayBuffer]"
-    usage = "TensorDictReplayBuffer, TensorDictPrioritizedReplayBuffer; extend with the key td_error (their docstrings)"
+    usage = "the same with TensorDictReplayBuffer and TensorDictPrioritizedReplayBuffer (page Replay Buffers)"
 
     def make_buffer(self, spec: Spec, generator: Any) -> Any:
         from torchrl.data import TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
@@ -131,16 +131,30 @@ class TorchRLTensorDict(TorchRL):
             )
         return TensorDictReplayBuffer(storage=self.storage(spec), generator=generator)
 
-    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
-        add, TensorDict, as_tensor = self.buffer.add, self.TensorDict, self.as_tensor  # noqa: N806
-        act_dtype, rew_dtype = self.dtypes["act"], self.dtypes["rew"]
-        for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
-            row = {
-                "obs": as_tensor(obs),
-                "act": as_tensor(act, dtype=act_dtype),
-                "rew": as_tensor(rew, dtype=rew_dtype),
-                "next_obs": as_tensor(next_obs),
-                "done": as_tensor(done),
-                "td_error": as_tensor(priority),
-            }
-            add(TensorDict(row))
+
+class TorchRLMemmap(TorchRL):
+    name = "torchrl[memmap]"
+    usage = (
+        "the same on LazyMemmapStorage(scratch_dir=...), whose files are the adapter's (tutorial Using Replay Buffers)"
+    )
+
+    def storage(self, spec: Spec) -> Any:
+        from torchrl.data import LazyMemmapStorage
+
+        self.folder = tempfile.mkdtemp(prefix="replaybench-torchrl-")
+        return LazyMemmapStorage(spec.capacity, scratch_dir=self.folder)
+
+    def close(self) -> None:
+        del self.buffer
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class TorchRLNaive(TorchRL):
+    name = "torchrl[naive]"
+    usage = "the same on ListStorage, which is what one gets without naming a storage (tutorial Using Replay Buffers)"
+    features = Features(copies_on_add="no: keeps references to the caller's arrays", **FEATURES)
+
+    def storage(self, spec: Spec) -> Any:
+        from torchrl.data import ListStorage
+
+        return ListStorage(spec.capacity)

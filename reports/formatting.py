@@ -92,3 +92,13 @@ def counted(count: int, noun: str) -> str:
     """1 job, 2 jobs, 3 launches"""
     plural = noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def without_evidence(stated: str) -> str:
+    """What a feature says: "yes, option Nstep [seen: a test]" without what stands in brackets at its end."""
+    return stated.rpartition(" [")[0] if stated.endswith("]") and " [" in stated else stated
+
+
+def evidence_of(stated: str) -> str:
+    """And how that is known: what stands in the brackets, if anything does."""
+    return stated[:-1].rpartition(" [")[2] if stated.endswith("]") and " [" in stated else ""

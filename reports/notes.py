@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.answers import keeps_references
-from reports.formatting import NOTHING, listed
+from reports.formatting import NOTHING, listed, without_evidence
 from reports.jobs import Job, is_finding
 from results import Peer, Record, Run
 
@@ -58,7 +58,7 @@ def footnotes(run: Run, jobs: Sequence[Job]) -> list[tuple[str, str]]:
             peer for peer in peers.values() if any(peer.name in job.cells and mark in marks(peer, job) for job in jobs)
         ]
         if marked:
-            said = "; ".join(f'{peer.name}: "{peer.features[feature]}"' for peer in marked)
+            said = "; ".join(f'{peer.name}: "{without_evidence(peer.features[feature])}"' for peer in marked)
             result.append((mark, f"{meaning} ({said})."))
     return result
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from reports import notes
 from reports.conformance import FAILED, FAILED_MEANS, HAZARD, conformance_part
-from reports.formatting import NOTHING, listed
+from reports.features import feature_tables
+from reports.formatting import listed
 from reports.integrity import UNSAFE, UNSAFE_MEANS, integrity_part, safety_of
 from reports.jobs import (
     CONFORMANCE_SUITE,
@@ -30,7 +31,6 @@ from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
 
-PEERS_A_FEATURE_TABLE = 6
 #: Suites that have a section of their own, and no say in who is fastest.
 APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, INTEGRITY_SUITE, CONFORMANCE_SUITE)
 #: Suites of rows that were made for them.
@@ -72,7 +72,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "sharing": sharing,
         "sharing_reference": SHARING_REFERENCE,
         "reference": REFERENCE,
-        "feature_tables": _feature_tables(run, [suite for suite in suites if suite.scaling]),
+        "feature_tables": feature_tables(run, _only_scaling(run, [suite for suite in suites if suite.scaling])),
         "troubles": troubles,
         "measured": sum(record.ok or is_finding(record) for record in run.records),
         "unrecorded": max(0, run.declared - len(run.records)),
@@ -83,31 +83,17 @@ def page_of(run: Run) -> dict[str, Any]:
     }
 
 
-def _feature_tables(run: Run, scaling: Sequence[SuitePart]) -> list[dict[str, Any]]:
-    """Peers as columns, a few a table, so that each can be read without scrolling; scaling-only variants apart."""
+def _only_scaling(run: Run, scaling: Sequence[SuitePart]) -> list[str]:
+    """Peers that are in suites about scaling, and in no other."""
     in_scaling = {peer for suite in scaling for part in suite.workloads for peer in part.peers}
     elsewhere = {record.peer for record in run.records} - in_scaling
-    plain = [peer for peer in run.peers if peer.name in elsewhere or peer.name not in in_scaling]
-    only_scaling = [peer for peer in run.peers if peer not in plain]
-    tables = []
-    for group in (plain, only_scaling):
-        # Even parts: seven peers are four and three, not six and one.
-        parts = math.ceil(len(group) / PEERS_A_FEATURE_TABLE)
-        width = math.ceil(len(group) / parts) if parts else 1
-        for start in range(0, len(group), width):
-            peers = group[start : start + width]
-            names = list(dict.fromkeys(name for peer in peers for name in peer.features))
-            rows = [("version", [peer.version or NOTHING for peer in peers])]
-            rows += [(name.replace("_", " "), [peer.features.get(name) or NOTHING for peer in peers]) for name in names]
-            rows.append(("how it is used here", [peer.usage or NOTHING for peer in peers]))
-            tables.append({"peers": [peer.name for peer in peers], "rows": rows})
-    return tables
+    return [peer.name for peer in run.peers if peer.name in in_scaling and peer.name not in elsewhere]
 
 
 def _title(run: Run) -> str:
     names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite not in ON_MADE_ROWS))
     what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
-    return f"{what} on {listed(names)}" if names else what
+    return f"{what} on {listed(names, most=3)}" if names else what
 
 
 def _warnings(run: Run) -> list[str]:

@@ -64,7 +64,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("batch", [int(rows) for name, _, rows in told if name == benchmark] or BATCHES[benchmark])
     chosen = {kind: config.getoption(f"--{kind}") or list(usual) for kind, usual in USUAL.items()}
     places = [(workload, rows) for workload in chosen["workload"] for rows in _capacities(config, workload)]
-    metafunc.parametrize(("workload", "capacity"), places, scope="module")
+    # As one: pytest would bring together what shares a workload or a capacity, and the runner counts on the order.
+    metafunc.parametrize("place", places, ids=[f"{name}-{rows}" for name, rows in places], scope="module")
     metafunc.parametrize("peer", chosen["peer"], scope="module")
 
 
@@ -77,6 +78,16 @@ def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
         if name in ("", workload):
             found[int(rows)] = float(seconds or "inf")
     return found or {workloads.usual_rows(workload): float("inf")}
+
+
+@pytest.fixture(scope="module")
+def workload(place: tuple[str, int]) -> str:
+    return place[0]
+
+
+@pytest.fixture(scope="module")
+def capacity(place: tuple[str, int]) -> int:
+    return place[1]
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +113,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
 def _result(item: pytest.Item, call: pytest.CallInfo, report: pytest.TestReport) -> Result:
     extra = item.funcargs["benchmark"].extra_info if "benchmark" in item.funcargs else {}
     params = item.callspec.params
+    workload, capacity = params["place"]
     outcome, reason = "ok", None
     if call.excinfo is not None:
         # pytest.skip stands for Unavailable: pytest's own report then says "skipped" as well.
@@ -111,8 +123,8 @@ def _result(item: pytest.Item, call: pytest.CallInfo, report: pytest.TestReport)
     return Result(
         benchmark=item.originalname.removeprefix("test_"),
         peer=params["peer"],
-        workload=params["workload"],
-        params={"batch": params["batch"], "capacity": params["capacity"]},
+        workload=workload,
+        params={"batch": params["batch"], "capacity": capacity},
         outcome=outcome,
         value=extra.get("value"),
         reason=reason,

@@ -57,7 +57,8 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         if (workload, place.capacity) in wanted
     ]
     options += [f"--batch={benchmark}={rows}" for benchmark, rows in _batches(records)]
-    options += [f"--cells={cells}", f"--seconds={profile.seconds}"]
+    # Named, since the suite does not offer by itself the peers that are measured only when named.
+    options += [f"--peer={peer}", f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
         *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
         # Uncaptured, so that the last words of a process that is killed are not lost with it.

@@ -31,7 +31,10 @@ class Recipe:
 def gymnasium_make(name: str, **options: Any) -> Any:
     """An environment of Gymnasium's; "module:name" imports the module first."""
     import gymnasium
+    import mujoco
 
+    # Else it writes of its own accord into a file of the working directory, whatever there is to say of a model.
+    mujoco.set_mju_user_warning(lambda _text: None)
     if name.startswith("ALE/"):
         import ale_py
 

@@ -136,7 +136,7 @@ def _load_own(name: str, path: Path, transitions: int | None) -> Workload:
         raise ValueError(f"the recording of {name} is no longer what it was")
     count = transitions or int(raw[USUAL])
     columns = {key.removeprefix(COLUMN): column[:count] for key, column in raw.items() if key.startswith(COLUMN)}
-    recording = Workload(name, "own", str(raw[SOURCE]), columns, _digest(raw))
+    recording = Workload(name, "1", str(raw[SOURCE]), columns, _digest(raw))
     if recording.transitions < count:
         raise ValueError(f"{count} rows of {name} are wanted, and {recording.transitions} were recorded")
     return recording

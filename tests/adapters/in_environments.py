@@ -40,7 +40,15 @@ def _test(environment: str, peers: Sequence[str], options: Sequence[str]) -> int
         return 1
     print(f"{', '.join(peers)} in {environment!r}", flush=True)
     # pytest-timeout, which this setting is for, need not be there.
-    command = [environments.python(environment), "-m", "pytest", "-q", "-W", "ignore::pytest.PytestConfigWarning", TESTS]
+    command = [
+        environments.python(environment),
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "ignore::pytest.PytestConfigWarning",
+        TESTS,
+    ]
     return subprocess.run([*command, *(f"--peer={name}" for name in peers), *options]).returncode
 
 

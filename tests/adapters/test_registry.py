@@ -57,7 +57,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(distribution: str) -> str:
         raise importlib.metadata.PackageNotFoundError(distribution)
 
-    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(importlib.metadata, "distribution", version)
 
 
 @pytest.mark.usefixtures("nothing_installed")

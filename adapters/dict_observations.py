@@ -1,0 +1,30 @@
+"""For libraries with the five fields of a step and no others, whose observations may be dicts of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from adapters.base import Spec
+
+OBS, NEXT_OBS = "obs.", "next_obs."
+
+
+def parts(name: str, spec: Spec) -> list[str]:
+    """The x of each field "obs.x", or none of them where an observation is one array.
+
+    Raises NotImplementedError, in the name of the peer, where rows are something else."""
+    found = [field.removeprefix(OBS) for field in spec.fields if field.startswith(OBS)]
+    observations = {whole + part for part in found for whole in (OBS, NEXT_OBS)} or {"obs", "next_obs"}
+    if set(spec.fields) != {*observations, "act", "rew", "done"}:
+        raise NotImplementedError(
+            f"{name} stores obs and next_obs (which may be dicts), act, rew and done, no other fields"
+        )
+    if spec.fields["rew"].shape or spec.fields["done"].shape:
+        raise NotImplementedError(f"{name} stores one reward and one done a row: sequences are drawn from single steps")
+    return found
+
+
+def nested(row: Mapping[str, Any], parts: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Its observation and next observation, as dicts."""
+    return {part: row[OBS + part] for part in parts}, {part: row[NEXT_OBS + part] for part in parts}

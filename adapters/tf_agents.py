@@ -1,0 +1,138 @@
+"""TF-Agents' TFUniformReplayBuffer: the replay buffer of its tutorials, in TensorFlow variables.
+
+Tuned, as its "Replay Buffers" and "DQN" tutorials have it: adding in a `tf.function`, reading from
+`buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. `get_next` in a `tf.function` is a row of
+its own: its docstring calls it deprecated, and it is the faster one where batches are small. Naive: `add_batch` and
+`get_next`, called as they are. The buffer takes exactly `batch_size` rows an add, one for each of as many environments,
+so here it is made for one row, and many rows are a loop (inside one `tf.function` where tuned). No `num_steps`: a row
+is a whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Nothing is
+prioritized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.promises import Promises
+
+PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
+
+
+class TFAgents(Adapter):
+    name = "tf-agents"
+    distribution = "tf-agents"
+    environment = "tf"
+    last_python = (3, 11)
+    usage = (
+        "TFUniformReplayBuffer: add_batch in a tf.function, as_dataset(sample_batch_size).prefetch(3) "
+        "(TF-Agents tutorials, Replay Buffers and DQN)"
+    )
+    any_fields = True
+    batches_ahead = PARALLEL + PREFETCHED
+    features = Features(
+        batch_add="no: one row for each of batch_size environments (a loop within one tf.function here)",
+        flexible_fields="yes, any nest of tensors",
+        prioritized="no",
+        weights="no: probabilities, all the same",
+        duplicates="yes",
+        gives="columns (tensors)",
+        copies_on_add="yes",
+        n_step="yes, num_steps gives sequences",
+        processes="no",
+        framework="TensorFlow 2.15",
+        licence="Apache-2.0",
+    )
+    promises = Promises(seed="global seed", source="tf_uniform_replay_buffer.py, docstrings")
+
+    def __init__(self, spec: Spec) -> None:
+        import tensorflow as tf
+        from tf_agents.replay_buffers.tf_uniform_replay_buffer import TFUniformReplayBuffer
+
+        self.tf, self.fields = tf, spec.fields
+        tf.random.set_seed(spec.seed)
+        self.dtypes = {name: tf.as_dtype(field.dtype) for name, field in spec.fields.items()}
+        row = {name: tf.TensorSpec(field.shape, self.dtypes[name], name) for name, field in spec.fields.items()}
+        self.buffer = TFUniformReplayBuffer(row, batch_size=1, max_length=spec.capacity)
+        self.batches: dict[int, Iterator] = {}
+        self.prepare(row)
+
+    def prepare(self, row: dict) -> None:
+        tf = self.tf
+
+        def add_one(row: dict) -> None:
+            self.buffer.add_batch({name: value[tf.newaxis] for name, value in row.items()})
+
+        def add_many(columns: dict) -> None:
+            for i in tf.range(tf.shape(next(iter(columns.values())))[0]):
+                add_one({name: column[i] for name, column in columns.items()})
+
+        # With their shapes left open they are traced once, and not again for each size.
+        many = {name: tf.TensorSpec([None, *spec.shape], spec.dtype, name) for name, spec in row.items()}
+        self.add_one = tf.function(add_one, input_signature=[row])
+        self.add_many = tf.function(add_many, input_signature=[many])
+
+    def add(self, steps: Sequence[Step]) -> None:
+        self.add_dicts([step._asdict() for step in steps])
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        add, constant, dtypes = self.add_one, self.tf.constant, self.dtypes
+        for step in steps:
+            add({name: constant(value, dtypes[name]) for name, value in step.items()})
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        constant, dtypes = self.tf.constant, self.dtypes
+        self.add_many({name: constant(column, dtypes[name]) for name, column in columns.items()})
+
+    def sample(self, batch_size: int) -> Columns:
+        batches = self.batches.get(batch_size)
+        if batches is None:
+            # One pipeline at a time: another would go on filling itself with batches of a size not asked for.
+            self.batches = {batch_size: (batches := self.make_batches(batch_size))}
+        drawn, _ = next(batches)
+        return {name: column.numpy() for name, column in drawn.items()}
+
+    def make_batches(self, batch_size: int) -> Iterator[Any]:
+        return iter(
+            self.buffer.as_dataset(sample_batch_size=batch_size, num_parallel_calls=PARALLEL).prefetch(PREFETCHED)
+        )
+
+    def __len__(self) -> int:
+        return int(self.buffer.num_frames())
+
+    def close(self) -> None:
+        self.batches.clear()  # ends their threads
+
+
+class TFAgentsGetNext(TFAgents):
+    name = "tf-agents[get_next]"
+    usage = "TFUniformReplayBuffer: add_batch and get_next(sample_batch_size), each in a tf.function (its docstring)"
+    batches_ahead = 0
+
+    def make_batches(self, batch_size: int) -> Iterator[Any]:
+        return iter(self.tf.function(lambda: self.buffer.get_next(sample_batch_size=batch_size)), None)
+
+
+class TFAgentsNaive(TFAgents):
+    name = "tf-agents[naive]"
+    usage = "TFUniformReplayBuffer: add_batch and get_next, called as they are, outside a tf.function"
+    batches_ahead = 0
+
+    def prepare(self, row: dict) -> None:
+        """Nothing to trace."""
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        add_batch, tf, dtypes = self.buffer.add_batch, self.tf, self.dtypes
+        for step in steps:
+            add_batch({name: tf.constant(value, dtypes[name])[tf.newaxis] for name, value in step.items()})
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        rows = zip(*columns.values(), strict=True)
+        self.add_dicts([dict(zip(columns, row, strict=True)) for row in rows])
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn, _ = self.buffer.get_next(sample_batch_size=batch_size)
+        return {name: column.numpy() for name, column in drawn.items()}

@@ -1,0 +1,99 @@
+"""What each peer can do, and how that is known: its adapter's statement, its evidence, and what this run saw of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.formatting import NOTHING, evidence_of, without_evidence
+from reports.jobs import base_name
+from results import Peer, Run
+
+PEERS_A_TABLE = 6
+
+#: feature -> the cells of a run that show it: (suite, benchmark); the first that has an answer is named
+SHOWN_BY = {
+    "batch_add": [("throughput", "add")],
+    "prioritized": [("conformance", "prioritized"), ("throughput", "prioritized")],
+    "weights": [("conformance", "weights"), ("throughput", "prioritized")],
+    "duplicates": [("conformance", "replacement")],
+    "gives": [("conformance", "shape"), ("throughput", "sample")],
+    "copies_on_add": [("conformance", "references")],
+    "compression": [("throughput", "compressed_sample"), ("memory", "both")],
+    "processes": [("integrity", "torn"), ("sharing", "adds"), ("apex", "explorers")],
+}
+ORDER = (
+    "batch_add",
+    "flexible_fields",
+    "n_step",
+    "prioritized",
+    "weights",
+    "duplicates",
+    "gives",
+    "copies_on_add",
+    "compression",
+    "disk",
+    "processes",
+    "machines",
+    "framework",
+    "licence",
+    "last_release",
+)
+STATED = "stated by its adapter"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One cell: what is said, and how it is known."""
+
+    text: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    peers: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Fact]]]
+
+
+def feature_tables(run: Run, only_scaling: Sequence[str]) -> list[FeatureTable]:
+    """Peers as columns, a few a table, so that each can be read without scrolling; scaling-only variants apart."""
+    groups = (
+        [peer for peer in run.peers if peer.name not in only_scaling],
+        [peer for peer in run.peers if peer.name in only_scaling],
+    )
+    tables = []
+    for group in groups:
+        # Even parts: seven peers are four and three, not six and one.
+        parts = math.ceil(len(group) / PEERS_A_TABLE)
+        width = math.ceil(len(group) / parts) if parts else 1
+        tables += [_table(run, group[start : start + width]) for start in range(0, len(group), width)]
+    return tables
+
+
+def _table(run: Run, peers: Sequence[Peer]) -> FeatureTable:
+    names = {name for peer in peers for name in peer.features}
+    ordered = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
+    rows = [("version", [Fact(peer.version or NOTHING) for peer in peers])]
+    rows += [(name.replace("_", " "), [_fact(run, peer, name) for peer in peers]) for name in ordered]
+    rows.append(("how it is used here", [Fact(peer.usage or NOTHING) for peer in peers]))
+    return FeatureTable([peer.name for peer in peers], rows)
+
+
+def _fact(run: Run, peer: Peer, feature: str) -> Fact:
+    stated = peer.features.get(feature, "")
+    if not stated:
+        return Fact(NOTHING)
+    known = [evidence_of(stated), _seen(run, peer, feature)]
+    return Fact(without_evidence(stated), "; ".join(filter(None, known)) or STATED)
+
+
+def _seen(run: Run, peer: Peer, feature: str) -> str:
+    """What this run saw of it, by this peer or, of a class for processes, a variant of it."""
+    for suite, benchmark in SHOWN_BY.get(feature, ()):
+        for record in run.records:
+            mine = record.peer == peer.name or (suite != "throughput" and base_name(record.peer) == peer.name)
+            if mine and record.ok and (record.suite, record.benchmark) == (suite, benchmark):
+                return f"seen in this run: {suite}, {benchmark.replace('_', ' ')}"
+    return ""

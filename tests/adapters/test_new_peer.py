@@ -1,0 +1,78 @@
+"""`make new-peer`: what it writes lints, is known, and passes nothing before it is filled in."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adapters import new_peer, registry
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A checkout of its own, with what adapters and their tests need of it."""
+    for part in ("adapters", "tests", "suites", "results", "pyproject.toml"):
+        source, target = CHECKOUT / part, tmp_path / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "runs", "reference"))
+        else:
+            shutil.copy(source, target)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", *arguments], cwd=folder, capture_output=True, text=True, timeout=240)
+
+
+def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> None:
+    made = run(copy, "adapters.new_peer", "ring-of-ours")
+    assert made.returncode == 0, made.stderr
+    written = ("adapters/ring_of_ours.py", "adapters/registry.py")
+    assert run(copy, "ruff", "check", *written).stdout.strip() == "All checks passed!"
+    assert run(copy, "ruff", "format", "--check", *written).returncode == 0
+    listed = run(copy, "adapters.environments", "ring-of-ours")
+    assert listed.returncode == 0, listed.stderr
+    tests = run(
+        copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/adapters/test_conformance.py", "-k", "ring-of-ours"
+    )
+    assert tests.returncode == 1 and re.search(r"\d+ failed", tests.stdout), tests.stdout
+    assert not re.search(r"passed|skipped", tests.stdout.splitlines()[-1]), tests.stdout
+
+
+def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
+    assert run(copy, "adapters.new_peer", "elsewhere", "own").returncode == 0
+    assert 'environment = "own"' in (copy / "adapters" / "elsewhere.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "trouble"),
+    [
+        ("", "which peer?"),
+        ("Ring", "no name for a peer"),
+        ("a b", "no name for a peer"),
+        ("../ring", "no name for a peer"),
+        ("ring[memmap]", "no name for a peer"),
+        ("cpprb", "there is a peer 'cpprb' already"),
+        ("base", "there is an adapters/base.py already"),
+        ("reverb-server", "there is an adapters/reverb_server.py already"),
+    ],
+)
+def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys: pytest.CaptureFixture) -> None:
+    before = {path: path.read_bytes() for path in new_peer.HERE.glob("*.py")}
+    assert new_peer.main([name] if name else []) == 2
+    assert trouble in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in new_peer.HERE.glob("*.py")}
+
+
+def test_nothing_is_left_to_do_in_the_peers_there_are() -> None:
+    for name in registry.every():
+        cls = registry.adapter_class(name)
+        said = [cls.usage, cls.promises.source, *vars(cls.features).values()]
+        assert not [text for text in said if "TODO" in text], name
