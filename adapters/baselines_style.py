@@ -164,7 +164,6 @@ class BaselinesStyle(Adapter):
         dtype="wider",
         prioritized="never the last slot",
         given_priority="none on add",
-        prioritized_replacement="stratified",
         references="keeps references",
         infinite_priority="poisons",
         source="docstrings of deepq/replay_buffer.py; the last slot, references and infinity: not documented, seen",
