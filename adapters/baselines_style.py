@@ -166,7 +166,7 @@ class BaselinesStyle(Adapter):
         given_priority="none on add",
         references="keeps references",
         infinite_priority="poisons",
-        source="docstrings of deepq/replay_buffer.py; the last slot, references and infinity: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     features = Features(
         batch_add="no: a loop of single adds",

@@ -317,7 +317,7 @@ class ChainerRLStyle(Adapter):
         references="keeps references",
         batch_over_stored="refused",
         infinite_priority="poisons",
-        source="docstrings of its replay buffers; stale updates, references, bad priorities: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     features = Features(
         batch_add="no: a loop of single appends",
