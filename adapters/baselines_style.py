@@ -164,10 +164,9 @@ class BaselinesStyle(Adapter):
         dtype="wider",
         prioritized="never the last slot",
         given_priority="none on add",
-        prioritized_replacement="stratified",
         references="keeps references",
         infinite_priority="poisons",
-        source="docstrings of deepq/replay_buffer.py; the last slot, references and infinity: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     features = Features(
         batch_add="no: a loop of single adds",

@@ -309,15 +309,15 @@ class ChainerRLStyle(Adapter):
     eps = 0.01
     weights_relative_to = "batch"
     promises = Promises(
+        new_row_priority="the largest update",
         weights="over the batch",
         replacement="without",
         prioritized_replacement="without",
         stale_update="changes other rows",
         references="keeps references",
         batch_over_stored="refused",
-        nan_priority="poisons",
         infinite_priority="poisons",
-        source="docstrings of its replay buffers; stale updates, references, bad priorities: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     features = Features(
         batch_add="no: a loop of single appends",

@@ -39,7 +39,7 @@ PROMISES = Promises(
     nan_priority="poisons",
     negative_priority="poisons",
     infinite_priority="poisons",
-    source="pages Usage and Prioritized Experience Replay; batches, seeds, bad priorities: not documented, seen",
+    source="seen; not yet held against its documentation word by word",
 )
 LAST_RELEASE = "11.0.0, 2024-06-03 [PyPI]"
 DISK = f"yes, save_transitions, load_transitions; option mmap_prefix {SEEN}"

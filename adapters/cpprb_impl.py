@@ -14,7 +14,9 @@ from adapters.cpprb import DISK, FEATURES, SEEN, CpprbAPI, options
 from adapters.promises import Promises
 
 #: Its documentation, and docs/differences.md where it is not as cpprb.
-PROMISES = Promises(shape="scalars as (1,)", prioritized_replacement="stratified", source="docs/differences.md")
+PROMISES = Promises(
+    shape="scalars as (1,)", prioritized_replacement="stratified", source="docs/differences.md, and seen"
+)
 NO_DISK = f"no {SEEN}"
 
 

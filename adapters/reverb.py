@@ -45,7 +45,7 @@ class Reverb(Adapter):
         empty="waits",
         infinite_priority="poisons",
         seed="none",
-        source="README and docstrings (rate limiters, mutate_priorities); infinity and seeds: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
     preload = ("reverb",)

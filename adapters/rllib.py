@@ -47,7 +47,7 @@ class RLlib(Adapter):
         references="keeps references to batches",
         infinite_priority="poisons",
         seed="global seed",
-        source="RLlib docs, Replay Buffers, and docstrings; dtypes, references and infinity: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     features = Features(
         batch_add="yes, split into batches of one row",

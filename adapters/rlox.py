@@ -57,7 +57,7 @@ class Rlox(Adapter):
         batch_over_stored="refused",
         nan_priority="panics",
         infinite_priority="panics",
-        source="docstrings of its ReplayBuffer and PrioritizedReplayBuffer; NaN and infinity: not documented, seen",
+        source="seen; not yet held against its documentation word by word",
     )
     features = Features(
         batch_add="yes; a loop of single adds where prioritized",

@@ -69,13 +69,6 @@ def safety_of(run: Run) -> dict[str, Safety]:
     return {peer: _safety(records) for peer, records in by_peer.items()}
 
 
-def marks_of(run: Run) -> dict[str, str]:
-    """What stands beside each peer's name and figures: UNSAFE or nothing."""
-    return dict.fromkeys([peer.name for peer in run.peers], "") | {
-        name: safety.mark for name, safety in safety_of(run).items()
-    }
-
-
 def _safety(records: Sequence[Record]) -> Safety:
     if wrong := [_fault(record) for record in records if is_finding(record)]:
         return Safety("unsafe", ", ".join(dict.fromkeys(wrong)))

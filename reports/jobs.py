@@ -22,6 +22,8 @@ STARTUP_SUITE = "startup"
 
 #: Nor is this: what it looks for is what must not happen.
 INTEGRITY_SUITE = "integrity"
+#: Nor this: it sees words, not speeds.
+CONFORMANCE_SUITE = "conformance"
 #: Its jobs are about more than one process at once: a section of its own, with ratios to this peer.
 SHARING_SUITE = "sharing"
 SHARING_REFERENCE = "cpprb[MP]"
@@ -101,8 +103,10 @@ class Job:
 
 
 def is_finding(record: Record) -> bool:
-    """A peer did what the integrity suite looks for, or leaks: that is its result, and no failure to measure."""
-    return record.status == "wrong" and (record.suite == INTEGRITY_SUITE or record.benchmark in LEAKS)
+    """A peer did what the integrity or conformance suite looks for, or leaks: that is its result, and no failure to
+    measure."""
+    looked_for = record.suite in (INTEGRITY_SUITE, CONFORMANCE_SUITE) or record.benchmark in LEAKS
+    return record.status == "wrong" and looked_for
 
 
 def jobs_of(run: Run) -> list[Job]:

@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from reports import notes
+from reports.conformance import FAILED, FAILED_MEANS, HAZARD, conformance_part
 from reports.features import feature_tables
 from reports.formatting import listed
 from reports.integrity import UNSAFE, UNSAFE_MEANS, integrity_part, safety_of
 from reports.jobs import (
+    CONFORMANCE_SUITE,
     INTEGRITY_SUITE,
     MEMORY_SUITE,
     REFERENCE,
@@ -21,6 +23,7 @@ from reports.jobs import (
     is_finding,
     jobs_of,
 )
+from reports.marks import marks_of
 from reports.memory import memory_part
 from reports.sharing import sharing_part
 from reports.startup import startup_part
@@ -29,7 +32,9 @@ from reports.suite import SuitePart, suite_part
 from results import Run
 
 #: Suites that have a section of their own, and no say in who is fastest.
-APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, INTEGRITY_SUITE)
+APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, INTEGRITY_SUITE, CONFORMANCE_SUITE)
+#: Suites of rows that were made for them.
+ON_MADE_ROWS = (INTEGRITY_SUITE, CONFORMANCE_SUITE)
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -44,6 +49,7 @@ def page_of(run: Run) -> dict[str, Any]:
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
     startup = startup_part(run, [job for job in jobs if job.suite == STARTUP_SUITE], troubles)
     sharing = sharing_part(run, [job for job in jobs if job.suite == SHARING_SUITE], troubles)
+    conformance = conformance_part(run, [job for job in jobs if job.suite == CONFORMANCE_SUITE], troubles)
     integrity = integrity_part(run, [job for job in jobs if job.suite == INTEGRITY_SUITE], troubles)
     launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
     return {
@@ -58,6 +64,11 @@ def page_of(run: Run) -> dict[str, Any]:
         "integrity": integrity,
         "safety": safety_of(run),
         "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",
+        "marks": marks_of(run),
+        "conformance": conformance,
+        "FAILED": FAILED,
+        "FAILED_MEANS": FAILED_MEANS,
+        "HAZARD": HAZARD,
         "sharing": sharing,
         "sharing_reference": SHARING_REFERENCE,
         "reference": REFERENCE,
@@ -80,7 +91,7 @@ def _only_scaling(run: Run, scaling: Sequence[SuitePart]) -> list[str]:
 
 
 def _title(run: Run) -> str:
-    names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite != INTEGRITY_SUITE))
+    names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite not in ON_MADE_ROWS))
     what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
     return f"{what} on {listed(names, most=3)}" if names else what
 

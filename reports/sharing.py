@@ -10,8 +10,8 @@ from typing import Any
 from reports import notes, plots
 from reports.answers import figure_of
 from reports.formatting import Scale, counted, interval, scale_for, times
-from reports.integrity import marks_of
 from reports.jobs import SHARING_REFERENCE, Job, base_name, fastest_first, usual
+from reports.marks import marks_of
 from reports.statistics import Figure, speed_up
 from reports.suite import Cell, Picture, crowding_note
 from results import Record, Run

@@ -10,8 +10,8 @@ from typing import Any
 from reports import notes, plots
 from reports.answers import Answer, Standing, Summary, answers_of, figure_of, podium, standings, summary
 from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
-from reports.integrity import UNSAFE, UNSAFE_MEANS, marks_of
 from reports.jobs import EXPLAINED, REFERENCE, Job, fastest_first, reference_name, reference_record, usual
+from reports.marks import explained, marks_of
 from reports.statistics import Figure, speed_up
 from results import Run
 
@@ -103,8 +103,8 @@ class SuitePart:
     workloads: Sequence[WorkloadPart]
 
     @property
-    def unsafe_answers(self) -> bool:
-        return any(UNSAFE in row.fastest + row.reference + row.runner_up for row in self.answers)
+    def answer_marks(self) -> list[tuple[str, str]]:
+        return explained("".join(row.fastest + row.reference + row.runner_up for row in self.answers))
 
     @property
     def pictures(self) -> list[Picture]:
@@ -218,7 +218,7 @@ def _workload(
         pictures=[Picture(title, *plots.draw(title, make)) for title, make in pictures],
         footnotes=[
             *notes.footnotes(run, jobs),
-            *([(UNSAFE, UNSAFE_MEANS)] if any(unsafe[peer] for peer in peers) else []),
+            *explained("".join(unsafe[peer] for peer in peers)),
         ],
         common=", ".join(_common(jobs)),
         explained="; ".join(EXPLAINED[name] for name in EXPLAINED if any(job.benchmark == name for job in jobs)),

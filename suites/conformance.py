@@ -105,7 +105,9 @@ class Worker:
     def __init__(self, peer: str, setting: Setting, first: int) -> None:
         self._reads, writes = os.pipe()
         arguments = [*command(peer, setting), f"--worker={writes}", f"--first={first}"]
-        self._process = subprocess.Popen([sys.executable, *arguments], stdin=subprocess.DEVNULL, pass_fds=[writes])
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[writes]
+        )
         os.close(writes)
         self._rest = b""
 

@@ -19,6 +19,7 @@ ROUNDS = 200  # of updates, at most, until every row had one
 GIVEN_ROUNDS = 48  # each with one draw, or 16
 NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
 WEIGHED = 20  # batches
+DOUBT = 1e-4
 REPEAT_BATCHES, REPEAT_SIZE = 40, 20
 SEED_BATCHES = 4
 
@@ -40,7 +41,7 @@ def _uniform(buffer: Buffer, draws: int) -> Seen:
 
 
 def _p(p: float) -> str:
-    return f"p = {p:.2g}"
+    return f"p = {p:.2g}" if p else "p < 1e-300"
 
 
 def by_priority(lab: Lab) -> dict[str, Seen]:
@@ -149,6 +150,8 @@ def _new_row(lab: Lab, update: bool) -> Seen:
             buffer.update(batch["indexes"], numbers)
     fits = {word: fit(counts, np.array([rest, priority + eps])) for word, priority in candidates.items()}
     word, total = max(fits, key=fits.get), int(counts.sum())
+    if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # the two are near each other
+        word = "the largest"
     about = f"{counts[1] / total:.1%} of {total:,} draws, "
     if fits[word] <= SIGNIFICANCE:
         return Seen("another", f"{about}as with none of 2.9, 1 and 2", total)

@@ -2,10 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from results import BadRecord, Run, latest, load, machine, new_path, save
+
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 
 CELL = {
     "suite": "throughput",
@@ -176,3 +179,12 @@ def test_the_machine_fits_the_schema_and_names_no_folder(run, tmp_path):
 
 def test_revision_outside_git_is_unknown(tmp_path):
     assert machine.revision(tmp_path) == "unknown"
+
+
+def test_what_was_seen_is_kept_and_older_files_need_not_have_it(tmp_path):
+    run = load(sorted(REFERENCE.glob("*.json"))[0])
+    assert all(record.seen is None and not record.hazard for record in run.records)
+    run.records[0].seen, run.records[0].hazard = "copies: 24 columns", True
+    save(tmp_path / "run.json", run)
+    again = load(tmp_path / "run.json").records[0]
+    assert (again.seen, again.hazard) == ("copies: 24 columns", True)

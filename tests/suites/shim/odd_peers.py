@@ -343,3 +343,51 @@ class Built(Plain):
         super().__init__(spec)
         with open(os.environ["ODD_FLAG"], "a") as file:
             file.write(f"{cpprb_impl.BUILD}\n")
+
+
+class Certain(Plain):
+    """Refuses what is no priority, and has some."""
+
+    features = Features("yes", "no", "yes", *["no"] * 8)
+
+    def update_priorities(self, indexes, priorities) -> None:
+        if not (np.isfinite(priorities) & (np.asarray(priorities) >= 0)).all():
+            raise ValueError("no priority")
+        super().update_priorities(indexes, priorities)
+
+
+class Waiting(Certain):
+    """Samples from an empty buffer for ever."""
+
+    name = "waiting"
+
+    def sample(self, batch_size: int) -> Columns:
+        while not len(self):
+            time.sleep(0.1)
+        return super().sample(batch_size)
+
+
+class Dying(Certain):
+    """A NaN ends its process."""
+
+    name = "dying"
+
+    def update_priorities(self, indexes, priorities) -> None:
+        if np.isnan(priorities).any():
+            os.kill(os.getpid(), signal.SIGSEGV)
+        super().update_priorities(indexes, priorities)
+
+
+class Panic(BaseException):
+    """What `except Exception` does not catch."""
+
+
+class Panicking(Certain):
+    """A NaN is a panic."""
+
+    name = "panicking"
+
+    def update_priorities(self, indexes, priorities) -> None:
+        if np.isnan(priorities).any():
+            raise Panic("nan")
+        super().update_priorities(indexes, priorities)

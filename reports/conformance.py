@@ -1,0 +1,153 @@
+"""The conformance suite's part of the report: what was seen of each peer at each check, and on what that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports import notes
+from reports.formatting import listed
+from reports.jobs import CONFORMANCE_SUITE, Job
+from results import Record, Run
+from results.record import first_line
+
+FAILED = "◊"
+FAILED_MEANS = "failed a conformance check: what it gives is not what it promises, or not what every buffer must give."
+HAZARD = "!"
+
+#: tables, and their columns: check -> its name
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "What is stored": {
+        "round_trip": "a row comes back",
+        "dtype": "dtype",
+        "shape": "shape",
+        "ring_order": "what a full buffer gives up",
+        "references": "the caller's arrays",
+        "returned_batch": "a batch still held",
+    },
+    "What is drawn": {
+        "uniform": "uniform draws",
+        "prioritized": "prioritized draws",
+        "replacement": "replacement",
+        "prioritized_replacement": "replacement, prioritized",
+        "weights": "largest weight is 1",
+        "seed": "the same again",
+    },
+    "Priorities": {
+        "new_row_priority": "of a new row",
+        "given_priority": "told with a row",
+        "stale_update": "told for an overwritten row",
+        "nan_priority": "NaN",
+        "negative_priority": "negative",
+        "infinite_priority": "infinite",
+    },
+    "Sampling too early": {
+        "empty": "from an empty buffer",
+        "batch_over_stored": "more rows than are stored",
+    },
+}
+CHECKS = {check: column for table in TABLES.values() for check, column in table.items()}
+
+
+@dataclass(frozen=True)
+class SeenCell:
+    text: str
+    kind: str  # "ok", "hazard", "wrong", or why nothing was seen
+    trouble: int | None = None  # its number in the list of what has no figure
+
+
+@dataclass(frozen=True)
+class SeenTable:
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[SeenCell | None]]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the words of one peer stand on: (check, kind, what was seen)."""
+
+    peer: str
+    lines: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class ConformancePart:
+    summary: str
+    tables: Sequence[SeenTable]
+    findings: Sequence[tuple[str, str, str]]  # peer, what was found, the command that shows it again
+    evidence: Sequence[Evidence]
+
+
+def failed_checks(run: Run) -> dict[str, list[str]]:
+    """Peer -> the checks that it failed, in words."""
+    failed: dict[str, list[str]] = {}
+    for record in run.records:
+        if record.suite == CONFORMANCE_SUITE and record.status == "wrong":
+            failed.setdefault(record.peer, []).append(CHECKS.get(record.benchmark, record.benchmark))
+    return failed
+
+
+def conformance_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> ConformancePart | None:
+    """None if the run has no such suite."""
+    if not jobs:
+        return None
+    by_check = {job.benchmark: job.cells for job in jobs}
+    peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
+    tables = []
+    for title, columns in TABLES.items():
+        checks = [check for check in columns if check in by_check]
+        rows = [(peer, [_cell(by_check[check].get(peer), troubles) for check in checks]) for peer in peers]
+        if checks:
+            tables.append(SeenTable(title, [columns[check] for check in checks], rows))
+    records = {
+        peer: [cells[peer] for check in CHECKS if (cells := by_check.get(check, {})).get(peer)] for peer in peers
+    }
+    wrong = [record for peer in peers for record in records[peer] if record.status == "wrong"]
+    return ConformancePart(
+        summary=_summary(run, records),
+        tables=tables,
+        findings=[(record.peer, first_line(record.reason), _again(record)) for record in wrong],
+        evidence=[Evidence(peer, [_line(each) for each in records[peer] if each.seen]) for peer in peers],
+    )
+
+
+def _word(record: Record) -> str:
+    return (record.seen or "").partition(": ")[0]
+
+
+def _kind(record: Record) -> str:
+    return "hazard" if record.ok and record.hazard else record.status
+
+
+def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> SeenCell | None:
+    if record is None:
+        return None
+    if record.seen:
+        mark = {"hazard": f"{HAZARD} ", "wrong": f"{FAILED} "}.get(_kind(record), "")
+        return SeenCell(mark + _word(record), _kind(record))
+    number = next((trouble.number for trouble in troubles if record in trouble.records), None)
+    return SeenCell(record.status, record.status, number)
+
+
+def _line(record: Record) -> tuple[str, str, str]:
+    mark = {"hazard": f"{HAZARD} ", "wrong": f"{FAILED} "}.get(_kind(record), "")
+    return CHECKS[record.benchmark], _kind(record), mark + (record.seen or "")
+
+
+def _again(record: Record) -> str:
+    return (record.reason or "").partition("\n")[2].strip()
+
+
+def _summary(run: Run, records: Mapping[str, Sequence[Record]]) -> str:
+    failed = {peer: found for peer, found in failed_checks(run).items() if peer in records}
+    whole = [peer for peer, mine in records.items() if peer not in failed and any(each.ok for each in mine)]
+    sentences = []
+    if whole:
+        sentences.append(f"As promised wherever it was looked: {listed(whole, most=30)}.")
+    if failed:
+        parts = [f"{peer} ({', '.join(checks)})" for peer, checks in failed.items()]
+        sentences.append(f"Not as promised, or wrong: {listed(parts, most=30)}.")
+    if unseen := [peer for peer, mine in records.items() if not any(each.seen for each in mine)]:
+        sentences.append(f"Not looked at: {listed(unseen, most=30)}.")
+    return " ".join(sentences)

@@ -1,0 +1,89 @@
+"""What the conformance suite saw, in words, with its evidence; and a sign beside the speeds of who failed a check."""
+
+import re
+
+import pytest
+
+from reports.build import build
+from results import load, save
+
+from .synthetic_runs import throughput_run
+
+#: Invented: what was seen of each peer, whether that is wrong, and whether it is a hazard. None: no priorities.
+SEEN = {
+    "cpprb_impl": {"round_trip": "bit for bit: 64 rows", "stale_update": "ignored: 40 draws"},
+    "cpprb": {"round_trip": "bit for bit: 64 rows", "stale_update": "changes the new row: 40 | 40 draws"},
+    "rllib": {"round_trip": "changed: obs 0.1 came back as 0.2 <b>", "stale_update": None},
+}
+HAZARD, WRONG = ("cpprb", "stale_update"), ("rllib", "round_trip")
+
+
+@pytest.fixture(scope="module")
+def run():
+    made = throughput_run(peers=tuple(SEEN))
+    made.add_workload(
+        name="numbered", version="1", source="synthetic", transitions=1, row_bytes=41, sha256="cd" * 32,
+        fields={"obs": {"shape": [4], "dtype": "float32"}},
+    )  # fmt: skip
+    for peer, words in SEEN.items():
+        for check, seen in words.items():
+            record = made.cell(
+                suite="conformance", benchmark=check, peer=peer, workload="numbered", params={"draws": 40},
+                unit="draws", better="higher",
+            )  # fmt: skip
+            if seen is None:
+                record.fail("skipped", f"{peer} has no priorities (synthetic)")
+                continue
+            record.seen, record.hazard = seen, (peer, check) == HAZARD
+            record.add_sample(0, 40)
+            if (peer, check) == WRONG:
+                record.fail("wrong", f"{check}: {seen}\npython -m suites.conformance --peer={peer}")
+    return made
+
+
+@pytest.fixture(scope="module")
+def pages(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    save(folder / "run.json", run)
+    return [path.read_text(encoding="utf-8") for path in build(load(folder / "run.json"), folder)]
+
+
+def test_each_word_stands_in_its_table(pages):
+    section = pages[1].split("\n## Conformance")[1].split("\n## What each")[0]
+    assert "| cpprb_impl | bit for bit |" in section
+    assert "| rllib | ◊ changed |" in section
+    assert "| cpprb | ! changes the new row |" in section
+    assert re.search(r"\| rllib \| skipped \(\d\) \|", section)
+    assert (
+        "- **rllib:** round_trip: changed" in section
+        and "`.venv/bin/python -m suites.conformance --peer=rllib`" in section
+    )
+
+
+def test_the_evidence_is_in_both_pages(pages):
+    html, markdown = pages
+    assert "  - a row comes back: bit for bit: 64 rows" in markdown
+    assert "<dt>a row comes back</dt><dd>bit for bit: 64 rows</dd>" in html
+    assert '<dd class="warn">! changes the new row: 40 | 40 draws</dd>' in html
+    assert "0.2 &lt;b&gt;" in html and "0.2 <b>" not in html
+
+
+def test_who_failed_has_a_sign_beside_each_speed_and_its_meaning_below(pages):
+    markdown = pages[1]
+    throughput = markdown.split("\n## Throughput")[1].split("\n## Conformance")[0]
+    rows = [line for line in throughput.splitlines() if re.match(r"\| [^|]*\| rllib \|", line)]
+    assert rows and all("◊" in row for row in rows)
+    others = [line for line in throughput.splitlines() if re.match(r"\| [^|]*\| (cpprb|cpprb_impl) \|", line)]
+    assert others and not any("◊" in row for row in others)
+    assert "- ◊ failed a conformance check" in throughput
+    assert "**Conformance:** As promised wherever it was looked: cpprb_impl and cpprb." in markdown
+    assert "Not as promised, or wrong: rllib (a row comes back)." in markdown
+
+
+def test_a_failed_check_is_a_result_and_no_missing_figure(pages, run):
+    assert f"{run.declared - 1} of {run.declared} declared cells were measured" in pages[1]
+
+
+def test_speeds_alone_say_nothing_of_it(tmp_path):
+    html, markdown = (path.read_text(encoding="utf-8") for path in build(throughput_run(blocks=1), tmp_path))
+    assert "Conformance" not in html + markdown and "◊" not in html + markdown

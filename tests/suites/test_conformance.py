@@ -1,0 +1,139 @@
+"""Every conformance check passes a sound buffer and catches one that is wrong in just that way."""
+
+import json
+
+import pytest
+
+from adapters.promises import FAULT, HAZARD, VOCABULARY
+from results.record import load
+from suites import conformance
+from suites.cells import CONFORMANCE
+from suites.probing import Lab, Setting, fit
+from tests.suites import odd_answers
+from tests.suites.odd_answers import Sound
+
+PART_OF = {check: part for part, checks in conformance.PARTS.items() for check in checks}
+
+#: who -> the check that must see it, and the word
+CONTROLS = [
+    ("Rounding", "round_trip", "as 32 bits"),
+    ("Swapping", "round_trip", "changed"),
+    ("Widening", "dtype", "wider"),
+    ("Flattening", "shape", "changed"),
+    ("OverwritingNewest", "ring_order", "another order"),
+    ("Viewing", "returned_batch", "next sample changes it"),
+    ("Exposing", "returned_batch", "writing to it changes the buffer"),
+    ("Keeping", "references", "keeps references"),
+    ("Favouring", "uniform", "uneven"),
+    ("Uniform", "prioritized", "not by priority"),
+    ("AlphaTwice", "prioritized", "not by priority"),
+    ("DeafToUpdates", "prioritized", "not by priority"),
+    ("WithoutLast", "prioritized", "never the last slot"),
+    ("OneForTheNew", "new_row_priority", "a fixed one"),
+    ("DeafToGiven", "given_priority", "none on add"),
+    ("OverBatch", "weights", "over the batch"),
+    ("WrongBeta", "weights", "another formula"),
+    ("Distinct", "replacement", "without"),
+    ("Distinct", "prioritized_replacement", "without"),
+    ("Seedless", "seed", "none"),
+    ("Obstinate", "seed", "always the same"),
+    ("Careful", "stale_update", "ignored"),
+    ("Inventing", "empty", "gives garbage"),
+    ("Strict", "batch_over_stored", "refused"),
+    ("TakingNan", "nan_priority", "poisons"),
+    ("TakingNan", "negative_priority", "poisons"),
+    ("TakingNan", "infinite_priority", "poisons"),
+]
+
+
+def seen(kind, check, seed=0):
+    lab = Lab(kind, Setting(seed=seed))
+    try:
+        return PART_OF[check](lab)[check]
+    finally:
+        lab.close()
+
+
+def test_every_check_is_declared_and_has_a_control():
+    assert set(PART_OF) == set(CONFORMANCE) == set(VOCABULARY) == {check for _, check, _ in CONTROLS}
+    assert set(conformance.BY_PRIORITY) < set(VOCABULARY)
+
+
+@pytest.mark.parametrize("check", VOCABULARY)
+def test_a_sound_buffer_passes(check):
+    found = seen(Sound, check)
+    assert found.word == Sound.promises.words[check], found
+    assert found.looked_at > 0 and found.evidence
+
+
+@pytest.mark.parametrize(("name", "check", "word"), CONTROLS)
+def test_a_broken_buffer_is_caught(name, check, word):
+    kind = getattr(odd_answers, name)
+    found = seen(kind, check)
+    assert found.word == word, found
+    assert conformance.judge(kind, check, found, "again")["outcome"] == "wrong"
+
+
+def test_a_fault_is_wrong_though_stated_and_a_hazard_is_not():
+    found = seen(odd_answers.WithoutLast, "prioritized")
+    stated = type("Stated", (Sound,), {"promises": conformance.registry.adapter_class("baselines-style").promises})
+    assert conformance.judge(stated, "prioritized", found, "again")["outcome"] == "wrong"
+    stale = seen(Sound, "stale_update")
+    judged = conformance.judge(Sound, "stale_update", stale, "again")
+    assert judged["outcome"] == "ok" and judged["hazard"] and judged["seen"].startswith("changes the new row: ")
+    assert FAULT != HAZARD
+
+
+@pytest.mark.parametrize("shares", [[1, 1, 1, 1], [1, 10, 100, 1e6]])
+def test_a_right_distribution_fits_and_a_row_that_never_comes_does_not(shares):
+    import numpy as np
+
+    shares = np.array(shares) / np.sum(shares)
+    counts = np.random.default_rng(0).multinomial(100_000, shares)
+    assert fit(counts, shares) > 1e-3
+    gone = counts.copy()
+    gone[1] = 0
+    assert fit(gone, np.array(shares)) < (1e-6 if shares[1] > 1e-3 else 1.1)
+
+
+def launched(surroundings, peer, *options):
+    done = surroundings.run("-m", "suites.conformance", f"--peer={peer}", "--patience=1.5", *options)
+    found = {each["benchmark"]: each for each in map(json.loads, done.stdout.splitlines())}
+    assert set(found) == set(CONFORMANCE), done.stderr
+    assert surroundings.leftovers() == []
+    return done.returncode, found
+
+
+@pytest.mark.parametrize(
+    ("peer", "check", "word"),
+    [
+        ("waiting", "empty", "waits"),
+        ("dying", "nan_priority", "kills the process"),
+        ("panicking", "nan_priority", "panics"),
+    ],
+)
+def test_a_call_that_never_returns_is_seen_and_the_next_checks_go_on(peer, check, word, surroundings):
+    status, found = launched(surroundings, peer)
+    assert status == 1
+    assert found[check]["outcome"] == "wrong" and found[check]["seen"].startswith(f"{word}: ")
+    assert found["infinite_priority"]["seen"].startswith("refused: ")
+    assert found["round_trip"]["seen"].startswith("bit for bit: ")
+
+
+@pytest.mark.parametrize("peer", ["cpprb_impl", "cpprb_impl[lock=none]", "cpprb_impl[lock=critical]"])
+def test_ours_passes(peer, surroundings):
+    status, found = launched(surroundings, peer)
+    assert status == 0 and {each["outcome"] for each in found.values()} == {"ok"}, found
+
+
+def test_what_is_found_about_others_stands_in_the_run_and_is_no_failure(surroundings):
+    out = surroundings.folder / "run.json"
+    arguments = ("--profile=tiny", "--suites=conformance", "--peers=baselines-style,absent", f"--out={out}")
+    done = surroundings.run("-m", "suites.run", *arguments)
+    assert done.returncode == 0, done.stderr
+    run = load(out)
+    assert run.declared == 2 * len(CONFORMANCE) and not run.missing()
+    mine = {each.benchmark: each for each in run.records if each.peer == "baselines-style"}
+    assert mine["prioritized"].status == "wrong" and mine["prioritized"].seen.startswith("never the last slot: ")
+    assert mine["references"].ok and mine["references"].hazard and mine["references"].samples[0].value > 0
+    assert {each.status for each in run.records if each.peer == "absent"} == {"skipped"}
