@@ -45,6 +45,9 @@ class Flashbax(Adapter):
         processes="no",
         framework="JAX",
         licence="Apache-2.0",
+        disk="yes, Vault writes what was added [its source: flashbax.vault]",
+        machines="no",
+        last_release="0.1.3, 2025-03-27 [PyPI]",
     )
     promises = Promises(
         new_row_priority="the largest, rounded down",

@@ -87,6 +87,9 @@ class SeedRLStyle(Adapter):
         processes="no (the original: one server process for all actors)",
         framework="TensorFlow 2",
         licence="MIT (the original: Apache-2.0)",
+        disk="no",
+        machines="no (the original: actors on any machine, gRPC)",
+        last_release="in this project",
     )
     promises = Promises(
         new_row_priority="a fixed one",

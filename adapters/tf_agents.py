@@ -45,6 +45,9 @@ class TFAgents(Adapter):
         processes="no",
         framework="TensorFlow 2.15",
         licence="Apache-2.0",
+        disk="yes, a tf.Module, kept by TensorFlow's checkpoints [its source: ReplayBuffer]",
+        machines="no; its ReverbReplayBuffer is Reverb [TF-Agents docs, Replay Buffers]",
+        last_release="0.19.0, 2023-12-14 [PyPI]",
     )
     promises = Promises(seed="global seed", source="tf_uniform_replay_buffer.py, docstrings")
 
