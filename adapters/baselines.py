@@ -24,7 +24,12 @@ class Baselines(BaselinesStyle):
         "positional add, sample(batch, beta), update_priorities(idxes, priorities), as deepq.learn does; "
         "its buffers' modules alone, since importing the package needs TensorFlow 1"
     )
-    features = replace(BaselinesStyle.features, framework="NumPy < 2 (the whole package: TensorFlow 1)", licence="MIT")
+    features = replace(
+        BaselinesStyle.features,
+        framework="NumPy < 2 (the whole package: TensorFlow 1)",
+        licence="MIT",
+        last_release="0.1.5, 2018-02-26 [PyPI]",
+    )
 
     def make_buffer(self, spec: Spec):
         code = legacy.load("baselines.deepq.replay_buffer", ("baselines", "baselines.common", "baselines.deepq"))

@@ -34,6 +34,8 @@ class ChainerRL(ChainerRLStyle):
         n_step="yes, num_steps",
         framework="NumPy (the whole package: Chainer)",
         licence="MIT",
+        disk="yes, save and load: a pickle [its source: ReplayBuffer.save]",
+        last_release="0.8.0, 2020-02-14 [PyPI]",
     )
 
     def make_buffer(self, spec: Spec):

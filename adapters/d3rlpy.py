@@ -38,6 +38,9 @@ class D3rlpy(Adapter):
         processes="no",
         framework="PyTorch, Gymnasium",
         licence="MIT",
+        disk="yes, dump and load: HDF5 [its source: ReplayBuffer.dump]",
+        machines="no",
+        last_release="2.8.1, 2025-03-02 [PyPI]",
         compression="no: next_obs is never stored twice, but lost where an episode terminates",
     )
 

@@ -49,6 +49,9 @@ class Flashbax(Adapter):
         machines="no",
         last_release="0.1.3",
         licence="Apache-2.0",
+        disk="yes, Vault writes what was added [its source: flashbax.vault]",
+        machines="no",
+        last_release="0.1.3, 2025-03-27 [PyPI]",
     )
     promises = Promises(
         new_row_priority="the largest, rounded down",

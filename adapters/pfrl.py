@@ -34,6 +34,9 @@ FEATURES = {
     "processes": "no",
     "framework": "PyTorch",
     "licence": "MIT",
+    "disk": "yes, save and load: a pickle [its source: ReplayBuffer.save]",
+    "machines": "no",
+    "last_release": "0.4.0, 2023-07-16 [PyPI]",
 }
 
 

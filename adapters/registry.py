@@ -145,10 +145,17 @@ def _licence(cls: type[Adapter]) -> str:
     stated = cls.features.licence
     if cls.distribution is None or stated.endswith("]"):
         return stated
-    about = environments.installed(cls.distribution, cls.environment).metadata
+    library = environments.installed(cls.distribution, cls.environment)
+    about = library.metadata
     classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier", ()) if text.startswith("License")]
     found = about.get("License-Expression") or " and ".join(classifiers) or (about.get("License") or "").split("\n")[0]
-    return f"{stated} [its metadata: {found}]" if found else stated
+    if found:
+        return f"{stated} [its metadata: {found}]"
+    for name in about.get_all("License-File") or ():
+        text = library.read_text(f"licenses/{name}") or library.read_text(name) or ""
+        if text.strip():
+            return f"{stated} [its {name}: {text.split()[0]} {text.split()[1]}]"
+    return stated
 
 
 def python(name: str) -> str:

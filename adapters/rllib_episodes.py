@@ -47,6 +47,9 @@ class RLlibEpisodes(Adapter):
         processes="through a Ray actor",
         framework="Ray",
         licence="Apache-2.0",
+        disk="yes, get_state and set_state, kept by its checkpoints [RLlib docs, Replay Buffers]",
+        machines="through a Ray actor, anywhere in the cluster [Ray docs, Actors]",
+        last_release="2.60.0, 2026-11-04 [PyPI]",
         compression="no, but next_obs is stored once, as the episode's next observation",
     )
 

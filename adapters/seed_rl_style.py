@@ -90,6 +90,9 @@ class SeedRLStyle(Adapter):
         machines="no",
         last_release="none (the original: never released)",
         licence="MIT (the original: Apache-2.0)",
+        disk="no",
+        machines="no (the original: actors on any machine, gRPC)",
+        last_release="in this project",
     )
     promises = Promises(
         new_row_priority="a fixed one",

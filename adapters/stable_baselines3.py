@@ -42,6 +42,9 @@ class StableBaselines3(Adapter):
         processes="no",
         framework="PyTorch, Gymnasium",
         licence="MIT",
+        disk="yes, the algorithm's save_replay_buffer: a pickle [its source: OffPolicyAlgorithm]",
+        machines="no",
+        last_release="2.9.2, 2026-10-26 [PyPI]",
         compression="no: optimize_memory_usage loses the last next_obs of each episode",
     )
 

@@ -49,6 +49,9 @@ class TFAgents(Adapter):
         machines="no",
         last_release="0.19.0",
         licence="Apache-2.0",
+        disk="yes, a tf.Module, kept by TensorFlow's checkpoints [its source: ReplayBuffer]",
+        machines="no; its ReverbReplayBuffer is Reverb [TF-Agents docs, Replay Buffers]",
+        last_release="0.19.0, 2023-12-14 [PyPI]",
     )
     promises = Promises(seed="none", source=SOURCE)  # batches of one pipeline are made in no fixed order
 

@@ -38,6 +38,9 @@ FEATURES = {
     "processes": "no",
     "framework": "PyTorch, Gymnasium, Numba",
     "licence": "MIT",
+    "disk": "yes, save_hdf5 and load_hdf5, or a pickle [its source: ReplayBuffer.save_hdf5]",
+    "machines": "no",
+    "last_release": "2.0.1, 2026-04-02 [PyPI]",
     "compression": "no: ignore_obs_next and save_only_last_obs lose the last next_obs of each episode",
 }
 

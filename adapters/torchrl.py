@@ -33,6 +33,9 @@ FEATURES = {
     "processes": "yes (shared=True; prioritized with sync=False; remote and Ray buffers)",
     "framework": "PyTorch",
     "licence": "MIT",
+    "disk": "yes, dumps and loads; LazyMemmapStorage keeps it in files [TorchRL docs, Replay Buffers]",
+    "machines": "yes, RemoteReplayBuffer (RPC) and RayReplayBuffer [TorchRL docs, Replay Buffers]",
+    "last_release": "0.14.1, 2026-10-10 [PyPI]",
 }
 
 

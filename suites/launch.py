@@ -93,15 +93,18 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
     wall = time.time()
     mark = uuid.uuid4().hex
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command,
-            cwd=CHECKOUT,
-            env={**os.environ, **ONE_THREAD, MARK: mark},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=CHECKOUT,
+                env={**os.environ, **ONE_THREAD, MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:  # an environment of which a part is gone: its peer's trouble, and no other's
+            return Ending(f"could not be started: {error}")
         trouble = None
         try:
             while process.poll() is None:
