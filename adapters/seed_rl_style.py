@@ -86,13 +86,10 @@ class SeedRLStyle(Adapter):
         n_step="no (the original's rows are unrolls)",
         processes="no (the original: one server process for all actors)",
         framework="TensorFlow 2",
-        disk="no",
-        machines="no",
-        last_release="none (the original: never released)",
         licence="MIT (the original: Apache-2.0)",
         disk="no",
         machines="no (the original: actors on any machine, gRPC)",
-        last_release="in this project",
+        last_release="none (the original: never released)",
     )
     promises = Promises(
         new_row_priority="a fixed one",
