@@ -89,7 +89,7 @@ class SeedRLStyle(Adapter):
         licence="MIT (the original: Apache-2.0)",
         disk="no",
         machines="no (the original: actors on any machine, gRPC)",
-        last_release="none (the original: never released)",
+        last_release="in this project",
     )
     promises = Promises(
         new_row_priority="a fixed one",
