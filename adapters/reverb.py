@@ -37,7 +37,7 @@ class Reverb(Adapter):
     last_python = (3, 11)
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
     weights_relative_to = "batch"
-    batches_ahead = 8
+    batches_ahead = 6  # two of each worker, and what is on its way; 5 seen
     promises = Promises(
         new_row_priority="a fixed one",  # each item is given one: 1, here
         weights="over the batch",
@@ -86,8 +86,12 @@ class Reverb(Adapter):
 
     def _connect(self, spec: Spec, address: str) -> None:
         import reverb
+        import tensorflow as tf
 
         self.spec, self.address, self.reverb = spec, address, reverb
+        # Otherwise tf.data puts a queue at the end of the pipeline and lets it grow: to 67 batches, seen.
+        self.options = tf.data.Options()
+        self.options.experimental_optimization.inject_prefetch = False
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
         # A Python number would become TensorFlow's default type, int32 for an int, which the table refuses.
         self.scalars = {name: np.dtype(f.dtype).type for name, f in spec.fields.items() if not f.shape}
@@ -163,6 +167,7 @@ class Reverb(Adapter):
     # Sampling.
 
     def _dataset(self, batch_size: int):
+        """Of single rows."""
         return self.reverb.TrajectoryDataset.from_table_signature(
             self.address, TABLE, max_in_flight_samples_per_worker=2 * batch_size, num_workers_per_iterator=2
         )
@@ -172,7 +177,8 @@ class Reverb(Adapter):
         if batch_size != self.batch_size:
             self.batches = None
             self.batch_size = batch_size
-            self.batches = self._dataset(batch_size).batch(batch_size).as_numpy_iterator()
+            dataset = self._dataset(batch_size).batch(batch_size)
+            self.batches = dataset.with_options(self.options).as_numpy_iterator()
         return self.batches
 
     def sample(self, batch_size: int) -> Columns:
