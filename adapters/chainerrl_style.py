@@ -317,7 +317,7 @@ class ChainerRLStyle(Adapter):
         references="keeps references",
         batch_over_stored="refused",
         infinite_priority="poisons",
-        source="seen; not yet held against its documentation word by word",
+        source="ChainerRL's docstrings (n unique transitions; normalize_by_max); the rest is not documented, seen",
     )
     features = Features(
         batch_add="no: a loop of single appends",

@@ -51,14 +51,15 @@ class Flashbax(Adapter):
         last_release="0.1.3, 2025-03-27 [PyPI]",
     )
     promises = Promises(
-        new_row_priority="the largest, rounded down",
+        new_row_priority="the largest",  # so says its docstring; it is rounded down
         weights="over the batch",
         prioritized_replacement="stratified",
         empty="gives garbage",  # its `can_sample` is to be asked first
         nan_priority="poisons",
         negative_priority="poisons",
         infinite_priority="poisons",
-        source="README; docstrings of prioritised_trajectory_buffer.py and sum_tree.py",
+        source="README; docstrings of prioritised_trajectory_buffer.py (new items: the largest recorded priority) "
+        "and sum_tree.py (stratified; no negative values); NaN and infinite: not documented, seen",
     )
 
     def __init__(self, spec: Spec) -> None:

@@ -45,7 +45,8 @@ class Reverb(Adapter):
         empty="waits",
         infinite_priority="poisons",
         seed="none",
-        source="seen; not yet held against its documentation word by word",
+        source="README (probabilities; Prioritized); docstrings of Table (max_size, remover), mutate_priorities "
+        "(unknown keys are ignored) and Client.sample (waits); the rest is not documented, seen",
     )
     start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
     preload = ("reverb",)

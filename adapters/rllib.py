@@ -47,7 +47,8 @@ class RLlib(Adapter):
         references="keeps references to batches",
         infinite_priority="poisons",
         seed="global seed",
-        source="seen; not yet held against its documentation word by word",
+        source="docstrings of ReplayBuffer (FIFO; rows may be repeated) and PrioritizedReplayBuffer; that its alpha "
+        "may be 0 is documented, and refused; the rest is not documented, seen",
     )
     features = Features(
         batch_add="yes, split into batches of one row",

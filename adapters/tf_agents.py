@@ -20,7 +20,10 @@ from adapters.base import Adapter, Columns, Features, Spec, Step
 from adapters.promises import Promises
 
 PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
-SOURCE = "docstrings of tf_uniform_replay_buffer.py"
+SOURCE = (
+    "docstrings of TFUniformReplayBuffer (new rows overwrite old ones; items sampled uniformly); "
+    "the rest is not documented, seen"
+)
 
 
 class TFAgents(Adapter):
