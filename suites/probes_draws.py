@@ -272,8 +272,9 @@ def seeds(lab: Lab) -> dict[str, Seen]:
 
 def _seed(lab: Lab, prioritized: bool) -> str:
     own = lab.setting.seed
-    if _drawn(lab, prioritized, own) == _drawn(lab, prioritized, own):
-        return "own seed" if _drawn(lab, prioritized, own) != _drawn(lab, prioritized, own + 1) else "always the same"
+    first = _drawn(lab, prioritized, own)
+    if first == _drawn(lab, prioritized, own):
+        return "own seed" if first != _drawn(lab, prioritized, own + 1) else "always the same"
     again = []
     for _ in range(2):
         _seed_everything(own)
