@@ -279,6 +279,7 @@ def _seed(lab: Lab, prioritized: bool) -> str:
     for _ in range(2):
         _seed_everything(own)
         again.append(_drawn(lab, prioritized, own))
+    lab.close()  # seeding TensorFlow ends its kernels, and with them the clients that Reverb's TFClient keeps there
     return "global seed" if again[0] == again[1] else "none"
 
 
