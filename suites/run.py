@@ -290,7 +290,12 @@ def measure(arguments: Sequence[str] | None) -> int:
     conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run)
-    schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
+    schedule = [
+        (block, launch)
+        for block, launch in in_blocks(throughput, profile.blocks)
+        if block < profile.more_blocks or launch.records[0].peer in registry.PEERS
+    ]
+    schedule += in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
     schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)
