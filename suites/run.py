@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from adapters import registry
+from adapters.base import Spec
 from results import files, machine
 from results.record import Record, Run
 from suites import certified, conformance, integrity, own, own_file, probing, workloads
@@ -26,6 +27,7 @@ from suites.cells import (
     APEX_WORKLOAD,
     CONFORMANCE_WORKLOAD,
     INTEGRITY_WORKLOAD,
+    MEMORY,
     STARTUP_WORKLOAD,
     SharingJob,
     declare_apex,
@@ -60,6 +62,15 @@ def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen
     return [launch(peer) for peer in peers]
 
 
+def throughput_schedule(launches: Sequence[Launch], profile: Profile) -> list[tuple[int, Launch]]:
+    """In blocks; in the last of them, only the peers that are measured unless others are named."""
+    return [
+        (block, launch)
+        for block, launch in in_blocks(launches, profile.blocks)
+        if block < profile.more_blocks or launch.records[0].peer in registry.PEERS
+    ]
+
+
 def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
     """One launch a kind of buffer: what a process has allocated once stays with it."""
 
@@ -71,8 +82,11 @@ def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Se
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
             return [registry.python(peer), "-m", "suites.memory", *_as_options({**options, "cells": cells})]
 
-        name = f"memory of {peer}, {benchmark} on {workload}"
-        return Launch(name, declare_memory(run, peer, workload, benchmark, capacity, row_bytes), command)
+        records = declare_memory(run, peer, workload, benchmark, capacity, row_bytes)
+        if refusal := registry.adapter_class(peer).refusal(Spec(capacity, {}, **MEMORY[benchmark])):
+            for record in records:  # no process for what it would only refuse
+                record.fail("skipped", refusal)
+        return Launch(f"memory of {peer}, {benchmark} on {workload}", records, command)
 
     return [
         launch(peer, workload, benchmark, capacity)
@@ -285,10 +299,11 @@ def measure(arguments: Sequence[str] | None) -> int:
     conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run)
-    schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
+    schedule = throughput_schedule(throughput, profile) + in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
     schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)
+    schedule = [(block, launch) for block, launch in schedule if launch.open_records]
     print(f"{run.declared} cells, {len(schedule)} launches")
     return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
 
