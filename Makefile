@@ -1,6 +1,6 @@
 # Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-PROFILE ?= quick
+PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
 SECONDS ?= 60
 TRIALS ?= 1000
 # A misspelt variable would otherwise be ignored, and everything measured.
@@ -40,7 +40,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12] [PEERS=all|a,b]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|survey|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(PEERS)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \

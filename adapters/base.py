@@ -165,15 +165,22 @@ class Adapter(ABC):
         """The adapter. Raises `Unavailable` where the platform can't have the peer, and NotImplementedError
         where the peer can't do what `spec` asks for."""
         cls.version()
+        if refusal := cls.refusal(spec):
+            raise NotImplementedError(refusal)
+        if not (spec.is_plain or cls.any_fields):
+            raise NotImplementedError(f"{cls.name} stores {', '.join(Step._fields)}, and no other fields")
+        return cls(spec)
+
+    @classmethod
+    def refusal(cls, spec: Spec) -> str | None:
+        """Why the peer can't do what `spec` asks for, as far as its features say so; the fields are not looked at."""
         for asked, feature in (
             (spec.prioritized, "prioritized"),
             (spec.next_of or spec.stack_compress, "compression"),
         ):
             if asked and not getattr(cls.features, feature).startswith("yes"):
-                raise NotImplementedError(f"{cls.name} offers none of this ({feature})")
-        if not (spec.is_plain or cls.any_fields):
-            raise NotImplementedError(f"{cls.name} stores {', '.join(Step._fields)}, and no other fields")
-        return cls(spec)
+                return f"{cls.name} offers none of this ({feature})"
+        return None
 
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...

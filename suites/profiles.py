@@ -1,6 +1,6 @@
-"""How much a run measures, as data: `quick` for an answer over a coffee, `full` for a figure to
-publish, `tiny` to see that everything works, `sweep` for how figures depend on the capacity and on the number of
-explorers."""
+"""How much a run measures, as data: `quick` for an answer over a coffee, `survey` for all peers there are, `full` for a
+figure to publish, `tiny` to see that everything works, `sweep` for how figures depend on the capacity and on the number
+of explorers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ FORMS = (("add_dicts", 1), ("add_lists", 100), ("add_prioritized", 1))
 FRAMES = (("compressed_add", 1), ("compressed_sample", 32))
 CYCLE = (("prioritized", 32), ("prioritized", 256))
 FEW = (("add", 1), ("sample", 32))
+SMALL = (("add", 1), ("add", 100), ("sample", 32), ("prioritized", 32))
 EVERYWHERE = ("plain", "priorities", "next_of")  # of the memory suite: a stack needs frames
 
 
@@ -149,6 +150,45 @@ PROFILES = {
         own_rows=100_000,
         own_bytes=128 << 20,
         own_memory_rows=16_384,
+    ),
+    # As quick, but with less of each, since there are four times as many peers; and with a small buffer that those can
+    # fill, too, who take half a millisecond a row.
+    "survey": Profile(
+        throughput={
+            "CartPole-v1": [Place(5_000, SMALL), Place(100_000, CORE + FORMS, fill_seconds=8)],
+            "Pendulum-v1": [Place(5_000, FEW)],
+            "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES)],
+            "HalfCheetah-v5": [Place(2_048, FEW)],
+            "Humanoid-v4": [Place(1_024, FEW)],
+            "CartPole-v1/slices": [Place(1_024, FEW + CYCLE[:1])],
+            "CartPole-v1/image": [Place(1_024, FEW)],
+        },
+        blocks=3,
+        seconds=0.05,
+        memory={"CartPole-v1": (8_192, EVERYWHERE), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+        memory_blocks=1,
+        leak_seconds=0.4,
+        startup_capacity=20_000,
+        startup_blocks=1,
+        startup_fill_seconds=5,
+        apex_blocks=1,
+        apex_seconds=0.8,
+        apex_capacity=10_000,
+        explorers=(4,),
+        integrity_seconds=0.5,
+        integrity_patience=5.0,
+        conformance_draws=4_000,
+        sharing=(
+            crowds("CartPole-v1", 100_000, (1, 100), (8,)),
+            crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
+            [*steps(1_000_000), *alone(100_000)],
+        ),
+        sharing_blocks=1,
+        sharing_seconds=0.15,
+        limit_seconds=180,
+        own_rows=100_000,
+        own_bytes=128 << 20,
+        own_memory_rows=8_192,
     ),
     "full": Profile(
         throughput={

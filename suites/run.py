@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from adapters import registry
+from adapters.base import Spec
 from results import files, machine
 from results.record import Record, Run
 from suites import certified, conformance, integrity, own, own_file, probing, workloads
@@ -26,6 +27,7 @@ from suites.cells import (
     APEX_WORKLOAD,
     CONFORMANCE_WORKLOAD,
     INTEGRITY_WORKLOAD,
+    MEMORY,
     STARTUP_WORKLOAD,
     SharingJob,
     declare_apex,
@@ -71,8 +73,11 @@ def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Se
         def command(_records: Sequence[Record], cells: Path) -> list[str]:
             return [registry.python(peer), "-m", "suites.memory", *_as_options({**options, "cells": cells})]
 
-        name = f"memory of {peer}, {benchmark} on {workload}"
-        return Launch(name, declare_memory(run, peer, workload, benchmark, capacity, row_bytes), command)
+        records = declare_memory(run, peer, workload, benchmark, capacity, row_bytes)
+        if refusal := registry.adapter_class(peer).refusal(Spec(capacity, {}, **MEMORY[benchmark])):
+            for record in records:  # no process for what it would only refuse
+                record.fail("skipped", refusal)
+        return Launch(f"memory of {peer}, {benchmark} on {workload}", records, command)
 
     return [
         launch(peer, workload, benchmark, capacity)
@@ -289,6 +294,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
     schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)
+    schedule = [(block, launch) for block, launch in schedule if launch.open_records]
     print(f"{run.declared} cells, {len(schedule)} launches")
     return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
 
