@@ -99,7 +99,8 @@ def _make(environment: str, lock: IO[str]) -> None:
             errors="replace",
         )
         if done.returncode:
-            reason = " | ".join(line for line in done.stderr.splitlines() if line.strip())[-LAST_WORDS:]
+            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            reason = " | ".join([line for line in said if line.startswith("ERROR")] or said)[-LAST_WORDS:]
     except (OSError, subprocess.SubprocessError) as error:
         reason = str(error)
     if reason is None:

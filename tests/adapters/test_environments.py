@@ -61,6 +61,16 @@ def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None
     assert environments.version("pip", "own")
 
 
+def test_its_warnings_are_not(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", "/no/such/folder")  # pip warns of it
+    pins.write_text("no-such-thing==1.0\n")
+    environments.make("own")
+    with pytest.raises(NotInstalled) as refused:
+        environments.version("anything", "own")
+    assert "no-such-thing" in str(refused.value)
+    assert "is ignored" not in str(refused.value)
+
+
 def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
     (pins.parent / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
