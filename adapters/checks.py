@@ -264,7 +264,7 @@ def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> 
         batch = adapter.sample(batch_size)
         numbers = known.check(batch, batch_size)
         share.append(float(raised[numbers].mean()))
-        adapter.update_priorities(batch["indexes"], np.where(raised[numbers], 50.0, 1e-3))
+        adapter.update_priorities(batch["indexes"], np.where(raised[numbers], 5_000.0, 1e-3))
     late = float(np.mean(share[-rounds // 4 :]))
     if late < 0.9:
         raise WrongAnswer(f"priorities: {late:.0%} of the draws are rows with a raised priority, expected nearly all")

@@ -13,15 +13,17 @@ from adapters.checks import check_full
 from suites.workloads import Workload
 
 ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
+#: of the time that filling may take: after that part it shows whether it can be enough
+FORESEEN, HOPELESS = 0.2, 1.5
 
 
 class TooSlow(Exception):  # noqa: N818 (a state of things rather than an error)
-    """The buffer is not full after as much time as the profile has for that."""
+    """The buffer is not full after as much time as the profile has for that, or plainly won't be."""
 
 
 def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = math.inf) -> None:
     """Add the recording over and over until the buffer is full; new rows have random priorities."""
-    random, deadline, added = np.random.default_rng(0), time.monotonic() + seconds, 0
+    random, begin, added = np.random.default_rng(0), time.monotonic(), 0
     at_once = min(ROWS_A_CALL, spec.capacity, max(1, BYTES_A_CALL // recording.row_bytes))
     for start in itertools.cycle(range(0, recording.transitions, at_once)):
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
@@ -32,6 +34,12 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         whole = start + rows == recording.transitions or not (spec.next_of or spec.stack_compress)
         if added >= spec.capacity and whole:
             break
-        if time.monotonic() > deadline:
+        spent = time.monotonic() - begin
+        if spent > seconds:
             raise TooSlow(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
+        whole_time = spent * spec.capacity / added
+        if spent > FORESEEN * seconds and whole_time > HOPELESS * seconds:
+            raise TooSlow(
+                f"too slow for {spec.capacity:,} rows: {added:,} took {spent:.1f} s, and all may take {seconds:g} s"
+            )
     check_full(adapter, spec.capacity)

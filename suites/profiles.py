@@ -45,7 +45,8 @@ class Place:
 @dataclass(frozen=True)
 class Profile:
     throughput: Mapping[str, Sequence[Place]]  # by workload
-    blocks: int  # of throughput: each launches every peer once
+    blocks: int  # of throughput: each launches every peer once, but for
+    more_blocks: int  # after which only those that are measured when none is named are launched
     seconds: float  # on each throughput cell
     memory: Mapping[str, tuple[int, Sequence[str]]]  # for a workload, the capacity and the benchmarks
     memory_blocks: int
@@ -88,6 +89,7 @@ PROFILES = {
             "CartPole-v1/image": [Place(256, FEW)],
         },
         blocks=2,
+        more_blocks=2,
         seconds=0.02,
         memory={"CartPole-v1": (4_096, ("plain", "priorities")), "ALE/Seaquest-v5": (256, ("both",))},
         memory_blocks=1,
@@ -125,6 +127,7 @@ PROFILES = {
             "CartPole-v1/image": [Place(1_024, FEW)],
         },
         blocks=5,
+        more_blocks=5,
         seconds=0.08,
         memory={"CartPole-v1": (16_384, EVERYWHERE), "ALE/Seaquest-v5": (1_024, tuple(MEMORY))},
         memory_blocks=1,
@@ -155,17 +158,18 @@ PROFILES = {
     # fill, too, who take half a millisecond a row.
     "survey": Profile(
         throughput={
-            "CartPole-v1": [Place(5_000, SMALL), Place(100_000, CORE + FORMS, fill_seconds=8)],
-            "Pendulum-v1": [Place(5_000, FEW)],
+            "CartPole-v1": [Place(2_000, SMALL), Place(100_000, CORE + FORMS, fill_seconds=8)],
+            "Pendulum-v1": [Place(2_000, FEW)],
             "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES)],
-            "HalfCheetah-v5": [Place(2_048, FEW)],
+            "HalfCheetah-v5": [Place(1_024, FEW)],
             "Humanoid-v4": [Place(1_024, FEW)],
-            "CartPole-v1/slices": [Place(1_024, FEW + CYCLE[:1])],
+            "CartPole-v1/slices": [Place(512, FEW + CYCLE[:1])],
             "CartPole-v1/image": [Place(1_024, FEW)],
         },
         blocks=3,
+        more_blocks=2,
         seconds=0.05,
-        memory={"CartPole-v1": (8_192, EVERYWHERE), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+        memory={"CartPole-v1": (8_192, EVERYWHERE[:2]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
         memory_blocks=1,
         leak_seconds=0.4,
         startup_capacity=20_000,
@@ -201,6 +205,7 @@ PROFILES = {
             "CartPole-v1/image": [Place(8_192, CORE)],
         },
         blocks=12,
+        more_blocks=12,
         seconds=1.0,
         memory={
             "CartPole-v1": (131_072, EVERYWHERE),
@@ -236,6 +241,7 @@ PROFILES = {
     "sweep": Profile(
         throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1], fill_seconds=120) for digits in (4, 5, 6, 7)]},
         blocks=5,
+        more_blocks=5,
         seconds=0.5,
         memory={},
         memory_blocks=0,

@@ -62,6 +62,15 @@ def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen
     return [launch(peer) for peer in peers]
 
 
+def throughput_schedule(launches: Sequence[Launch], profile: Profile) -> list[tuple[int, Launch]]:
+    """In blocks; in the last of them, only the peers that are measured unless others are named."""
+    return [
+        (block, launch)
+        for block, launch in in_blocks(launches, profile.blocks)
+        if block < profile.more_blocks or launch.records[0].peer in registry.PEERS
+    ]
+
+
 def memory_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
     """One launch a kind of buffer: what a process has allocated once stays with it."""
 
@@ -293,7 +302,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run)
-    schedule = in_blocks(throughput, profile.blocks) + in_blocks(memory, profile.memory_blocks)
+    schedule = throughput_schedule(throughput, profile) + in_blocks(memory, profile.memory_blocks)
     schedule += in_blocks(startup, profile.startup_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
     schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)

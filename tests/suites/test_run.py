@@ -2,11 +2,14 @@
 
 import signal
 import time
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from results.record import load
+from results.record import Run, load
 from suites import profiles
+from suites.run import throughput_launches, throughput_schedule
 
 TINY_CELLS = 10  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
@@ -233,6 +236,14 @@ def test_every_profile_plans_known_benchmarks_on_known_workloads():
         shared = [job for group in profile.sharing for job in group]
         assert len(shared) == len(set(shared)) and {job.kind for job in shared} == set(SHARING)
         assert all(job.workload in workloads.NAMES for job in shared)
+
+
+def test_peers_that_must_be_named_are_not_in_the_last_blocks():
+    profile = replace(profiles.PROFILES["tiny"], blocks=3, more_blocks=2)
+    run = Run("bench", "tiny", "unknown", "", {})
+    launches = throughput_launches(run, profile, ["cpprb", "torchrl"], ["CartPole-v1"])
+    times = Counter(launch.name for _, launch in throughput_schedule(launches, profile))
+    assert times == {"throughput of cpprb": 3, "throughput of torchrl": 2}
 
 
 def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):

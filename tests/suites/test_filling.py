@@ -1,0 +1,55 @@
+"""Who can't be full in time is told so: at its end, or as soon as that is plain."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from adapters.base import Spec
+from adapters.checks import keyed_columns
+from suites import filling
+from suites.cartpole import FIELDS
+from suites.filling import TooSlow, fill
+
+
+class Slow:
+    """Takes so many seconds, of a clock of its own, for each call of 1,000 rows."""
+
+    whole_episodes = False
+
+    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds, self.now, self.rows = seconds, 0.0, 0
+        monkeypatch.setattr(filling, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def add_batch(self, columns, priorities) -> None:
+        self.now += self.seconds
+        self.rows += len(columns["done"])
+
+    def __len__(self) -> int:
+        return 10_000
+
+
+SPEC = Spec(10_000, FIELDS)
+COLUMNS = keyed_columns(FIELDS, 10_000)
+RECORDING = SimpleNamespace(columns=COLUMNS, transitions=10_000, row_bytes=49)
+
+
+@pytest.mark.parametrize("seconds", [0.9, 1.0])
+def test_who_is_full_in_time_is_filled(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(seconds, monkeypatch)
+    fill(slow, SPEC, RECORDING, 10)
+    assert slow.rows == 10_000
+
+
+def test_who_is_a_little_late_is_waited_for_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(1.3, monkeypatch)
+    with pytest.raises(TooSlow, match="10,000 rows: not full after 10 s"):
+        fill(slow, SPEC, RECORDING, 10)
+    assert slow.rows == 8_000
+
+
+def test_who_has_no_chance_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(2.5, monkeypatch)
+    with pytest.raises(TooSlow, match=r"10,000 rows: 1,000 took 2\.5 s, and all may take 10 s"):
+        fill(slow, SPEC, RECORDING, 10)
