@@ -12,6 +12,7 @@ its peers' cells.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -21,6 +22,7 @@ import sys
 import venv
 from collections.abc import Collection
 from pathlib import Path
+from typing import IO
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT / ".peers"
@@ -63,9 +65,21 @@ def installed(distribution: str, environment: str | None) -> importlib.metadata.
 
 
 def make(environment: str) -> None:
-    """Have this environment installed as pinned, or the reason why not written down."""
+    """Have this environment installed as pinned, or the reason why not written down. One at a time: another make, or
+    the pip of one that was killed, may still be at it."""
     if _installed(environment):
         return
+    try:
+        ROOT.mkdir(exist_ok=True)
+        with (ROOT / f"{environment}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _installed(environment):
+                _make(environment, lock)
+    except OSError as error:  # nothing can be written there, so that "not made" stays its peers' reason
+        print(f"the environment {environment!r} could not be made: {error}", file=sys.stderr)
+
+
+def _make(environment: str, lock: IO[str]) -> None:
     folder = ROOT / environment
     print(f"installing the peers of {environment!r} into {folder.relative_to(CHECKOUT)} (a minute or more)", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -73,16 +87,20 @@ def make(environment: str) -> None:
     try:
         venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # What comes as source is built with the tools that are pinned, too (the second name is that of newer pips). An
+        # address, since pip takes a path with a space for two.
+        constraints = dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), _pins(environment).as_uri())
         done = subprocess.run(
             [*pip, "--no-deps", "-r", str(_pins(environment))],
-            # What comes as source is built with the tools that are pinned, too (the second name is that of newer pips).
-            env={**os.environ, **dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), str(_pins(environment)))},
+            env={**os.environ, **constraints},
+            pass_fds=[lock.fileno()],
             capture_output=True,
             text=True,
             errors="replace",
         )
         if done.returncode:
-            reason = " | ".join(line for line in done.stderr.splitlines() if line.strip())[-LAST_WORDS:]
+            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            reason = " | ".join([line for line in said if line.startswith("ERROR")] or said)[-LAST_WORDS:]
     except (OSError, subprocess.SubprocessError) as error:
         reason = str(error)
     if reason is None:
@@ -110,9 +128,9 @@ def _digest(environment: str) -> str:
 
 
 def _installed(environment: str) -> bool:
-    """As pinned today."""
-    mark = _mark(environment)
-    return mark.exists() and mark.read_text() == _digest(environment)
+    """As pinned today, with the Python that it was made with still there."""
+    mark, its_python = _mark(environment), ROOT / environment / "bin" / "python"
+    return mark.exists() and its_python.exists() and mark.read_text() == _digest(environment)
 
 
 def main(names: Collection[str]) -> int:
@@ -130,4 +148,7 @@ def main(names: Collection[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([name.strip() for text in sys.argv[1:] for name in text.split(",") if name.strip()]))
+    try:
+        sys.exit(main([name.strip() for text in sys.argv[1:] for name in text.split(",") if name.strip()]))
+    except KeyboardInterrupt:  # what is half made is made anew next time
+        sys.exit(130)

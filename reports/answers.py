@@ -197,7 +197,9 @@ def summary(run: Run, suite: str, jobs: Sequence[Job], answers: Sequence[Answer]
     wins = _wins(overall)
     sentences = _where_not_fastest(run, next(iter(wins)), overall)
     absent = [peer for peer in run.peers if peer.reason and any(peer.name in job.cells for job in jobs)]
-    sentences += [f"Not measured: {peer.name} ({first_line(peer.reason)})." for peer in absent]
+    for reason in dict.fromkeys(first_line(peer.reason) for peer in absent):  # peers share an environment
+        sharing = [peer.name for peer in absent if first_line(peer.reason) == reason]
+        sentences.append(f"Not measured: {listed(sharing, most=len(sharing))} ({reason}).")
     never = [
         peer.name for peer in run.peers if peer.name not in wins and any(peer.name in job.measured for job in jobs)
     ]

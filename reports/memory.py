@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from reports import notes, plots
 from reports.answers import figure_of
@@ -84,11 +85,7 @@ def memory_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]
     pictures = [Picture(title, *plots.draw(title, lambda: plots.multiples(panels, shown, plots.looks(names, shown))))]
     curves = {name: found for name, mine in by_workload.items() if (found := _curves(mine))}
     for name, mine in curves.items():
-        title = f"{MEMORY_SUITE}: bytes a transition over the fill level, {name}"
-        look = plots.looks(names, [peer for peer in names if peer in mine])
-        pictures.append(
-            Picture(title, *plots.draw(title, lambda name=name, mine=mine, look=look: plots.filling(name, mine, look)))
-        )
+        pictures += _fill_pictures(name, mine, plots.looks(names, [peer for peer in names if peer in mine]))
     launches = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     return MemoryPart(
         tables=tables,
@@ -106,6 +103,18 @@ def _curves(jobs: Sequence[Job]) -> dict[str, list[tuple[float, float]]]:
         for peer, record in of[benchmark].measured.items():
             found.setdefault(peer, []).append((share, figure_of(record).value))
     return {peer: points for peer, points in found.items() if len(points) == len(LEVELS)}
+
+
+def _fill_pictures(
+    workload: str, curves: Mapping[str, Sequence[tuple[float, float]]], look: Mapping[str, plots.Look]
+) -> list[Picture]:
+    parts, pictures = plots.in_parts(list(curves), look), []
+    for place, part in enumerate(parts, start=1):
+        label = workload if len(parts) == 1 else f"{workload}, part {place} of {len(parts)}"
+        title = f"{MEMORY_SUITE}: bytes a transition over the fill level, {label}"
+        make = partial(plots.filling, label, curves, part, look)
+        pictures.append(Picture(title, *plots.draw(title, make)))
+    return pictures
 
 
 def _levels_table(run: Run, workload: str, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> LevelsTable:

@@ -7,8 +7,9 @@ light or dark theme. The same drawing code makes PNG files for the Markdown repo
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -17,6 +18,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Picture
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reports.formatting import Scale, number
@@ -28,6 +30,8 @@ INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
 PALETTE = ("#1f6fb4", "#c2560a", "#1a8754", "#8250c4", "#c2334d", "#0e7c86", "#7a6a00", "#5f6672")
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", ":", "-.")
+NAMES = 1.54  # inches, for peers' names beside a plot's axes
+LINES_A_PLOT = 8
 
 CSS_OF = {INK: "currentColor", FAINT: "var(--faint)", GRID: "var(--line)"} | {
     color: f"var(--peer-{number})" for number, color in enumerate(PALETTE)
@@ -61,13 +65,22 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
     seen: dict[str, int] = {}
     result = {}
     for peer in shown:
-        library = libraries.index(base_name(peer))
+        again, library = divmod(libraries.index(base_name(peer)), len(PALETTE))
         variant = seen.setdefault(base_name(peer), 0)
         seen[base_name(peer)] += 1
+        # A library that has another's colour, since there are no more of them, has other markers and lines.
         result[peer] = Look(
-            PALETTE[library % len(PALETTE)], MARKERS[(library + variant) % len(MARKERS)], STYLES[variant % len(STYLES)]
+            PALETTE[library],
+            MARKERS[(library + variant + 3 * again) % len(MARKERS)],
+            STYLES[(variant + again) % len(STYLES)],
         )
     return result
+
+
+def names_width(peers: Iterable[str]) -> float:
+    """Inches that the longest of these names takes with three marks; the same in all plots of usual names."""
+    ends = [TextPath((0, 0), f"{peer} †§◊", size=RC["font.size"]).get_extents().x1 for peer in peers]
+    return max(NAMES, max(ends, default=0.0) / 72 + 0.15)
 
 
 @dataclass(frozen=True)
@@ -83,11 +96,13 @@ class Dot:
 def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Mapping[str, Look]) -> Picture:
     """Peers from top to bottom, values on a log axis, figures at the right margin."""
     height = 0.95 + 0.27 * len(entries)  # inches
-    picture = Picture(figsize=(5.4, height), layout=None)
+    names, plot = names_width(look), 2.86
+    width = names + plot + 1.0
+    picture = Picture(figsize=(width, height), layout=None)
     # Fixed margins: the plots of a page stand side by side, and their axes should line up.
-    axes = picture.add_axes((0.285, 0.5 / height, 0.53, 1 - 0.8 / height))
+    axes = picture.add_axes((names / width, 0.5 / height, plot / width, 1 - 0.8 / height))
     measured = [entry.figure for entry in entries if entry.figure]
-    axes.set_title(title, loc="left", x=-0.535, fontsize=11, fontweight="bold", color=INK)
+    axes.set_title(title, loc="left", x=-names / plot, fontsize=11, fontweight="bold", color=INK)
     axes.set_ylim(len(entries) - 0.4, -0.6)
     axes.set_yticks(range(len(entries)), [entry.peer + (f" {entry.marks}" if entry.marks else "") for entry in entries])
     axes.tick_params(axis="y", length=0)
@@ -194,11 +209,13 @@ def multiples(
     kinds = list(dict.fromkeys(kind for panel in panels.values() for kind in panel))
     each, legend = 0.55 + 0.27 * len(peers), 0.2 + 0.21 * ((len(kinds) + 1) // 2)  # inches
     height = (each + 0.55) * len(panels) + legend
-    picture = Picture(figsize=(5.4, height), layout=None)
+    names, plot = names_width(peers), 3.56
+    width = names + plot + 0.3
+    picture = Picture(figsize=(width, height), layout=None)
     for place, (title, panel) in enumerate(panels.items()):
         bottom = height - (each + 0.55) * (place + 1) + 0.45
-        axes = picture.add_axes((0.285, bottom / height, 0.66, (each - 0.3) / height))
-        axes.set_title(title, loc="left", x=-0.43, fontsize=11, fontweight="bold", color=INK)
+        axes = picture.add_axes((names / width, bottom / height, plot / width, (each - 0.3) / height))
+        axes.set_title(title, loc="left", x=-names / plot, fontsize=11, fontweight="bold", color=INK)
         axes.set_ylim(len(peers) - 0.4, -0.6)
         axes.set_yticks(range(len(peers)), peers)
         axes.tick_params(axis="y", length=0)
@@ -222,21 +239,39 @@ def multiples(
     return picture
 
 
-def filling(title: str, curves: Mapping[str, Sequence[tuple[float, float]]], look: Mapping[str, Look]) -> Picture:
+def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
+    """Even parts of so few that their lines can be told apart, the variants of a library side by side."""
+    order = list(look)
+    libraries = list(dict.fromkeys(base_name(peer) for peer in order))
+    sorted_ = sorted(peers, key=lambda peer: (libraries.index(base_name(peer)), order.index(peer)))
+    parts = math.ceil(len(sorted_) / LINES_A_PLOT)
+    width = math.ceil(len(sorted_) / parts) if parts else 1
+    return [sorted_[start : start + width] for start in range(0, len(sorted_), width)]
+
+
+def filling(
+    title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
+) -> Picture:
     """Bytes a transition of capacity over the share of it that is filled, on a log axis; who has taken hardly anything
-    yet begins at its lower end."""
-    picture = Picture(figsize=(5.4, 3.0 + 0.2 * ((len(curves) + 1) // 2)), layout="constrained")
+    yet begins at its lower end. Those not `shown` are faint lines behind."""
+    picture = Picture(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
     least = min((value for points in curves.values() for share, value in points if share), default=1.0) / 2
-    for peer, points in curves.items():
-        shares, values = zip(*points, strict=True)
+    most = max((value for points in curves.values() for _, value in points), default=1.0)
+    for peer in sorted(curves, key=lambda peer: (peer in shown, [*shown, peer].index(peer))):
+        shares, values = zip(*curves[peer], strict=True)
+        levels = [max(value, least) for value in values]
+        if peer not in shown:
+            axes.plot(shares, levels, color=GRID, linewidth=1.0)
+            continue
         how = look[peer]
-        shown = [max(value, least) for value in values]
         axes.plot(
-            shares, shown, how.marker, color=how.color, linestyle=how.line, markersize=5, linewidth=1.4, label=peer
+            shares, levels, how.marker, color=how.color, linestyle=how.line, markersize=5, linewidth=1.4, label=peer
         )
     axes.set_yscale("log")
+    axes.set_ylim(least / 1.1, most * 1.25)
+    _log_ticks(axes.yaxis, most / least)
     axes.set_xticks([0, 0.25, 0.5, 1.0], ["just made", "quarter", "half", "full"])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.set_ylabel("B/transition of capacity", fontsize=9)

@@ -97,6 +97,9 @@ def of_environment(name: str) -> Own:
 
     few = rows(2)
     fields = {key: Field(column.shape[1:], column.dtype.name) for key, column in few.items()}
+    for key, field in fields.items():
+        if 0 in field.shape:
+            raise BadWorkload(f"environment {name}: {key} has no numbers: its shape is {field.shape}")
     import gymnasium
 
     source = f"{name}, by Gymnasium {gymnasium.__version__}, {RANDOM}; floats of 64 bits are stored as 32"

@@ -91,19 +91,21 @@ def _parts(lab: Lab) -> Iterator[tuple[str, Buffer | None]]:
     with lab.priorities(0.6) as buffer:
         buffer.fill(CAPACITY, two_decades)
         yield "alpha 0.6", buffer
-        _update_all(buffer, two_decades[::-1])
+        _update_all(buffer, generator)
         yield "after updates", buffer
         for about in ("after the wrap", "after a batch over the end"):
             buffer.fill(WRAPPED, generator.permutation(np.geomspace(LOW, HIGH, WRAPPED)))
             yield about, buffer
 
 
-def _update_all(buffer: Buffer, fresh: np.ndarray) -> None:
-    """Give rows other priorities as they are drawn; a row that never comes keeps its own."""
+def _update_all(buffer: Buffer, generator: np.random.Generator) -> None:
+    """Give rows other priorities as they are drawn, others each time, so that one update that got lost is not made good
+    by the next; a row that never comes keeps its own."""
     first, updated = buffer.held[0], np.zeros(CAPACITY, bool)
     buffer.settle(16)
     for _ in range(ROUNDS):
         numbers, batch = buffer.sample(16)
+        fresh = np.exp(generator.uniform(np.log(LOW), np.log(HIGH), CAPACITY))
         buffer.raw[numbers] = fresh[numbers - first]
         buffer.update(batch["indexes"], numbers)
         updated[numbers - first] = True

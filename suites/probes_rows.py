@@ -174,17 +174,16 @@ def given_back(lab: Lab) -> dict[str, Seen]:
             buffer.fill(CAPACITY)
             for trigger in ("sample", "add"):
                 buffer.settle(16)
-                numbers, batch = buffer.sample(16)
-                before = own(batch)
-                buffer.update(batch.get("indexes"), numbers)
+                held = [_held(buffer)]
                 for _ in range(4):
                     if trigger == "sample":
-                        buffer.draw(16)
+                        held.append(_held(buffer))
                     else:
                         buffer.add(CAPACITY // 4)
                         buffer.fill(CAPACITY // 4)
-                looked_at += len(batch)
-                changed = [name for name in before if not _same(before[name], batch[name])]
+                looked_at += sum(len(batch) for batch, _ in held)
+                moved = [name for batch, was in held for name in was if not _same(was[name], batch[name])]
+                changed = list(dict.fromkeys(moved))
                 found.append((_held_word(trigger, changed), f"{', '.join(changed)} changed by the next {trigger}"))
             found.append(_written(buffer))
     order = ("writing to it changes the buffer", "next add changes it", "next sample changes it")
@@ -193,6 +192,14 @@ def given_back(lab: Lab) -> dict[str, Seen]:
     about = "; ".join(dict.fromkeys(about for each, about in found if each == word and word != "copies"))
     held = f"{looked_at} columns held while the next batches were drawn, and over {2 * CAPACITY} adds; written to"
     return {"returned_batch": Seen(word, about or held, looked_at)}
+
+
+def _held(buffer: Buffer) -> tuple[Columns, Columns]:
+    """A batch as the peer gave it, and a copy."""
+    numbers, batch = buffer.sample(16)
+    copy = own(batch)
+    buffer.update(batch.get("indexes"), numbers)
+    return batch, copy
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -274,6 +274,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted before anything was measured", file=sys.stderr)
         return 130
+    except own.BadWorkload as error:  # an environment that fails after its first rows
+        print(f"suites.run: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"suites.run: {error}", file=sys.stderr)
         return 1

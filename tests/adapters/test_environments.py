@@ -61,6 +61,16 @@ def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None
     assert environments.version("pip", "own")
 
 
+def test_its_warnings_are_not(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", "/no/such/folder")  # pip warns of it
+    pins.write_text("no-such-thing==1.0\n")
+    environments.make("own")
+    with pytest.raises(NotInstalled) as refused:
+        environments.version("anything", "own")
+    assert "no-such-thing" in str(refused.value)
+    assert "is ignored" not in str(refused.value)
+
+
 def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
     (pins.parent / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
@@ -70,7 +80,48 @@ def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
     )
     pins.write_text(f"own @ file://{pins.parent}\n")
     environments.make("own")
-    assert (pins.parent / "told").read_text() == str(pins)
+    assert (pins.parent / "told").read_text() == pins.as_uri()
+
+
+def test_a_checkout_may_have_a_space_in_its_path(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = pins.parent / "a checkout"
+    checkout.mkdir()
+    for name, path in (("CHECKOUT", checkout), ("ROOT", checkout / ".peers"), ("PINS", checkout)):
+        monkeypatch.setattr(environments, name, path)
+    (checkout / "own.txt").write_text("")
+    environments.make("own")
+    assert environments.version("pip", "own")
+
+
+def test_one_whose_python_is_gone_is_made_anew(pins: Path) -> None:
+    environments.make("own")
+    (pins.parent / ".peers" / "own" / "bin" / "python").unlink()
+    assert environments.python("own") == sys.executable
+    with pytest.raises(NotInstalled, match="was not made"):
+        environments.version("pip", "own")
+    environments.make("own")
+    assert Path(environments.python("own")).exists()
+    assert environments.version("pip", "own")
+
+
+def test_where_nothing_can_be_written_that_is_said_and_no_more(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (pins.parent / ".peers").write_text("a file")
+    environments.make("own")
+    assert "the environment 'own' could not be made: " in capsys.readouterr().err
+    with pytest.raises(NotInstalled, match="was not made"):
+        environments.version("pip", "own")
+
+
+def test_of_two_makes_at_once_one_waits_and_has_nothing_to_do(pins: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import sys; from pathlib import Path; from adapters import environments as e; "
+        "e.CHECKOUT = e.PINS = Path(sys.argv[1]); e.ROOT = e.PINS / '.peers'; e.make('own')"
+    )
+    command = [sys.executable, "-c", code, str(pins.parent)]
+    both = [subprocess.Popen(command, cwd=Path(environments.__file__).parents[1]) for _ in range(2)]
+    assert [process.wait(120) for process in both] == [0, 0]
+    assert capfd.readouterr().out.count("installing") == 1
+    assert environments.version("pip", "own")
 
 
 @pytest.mark.parametrize("name", every())

@@ -99,6 +99,14 @@ def test_who_could_not_be_measured_is_said_first():
     assert f"Not measured: {run.peers[-1].name} (no wheel for this Python)." in told(run)
 
 
+def test_peers_that_share_a_reason_are_told_once():
+    run = throughput_run()
+    for name in ("one", "another"):
+        run.add_peer(name, None, "as its documentation says", {}, reason="its environment could not be installed: x")
+        throughput_cell(run, "add", 1, name, "CartPole-v1").fail("skipped", "its environment could not be installed: x")
+    assert "Not measured: one and another (its environment could not be installed: x)." in told(run)
+
+
 def test_two_launches_are_too_few_to_be_clear():
     answer = answer_to(throughput_run(blocks=2), "sample 32")
     assert answer.winner == "cpprb_impl"

@@ -124,6 +124,16 @@ class Viewing(Sound):
         return dict(kept)
 
 
+class ViewingLater(Viewing):
+    """Its first two batches are whole: what a look at the first one would not see."""
+
+    sampled = 0
+
+    def sample(self, size):
+        self.sampled += 1
+        return super().sample(size) if self.sampled > 2 else Sound.sample(self, size)
+
+
 class Exposing(Sound):
     """Its batch is a view of what it stores."""
 
@@ -168,6 +178,13 @@ class AlphaTwice(Sound):
 class DeafToUpdates(Sound):
     def update_priorities(self, indexes, priorities) -> None:
         pass
+
+
+class DeafToTheLast(Sound):
+    """Of each batch's new priorities."""
+
+    def update_priorities(self, indexes, priorities) -> None:
+        super().update_priorities(indexes[:-1], priorities[:-1])
 
 
 class WithoutLast(Sound):

@@ -134,17 +134,22 @@ def test_the_example_can_be_measured():
         ("no_module:Nope-v0", "environment no_module:Nope-v0: ModuleNotFoundError: .*no_module"),
         ("texts:Texts-v0", "environment texts:Texts-v0: observations.mission is of a Text space"),
         ("texts:Broken-v0", "environment texts:Broken-v0: ZeroDivisionError"),
+        ("texts:Empty-v0", "environment texts:Empty-v0: obs has no numbers: its shape is \\(2, 0\\)"),
     ],
 )
 def test_what_is_wrong_with_an_environment_is_named(name, complaint, tmp_path, monkeypatch):
     (tmp_path / "texts.py").write_text(
-        "import gymnasium as gym; from gymnasium.spaces import Dict, Discrete, Text\n"
+        "import gymnasium as gym; from gymnasium.spaces import Box, Dict, Discrete, Text\n"
         "class Texts(gym.Env):\n"
         "    observation_space = Dict({'mission': Text(10), 'n': Discrete(3)}); action_space = Discrete(2)\n"
         "class Broken(gym.Env):\n"
         "    observation_space = Discrete(3); action_space = Discrete(2)\n"
         "    def reset(self, **options): 1 / 0\n"
-        "gym.register('Texts-v0', Texts); gym.register('Broken-v0', Broken)\n"
+        "class Empty(gym.Env):\n"
+        "    observation_space = Box(0, 1, (2, 0)); action_space = Discrete(2)\n"
+        "    def reset(self, **options): return self.observation_space.sample(), {}\n"
+        "    def step(self, action): return self.observation_space.sample(), 0.0, False, False, {}\n"
+        "for each in (Texts, Broken, Empty): gym.register(f'{each.__name__}-v0', each)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(own.BadWorkload, match=complaint):
@@ -227,6 +232,22 @@ def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
 def test_the_runner_refuses_what_cannot_be_measured(arguments, complaint, surroundings):
     done = surroundings.run("-m", "suites.run", *arguments)
     assert done.returncode == 2 and complaint in done.stderr
+
+
+def test_an_environment_that_fails_after_a_while_is_named_by_the_runner(surroundings):
+    (surroundings.folder / "mine.py").write_text(
+        "import gymnasium; from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Tiring(CartPoleEnv):\n"
+        "    steps = 0\n"
+        "    def step(self, action):\n"
+        "        self.steps += 1; assert self.steps < 100, 'the simulator crashed'\n"
+        "        return super().step(action)\n"
+        "gymnasium.register('Tiring-v0', Tiring)\n"
+    )
+    path = f"{surroundings.folder}:{CHECKOUT}"
+    done = surroundings.run("-m", "suites.run", "--profile=tiny", "--env=mine:Tiring-v0", more={"PYTHONPATH": path})
+    assert done.returncode == 2
+    assert done.stderr == "suites.run: environment mine:Tiring-v0: AssertionError: the simulator crashed\n"
 
 
 @pytest.mark.parametrize(
