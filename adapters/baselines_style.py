@@ -166,7 +166,7 @@ class BaselinesStyle(Adapter):
         given_priority="none on add",
         references="keeps references",
         infinite_priority="poisons",
-        source="seen; not yet held against its documentation word by word",
+        source="Baselines' docstrings say no more than the ring and alpha; not documented, seen",
     )
     features = Features(
         batch_add="no: a loop of single adds",

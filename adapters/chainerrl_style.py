@@ -226,7 +226,16 @@ class ReplayBuffer:
         self, state, action, reward, next_state=None, next_action=None, is_state_terminal=False, env_id=0, **more
     ) -> None:
         last = self._last_steps[env_id]
-        last.append(as_step(state, action, reward, next_state, next_action, is_state_terminal, **more))
+        step = dict(
+            state=state,
+            action=action,
+            reward=reward,
+            next_state=next_state,
+            next_action=next_action,
+            is_state_terminal=is_state_terminal,
+            **more,
+        )
+        last.append(step)
         if is_state_terminal:
             while last:
                 self.memory.append(list(last))
@@ -236,20 +245,6 @@ class ReplayBuffer:
 
     def sample(self, n: int) -> list[Row]:
         return [self.memory[i] for i in distinct(self._random, len(self.memory), n)]
-
-
-def as_step(
-    state, action, reward, next_state=None, next_action=None, is_state_terminal=False, **more
-) -> dict[str, Any]:
-    return dict(
-        state=state,
-        action=action,
-        reward=reward,
-        next_state=next_state,
-        next_action=next_action,
-        is_state_terminal=is_state_terminal,
-        **more,
-    )
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
@@ -317,7 +312,7 @@ class ChainerRLStyle(Adapter):
         references="keeps references",
         batch_over_stored="refused",
         infinite_priority="poisons",
-        source="seen; not yet held against its documentation word by word",
+        source="ChainerRL's docstrings (n unique transitions; normalize_by_max); the rest is not documented, seen",
     )
     features = Features(
         batch_add="no: a loop of single appends",
@@ -373,7 +368,15 @@ class ChainerRLStyle(Adapter):
         append = self.buffer.memory.append
         priorities = self.buffer.priority_from_errors(priorities)
         for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
-            append([as_step(obs, act, rew, next_obs, None, done)], priority)
+            step = {
+                "state": obs,
+                "action": act,
+                "reward": rew,
+                "next_state": next_obs,
+                "next_action": None,
+                "is_state_terminal": done,
+            }
+            append([step], priority)
 
     def sample(self, batch_size: int) -> Columns:
         rows = [row for (row,) in self.buffer.sample(batch_size)]

@@ -39,7 +39,8 @@ PROMISES = Promises(
     nan_priority="poisons",
     negative_priority="poisons",
     infinite_priority="poisons",
-    source="seen; not yet held against its documentation word by word",
+    source="docstrings of ReplayBuffer (the same row many times) and PrioritizedReplayBuffer (the largest until then, "
+    " weights over the largest, late updates with check_for_update only); the rest is not documented, seen",
 )
 LAST_RELEASE = "11.0.0, 2024-06-03 [PyPI]"
 DISK = f"yes, save_transitions, load_transitions; option mmap_prefix {SEEN}"

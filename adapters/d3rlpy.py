@@ -44,7 +44,9 @@ class D3rlpy(Adapter):
         compression="no: next_obs is never stored twice, but lost where an episode terminates",
     )
 
-    promises = Promises(shape="scalars as (1,)", seed="global seed")
+    promises = Promises(
+        round_trip="as 32 bits", shape="scalars as (1,)", seed="global seed", source="not documented; seen"
+    )
 
     def __init__(self, spec: Spec) -> None:
         from d3rlpy import ActionSpace

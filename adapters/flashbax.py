@@ -15,12 +15,13 @@ row's priority is the largest so far, cut to a whole number.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 from adapters.promises import Promises
 
 
@@ -51,68 +52,35 @@ class Flashbax(Adapter):
         last_release="0.1.3, 2025-03-27 [PyPI]",
     )
     promises = Promises(
-        new_row_priority="the largest, rounded down",
+        new_row_priority="the largest",  # so says its docstring; it is rounded down
         weights="over the batch",
         prioritized_replacement="stratified",
         empty="gives garbage",  # its `can_sample` is to be asked first
         nan_priority="poisons",
         negative_priority="poisons",
         infinite_priority="poisons",
-        source="README; docstrings of prioritised_trajectory_buffer.py and sum_tree.py",
+        source="README; docstrings of prioritised_trajectory_buffer.py (new items: the largest recorded priority) "
+        "and sum_tree.py (stratified; no negative values); NaN and infinite: not documented, seen",
     )
 
+    donates: ClassVar[bool] = True
+
     def __init__(self, spec: Spec) -> None:
-        import flashbax
         import jax
-        import jax.numpy as jnp
 
         if any(np.dtype(field.dtype).itemsize == 8 for field in spec.fields.values()):
             jax.config.update("jax_enable_x64", True)
-        self.flashbax, self.jax, self.jnp = flashbax, jax, jnp
-        self.fields, self.capacity, self.beta = spec.fields, spec.capacity, spec.beta
-        self.prioritized, self.alpha = spec.prioritized, spec.alpha
-        self.dtypes = {name: np.dtype(field.dtype) for name, field in spec.fields.items()}
-        one, many = self.make_buffer(add_batches=False), self.make_buffer(add_batches=True)
-        self.state = one.init({name: jnp.zeros(field.shape, self.dtypes[name]) for name, field in spec.fields.items()})
+        alpha = spec.alpha if spec.prioritized else None
+        self.functions = compiled_for(tuple(spec.fields.items()), spec.capacity, alpha, spec.beta, self.donates)
+        self.jax, self.fields, self.capacity = jax, spec.fields, spec.capacity
+        self.state = self.functions.empty()
         self.key = jax.random.PRNGKey(spec.seed)
-        self.samplers: dict[int, Any] = {}
-
-        def add_one(state, row):
-            return one.add(state, self.cast(row))
-
-        def add_many(state, columns):
-            return many.add(state, self.cast(columns))
-
-        def add_with_priority(state, row, priority):
-            # One row's place, before it is there.
-            place = state.current_index[None]
-            return one.set_priorities(add_one(state, row), place, jnp.asarray(priority, jnp.float32)[None])
-
-        def add_with_priorities(state, columns, priorities):
-            places = (state.current_index + jnp.arange(len(priorities))) % spec.capacity
-            return many.set_priorities(add_many(state, columns), places, jnp.asarray(priorities, jnp.float32))
-
-        self.add_one, self.add_many = self.compiled(add_one), self.compiled(add_many)
+        self.add_one, self.add_many = self.functions.add_one, self.functions.add_many
         if spec.prioritized:
-            self.add_one_prioritized = self.compiled(add_with_priority)
-            self.add_many_prioritized = self.compiled(add_with_priorities)
-            self.set_priorities = self.compiled(one.set_priorities)
-
-    def make_buffer(self, batch_size: int = 1, add_batches: bool = False) -> Any:
-        """Functions only: those of several sizes work on one state."""
-        sizes = {"max_length": self.capacity, "min_length": 1, "sample_batch_size": batch_size}
-        if self.prioritized:
-            return self.flashbax.make_prioritised_item_buffer(
-                **sizes, add_batches=add_batches, priority_exponent=self.alpha, device="cpu"
-            )
-        return self.flashbax.make_item_buffer(**sizes, add_batches=add_batches)
-
-    def compiled(self, function: Any) -> Any:
-        """A function of the state that gives the state after it."""
-        return self.jax.jit(function, donate_argnums=0)
-
-    def cast(self, columns: dict) -> dict:
-        return {name: self.jnp.asarray(column, self.dtypes[name]) for name, column in columns.items()}
+            self.add_one_prioritized = self.functions.add_one_prioritized
+            self.add_many_prioritized = self.functions.add_many_prioritized
+            self.set_priorities = self.functions.set_priorities
+        self.samplers = self.functions.samplers
 
     def add(self, steps: Sequence[Step]) -> None:
         self.add_dicts([step._asdict() for step in steps])
@@ -148,24 +116,9 @@ class Flashbax(Adapter):
     def sample(self, batch_size: int) -> Columns:
         sampler = self.samplers.get(batch_size)
         if sampler is None:
-            sampler = self.samplers[batch_size] = self.make_sampler(batch_size)
+            sampler = self.samplers[batch_size] = self.functions.make_sampler(batch_size)
         batch, self.key = sampler(self.state, self.key)
         return {name: np.asarray(column) for name, column in batch.items()}
-
-    def make_sampler(self, batch_size: int) -> Any:
-        jax, jnp, prioritized, beta = self.jax, self.jnp, self.prioritized, self.beta
-        buffer = self.make_buffer(batch_size)
-
-        def draw(state, key):
-            key, this = jax.random.split(key)
-            drawn = buffer.sample(state, this)
-            batch = dict(drawn.experience)
-            if prioritized:
-                weights = (1.0 / drawn.probabilities) ** beta
-                batch["weights"], batch["indexes"] = weights / jnp.max(weights), drawn.indices
-            return batch, key
-
-        return jax.jit(draw)
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
         state = self.set_priorities(self.state, indexes, priorities.astype(np.float32))
@@ -178,6 +131,84 @@ class Flashbax(Adapter):
 class FlashbaxNaive(Flashbax):
     name = "flashbax[naive]"
     usage = "as flashbax, its functions compiled with a plain jax.jit: the buffer is copied at each add and update"
+    donates = False
 
-    def compiled(self, function: Any) -> Any:
-        return self.jax.jit(function)
+
+@functools.cache
+def compiled_for(*asked: Any) -> Functions:
+    """The same for all buffers of one kind in this process: JAX takes up to seconds for each shape."""
+    return Functions(*asked)
+
+
+class Functions:
+    """Pure functions on the state of one kind of buffer, compiled."""
+
+    def __init__(
+        self, fields: tuple[tuple[str, Field], ...], capacity: int, alpha: float | None, beta: float, donates: bool
+    ) -> None:
+        import flashbax
+        import jax
+        import jax.numpy as jnp
+
+        self.flashbax, self.jax, self.jnp = flashbax, jax, jnp
+        self.fields, self.capacity, self.alpha, self.beta = dict(fields), capacity, alpha, beta
+        self.dtypes = {name: np.dtype(field.dtype) for name, field in fields}
+        self.samplers: dict[int, Any] = {}
+        one, many = self.make_buffer(add_batches=False), self.make_buffer(add_batches=True)
+        self.init = one.init
+
+        def add_one(state, row):
+            return one.add(state, self.cast(row))
+
+        def add_many(state, columns):
+            return many.add(state, self.cast(columns))
+
+        def add_with_priority(state, row, priority):
+            # One row's place, before it is there.
+            place = state.current_index[None]
+            return one.set_priorities(add_one(state, row), place, jnp.asarray(priority, jnp.float32)[None])
+
+        def add_with_priorities(state, columns, priorities):
+            places = (state.current_index + jnp.arange(len(priorities))) % capacity
+            return many.set_priorities(add_many(state, columns), places, jnp.asarray(priorities, jnp.float32))
+
+        def compiled(function: Any) -> Any:
+            """A function of the state that gives the state after it."""
+            return jax.jit(function, donate_argnums=0) if donates else jax.jit(function)
+
+        self.add_one, self.add_many = compiled(add_one), compiled(add_many)
+        if alpha is not None:
+            self.add_one_prioritized = compiled(add_with_priority)
+            self.add_many_prioritized = compiled(add_with_priorities)
+            self.set_priorities = compiled(one.set_priorities)
+
+    def empty(self) -> Any:
+        """The state of a buffer that holds nothing."""
+        return self.init({name: self.jnp.zeros(field.shape, self.dtypes[name]) for name, field in self.fields.items()})
+
+    def make_buffer(self, batch_size: int = 1, add_batches: bool = False) -> Any:
+        """Functions only: those of several sizes work on one state."""
+        sizes = {"max_length": self.capacity, "min_length": 1, "sample_batch_size": batch_size}
+        if self.alpha is not None:
+            return self.flashbax.make_prioritised_item_buffer(
+                **sizes, add_batches=add_batches, priority_exponent=self.alpha, device="cpu"
+            )
+        return self.flashbax.make_item_buffer(**sizes, add_batches=add_batches)
+
+    def cast(self, columns: dict) -> dict:
+        return {name: self.jnp.asarray(column, self.dtypes[name]) for name, column in columns.items()}
+
+    def make_sampler(self, batch_size: int) -> Any:
+        jax, jnp, prioritized, beta = self.jax, self.jnp, self.alpha is not None, self.beta
+        buffer = self.make_buffer(batch_size)
+
+        def draw(state, key):
+            key, this = jax.random.split(key)
+            drawn = buffer.sample(state, this)
+            batch = dict(drawn.experience)
+            if prioritized:
+                weights = (1.0 / drawn.probabilities) ** beta
+                batch["weights"], batch["indexes"] = weights / jnp.max(weights), drawn.indices
+            return batch, key
+
+        return jax.jit(draw)

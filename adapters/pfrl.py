@@ -52,14 +52,19 @@ class Pfrl(Adapter):
     weights_relative_to = "batch"
     features = Features(gives="rows (stacked here)", **FEATURES)
     promises = Promises(
+        new_row_priority="the largest update",
         weights="over the batch",
         replacement="without",
         prioritized_replacement="without",
         stale_update="changes other rows",
         references="keeps references",
         batch_over_stored="refused",
+        nan_priority="ignored",  # taken for an error of 0
+        negative_priority="ignored",  # this, too
+        infinite_priority="poisons",
         seed="global seed",
-        source="docstrings of pfrl.replay_buffers, and seen",
+        source="docstrings of AbstractReplayBuffer (n unique transitions) and PrioritizedReplayBuffer "
+        "(normalize_by_max); the rest is not documented, seen",
     )
 
     def __init__(self, spec: Spec) -> None:

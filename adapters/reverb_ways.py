@@ -26,6 +26,8 @@ class Naive(Reverb):
     name = "reverb[naive]"
     usage = "Client.insert in, Client.sample out, stacked into columns, as in the README's first examples"
     batches_ahead = 0
+    # It gives rows again, but its docstring says that it waits when more rows are asked for than there are.
+    promises = replace(Reverb.promises, batch_over_stored="waits")
     features = replace(AT_ONCE, gives="rows (lists of steps)", batch_add="no: one stream a row")
 
     def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:

@@ -47,7 +47,8 @@ class RLlib(Adapter):
         references="keeps references to batches",
         infinite_priority="poisons",
         seed="global seed",
-        source="seen; not yet held against its documentation word by word",
+        source="docstrings of ReplayBuffer (FIFO; rows may be repeated) and PrioritizedReplayBuffer; that its alpha "
+        "may be 0 is documented, and refused; the rest is not documented, seen",
     )
     features = Features(
         batch_add="yes, split into batches of one row",
@@ -74,6 +75,12 @@ class RLlib(Adapter):
         self.SampleBatch = SampleBatch
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
         self.keys = {name: KEYS.get(name, name) for name in spec.fields}
+        # SampleBatch makes int64 of a list of Python's ints: who has unsigned numbers writes arrays.
+        self.unsigned = [
+            (self.keys[name], field.dtype)
+            for name, field in spec.fields.items()
+            if field.shape == () and np.dtype(field.dtype).kind == "u"
+        ]
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(spec.capacity, storage_unit="timesteps", alpha=spec.alpha)
         else:
@@ -84,17 +91,24 @@ class RLlib(Adapter):
         for obs, act, rew, next_obs, done in steps:
             # Lists become new arrays: this is the copy that keeps the caller's next step out of the buffer.
             row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
+            for key, dtype in self.unsigned:
+                row[key] = np.array(row[key], dtype)
             add(batch(row))
 
     def add_dicts(self, steps: Sequence[dict]) -> None:
         add, batch, keys = self.buffer.add, self.SampleBatch, self.keys
         for step in steps:
-            add(batch({keys[name]: [value] for name, value in step.items()}))
+            row = {keys[name]: [value] for name, value in step.items()}
+            for key, dtype in self.unsigned:
+                row[key] = np.array(row[key], dtype)
+            add(batch(row))
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         add, batch = self.buffer.add, self.SampleBatch
         for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
             row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
+            for key, dtype in self.unsigned:
+                row[key] = np.array(row[key], dtype)
             add(batch(row), weight=priority)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:

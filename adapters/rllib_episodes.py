@@ -33,7 +33,8 @@ class RLlibEpisodes(Adapter):
         negative_priority="ignored",  # the least there is, instead
         infinite_priority="poisons",
         seed="none",
-        source="docstrings of both buffers; bad priorities and seeds: not documented, seen",
+        source="docstrings of both buffers (a new step has the largest priority, of those from 0 to 1); bad "
+        "priorities and seeds: not documented, seen",
     )
     features = Features(
         batch_add="yes, a list of episodes",

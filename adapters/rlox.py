@@ -57,7 +57,8 @@ class Rlox(Adapter):
         batch_over_stored="refused",
         nan_priority="panics",
         infinite_priority="panics",
-        source="seen; not yet held against its documentation word by word",
+        source="docstrings of _rlox_core.pyi (ring, priority=1.0, a seed for each sample); the rest is not "
+        "documented, seen",
     )
     features = Features(
         batch_add="yes; a loop of single adds where prioritized",

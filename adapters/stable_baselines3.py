@@ -48,7 +48,11 @@ class StableBaselines3(Adapter):
         compression="no: optimize_memory_usage loses the last next_obs of each episode",
     )
 
-    promises = Promises(shape="scalars as (1,)", seed="global seed", source="SB3 docs, Reproducibility; seen")
+    promises = Promises(
+        shape="scalars as (1,)",
+        seed="global seed",
+        source="docstring of set_random_seed (the different random generators); the rest is not documented, seen",
+    )
 
     def __init__(self, spec: Spec) -> None:
         import torch

@@ -56,7 +56,16 @@ class Tianshou(Adapter):
         "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
     )
     features = Features(batch_add="yes, through a second buffer: from_data, update", **FEATURES)
-    promises = Promises(dtype="wider", weights="over the batch", negative_priority="as its size", seed="uniform only")
+    promises = Promises(
+        dtype="wider",
+        weights="over the batch",
+        nan_priority="poisons",
+        negative_priority="as its size",
+        infinite_priority="poisons",
+        seed="global seed",  # of NumPy; its own, random_seed, is not documented and counts for uniform draws only
+        source="docstrings of PrioritizedReplayBuffer (weight_norm) and ReplayBuffer (circular); "
+        "the rest is not documented, seen",
+    )
 
     def __init__(self, spec: Spec) -> None:
         import torch

@@ -15,6 +15,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,14 @@ FEATURES = {
     "last_release": "0.14.1, 2026-10-10 [PyPI]",
 }
 
+PROMISES = Promises(
+    nan_priority="poisons",
+    negative_priority="poisons",
+    infinite_priority="rules every draw",
+    source="docstring of PrioritizedSampler (proportional draws; weights relative to the least priority, in its "
+    "example; the largest since it was made); bad priorities, seeds and copies: not documented, seen",
+)
+
 
 class TorchRL(Adapter):
     name = "torchrl"
@@ -46,6 +55,7 @@ class TorchRL(Adapter):
     any_fields = True
     eps = 1e-8  # its default
     usage = "ReplayBuffer(LazyTensorStorage, PrioritizedSampler), extend(TensorDict), sample (TorchRL, Replay Buffers)"
+    promises = PROMISES
     features = Features(copies_on_add="yes", **FEATURES)
 
     def __init__(self, spec: Spec) -> None:
@@ -156,7 +166,7 @@ class TorchRLMemmap(TorchRL):
 class TorchRLNaive(TorchRL):
     name = "torchrl[naive]"
     usage = "the same on ListStorage, which is what one gets without naming a storage (tutorial Using Replay Buffers)"
-    promises = Promises(references="keeps references")
+    promises = replace(PROMISES, references="keeps references")
     features = Features(copies_on_add="no: keeps references to the caller's arrays", **FEATURES)
 
     def storage(self, spec: Spec) -> Any:

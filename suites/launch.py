@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,11 +212,12 @@ def _remove_orphaned_segments(since: float) -> list[int]:
     if not ours:
         return []
     time.sleep(MOMENT_SECONDS)  # many a semaphore has a name for a moment only, and its maker is about to remove it
-    in_use, removed = set(_shared_memory_in_use()), []
+    in_use, removed = _shared_memory_in_use(), []
     for path in ours:
-        if str(path) not in in_use:
-            with suppress(FileNotFoundError):
-                removed.append(path.stat().st_size)
+        with suppress(FileNotFoundError):
+            about = path.stat()
+            if about.st_ino not in in_use:
+                removed.append(about.st_size)
                 path.unlink()
     return removed
 
@@ -229,10 +230,17 @@ def _appeared(path: Path, since: float) -> bool:
     return about.st_uid == os.getuid() and about.st_ctime >= since
 
 
-def _shared_memory_in_use() -> Iterator[str]:
-    for process in psutil.process_iter():
-        try:
-            yield from (each.path for each in process.memory_maps() if each.path.startswith(str(SHARED_MEMORY)))
-            yield from (each.path for each in process.open_files() if each.path.startswith(str(SHARED_MEMORY)))
-        except (OSError, psutil.Error):
-            continue
+def _shared_memory_in_use() -> set[int]:
+    """The numbers of the files that a process has mapped or open. Not their names: a semaphore's file had another one
+    when it was mapped, which is what `maps` still says."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            lines = (process / "maps").read_text().splitlines()
+            found.update(int(line.split(maxsplit=5)[4]) for line in lines if f" {SHARED_MEMORY}/" in line)
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with suppress(OSError):
+                    if os.readlink(descriptor).startswith(f"{SHARED_MEMORY}/"):
+                        found.add(descriptor.stat().st_ino)
+    return found

@@ -272,12 +272,14 @@ def seeds(lab: Lab) -> dict[str, Seen]:
 
 def _seed(lab: Lab, prioritized: bool) -> str:
     own = lab.setting.seed
-    if _drawn(lab, prioritized, own) == _drawn(lab, prioritized, own):
-        return "own seed" if _drawn(lab, prioritized, own) != _drawn(lab, prioritized, own + 1) else "always the same"
+    first = _drawn(lab, prioritized, own)
+    if first == _drawn(lab, prioritized, own):
+        return "own seed" if first != _drawn(lab, prioritized, own + 1) else "always the same"
     again = []
     for _ in range(2):
         _seed_everything(own)
         again.append(_drawn(lab, prioritized, own))
+    lab.close()  # seeding TensorFlow ends its kernels, and with them the clients that Reverb's TFClient keeps there
     return "global seed" if again[0] == again[1] else "none"
 
 

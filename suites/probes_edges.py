@@ -13,7 +13,7 @@ from suites.probing import CAPACITY, Buffer, Lab, Seen, fit, own, percent, said
 
 STALE_ROUNDS = 8
 NEWER = 24  # rows that are added between a sample and its update
-ODD_BATCHES = 60  # of 8, after a bad priority
+ODD_BATCHES = 60  # of 16, after a bad priority
 ALPHA = 0.6
 #: worst first
 UNHAPPY = ("panics", "gives garbage", "gives no rows", "refused", "gives fewer", "repeats rows")
@@ -56,7 +56,7 @@ def stale(lab: Lab) -> dict[str, Seen]:
 
 
 def too_early(lab: Lab) -> dict[str, Seen]:
-    return {"empty": _unhappy(lab, stored=0, size=4)}
+    return {"empty": _unhappy(lab, stored=0, size=16)}
 
 
 def too_many(lab: Lab) -> dict[str, Seen]:
@@ -110,7 +110,7 @@ def _bad(lab: Lab, priority: float) -> Seen:
     """One sampled row is told a bad priority, as by a loss that went wrong. What comes then?"""
     with lab.priorities(ALPHA, fresh=True) as buffer:
         buffer.fill(CAPACITY)
-        numbers, batch = buffer.sample(8)
+        numbers, batch = buffer.sample(16)
         indexes, odd = own(batch)["indexes"], int(numbers[0])
         buffer.raw[odd] = priority
         lab.beware()
@@ -141,9 +141,9 @@ def _first(refusal: str | None) -> str:
 
 def _afterwards(buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
     counts, weights = np.zeros(CAPACITY, np.int64), []
-    buffer.settle(8)
+    buffer.settle(16)
     for _ in range(ODD_BATCHES):
-        numbers, batch = buffer.sample(8)
+        numbers, batch = buffer.sample(16)
         weights.append(np.array(batch["weights"], float).reshape(-1))
         # Without replacement, only the first is a draw by priority.
         np.add.at(counts, numbers[: buffer.independent], 1)

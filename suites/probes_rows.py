@@ -173,13 +173,13 @@ def given_back(lab: Lab) -> dict[str, Seen]:
         with lab.buffer(prioritized=prioritized) as buffer:
             buffer.fill(CAPACITY)
             for trigger in ("sample", "add"):
-                buffer.settle(8)
-                numbers, batch = buffer.sample(8)
+                buffer.settle(16)
+                numbers, batch = buffer.sample(16)
                 before = own(batch)
                 buffer.update(batch.get("indexes"), numbers)
                 for _ in range(4):
                     if trigger == "sample":
-                        buffer.draw(8)
+                        buffer.draw(16)
                     else:
                         buffer.add(CAPACITY // 4)
                         buffer.fill(CAPACITY // 4)
@@ -209,8 +209,8 @@ def _held_word(trigger: str, changed: list[str]) -> str:
 
 
 def _written(buffer: Buffer) -> tuple[str, str]:
-    buffer.settle(8)
-    numbers, batch = buffer.sample(8)
+    buffer.settle(16)
+    numbers, batch = buffer.sample(16)
     indexes = own(batch).get("indexes")
     for name in buffer.spec.fields:
         column = batch[name]
@@ -219,7 +219,7 @@ def _written(buffer: Buffer) -> tuple[str, str]:
     buffer.update(indexes, numbers)
     try:
         for _ in range(40):
-            buffer.draw(8)
+            buffer.draw(16)
     except AssertionError as error:
         return "writing to it changes the buffer", f"after a write into a batch: {said(error)}"
     return "copies", ""

@@ -33,6 +33,7 @@ ROWS = {
         "counts": Field((5,), "int16"),
         "flags": Field((2, 3), "bool"),
         "kind": Field((), "int32"),
+        "level": Field((), "uint8"),
     },
 }
 

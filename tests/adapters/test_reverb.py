@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
-from adapters.base import Field, Unavailable
+from adapters.base import Field, Spec, Unavailable
 from adapters.registry import adapter_class
 from adapters.reverb_server import ServerProcess, Table
 
@@ -176,3 +177,26 @@ def test_a_queue_and_a_stack_give_each_item_once(client: Client, table: str, ord
     picked = client.numbers(table)
     client.let_in()
     assert [*picked, *client.numbers(table, 3, SHORT_MS)] == order
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_batch_is_no_older_than_the_adapter_says(queued: bool) -> None:
+    """Once it has run for a while; with tf.data's own queue behind the dataset, as it comes, it is far older."""
+    spec = Spec(32, FIELDS | {"rest": Field((4,), "float32")})
+    try:
+        adapter = adapter_class("reverb").make(spec)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    adapter.options.experimental_optimization.inject_prefetch = queued
+    stale = 0
+    try:
+        for round_ in range(20):
+            numbers = np.arange(32) + 32 * round_
+            adapter.add_batch({"number": numbers, "rest": np.zeros((32, 4), np.float32)})
+            for _ in range(adapter.batches_ahead):
+                adapter.sample(8)
+            for _ in range(12):
+                stale += bool((adapter.sample(8)["number"] < numbers[0]).any())
+    finally:
+        adapter.close()
+    assert bool(stale) is queued

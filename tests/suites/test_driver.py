@@ -1,4 +1,6 @@
+import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -102,6 +104,33 @@ def test_what_a_launch_leaves_behind_although_it_ends_well_is_told_and_cleared_a
     program = f"import os, subprocess, sys; sleep = {SLEEP!r}; {code}"
     assert launch.run([sys.executable, "-c", program], 30) == launch.Ending(None, left)
     assert not [path for path in set(launch.SHARED_MEMORY.iterdir()) - before if "psm_left" in path.name]
+
+
+HOLD = """
+import multiprocessing, os, sys, time
+lock = multiprocessing.get_context("spawn").Lock()
+with open(sys.argv[1], "w") as told:
+    print(os.getpid(), lock._semlock.name[1:], file=told)
+time.sleep(600)
+"""
+MEANWHILE = f"""
+import os, subprocess, sys, time
+strangers = {{name: value for name, value in os.environ.items() if name != {launch.MARK!r}}}
+subprocess.Popen([sys.executable, "-c", {HOLD!r}, sys.argv[1]], env=strangers, start_new_session=True)
+while not (os.path.exists(sys.argv[1]) and open(sys.argv[1]).read().endswith("\\n")):
+    time.sleep(0.01)
+"""
+
+
+def test_a_semaphore_that_a_stranger_has_is_not_cleared_away(tmp_path):
+    told = tmp_path / "told"
+    assert launch.run([sys.executable, "-c", MEANWHILE, str(told)], 30) == launch.Ending(None)
+    process, name = told.read_text().split()
+    try:
+        assert (launch.SHARED_MEMORY / f"sem.{name}").exists()
+    finally:
+        os.kill(int(process), signal.SIGKILL)
+        (launch.SHARED_MEMORY / f"sem.{name}").unlink(missing_ok=True)
 
 
 def test_a_launch_runs_one_math_thread():
