@@ -87,9 +87,11 @@ class D3rlpy(Adapter):
     def add(self, steps: Sequence[Step]) -> None:
         append, Episode, array = self.buffer.buffer.append, self.Episode, np.array  # noqa: N806
         act_dtype, scalar = self.fields["act"].dtype, not self.fields["act"].shape
+        number = not self.fields["obs"].shape
         for obs, act, rew, next_obs, done in steps:
             actions = array([[act], [act]] if scalar else [act, act], act_dtype)
-            append(Episode(array([obs, next_obs]), actions, array([[rew], [0.0]], np.float32), done), 0)
+            observations = array([[obs], [next_obs]] if number else [obs, next_obs])
+            append(Episode(observations, actions, array([[rew], [0.0]], np.float32), done), 0)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         self.add([Step(*row) for row in zip(*(columns[name] for name in Step._fields), strict=True)])

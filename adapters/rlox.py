@@ -160,10 +160,8 @@ def _is_flat(field: Field) -> bool:
     return len(field.shape) == 1 and field.dtype == "float32"
 
 
-def _flat(array: np.ndarray) -> np.ndarray:
-    if array.dtype != FLOAT:
-        array = array.astype(FLOAT)
-    return array if array.ndim == 1 else array.ravel()
+def _flat(array: np.ndarray | int) -> np.ndarray:
+    return np.asarray(array, FLOAT).ravel()
 
 
 def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -66,7 +66,7 @@ class StableBaselines3(Adapter):
         def space(field: Field) -> spaces.Space:
             dtype = np.dtype(field.dtype)
             bounds = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
-            return spaces.Box(*bounds, field.shape, dtype.type)
+            return spaces.Box(*bounds, field.shape or (1,), dtype.type)  # a number as its Discrete: with an axis
 
         if self.parts:
             observation = spaces.Dict({part: space(spec.fields[OBS + part]) for part in self.parts})
