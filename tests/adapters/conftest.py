@@ -40,6 +40,15 @@ FIELDS = {
     },
 }
 
+#: Of an environment whose observation is a number.
+NUMBERS = {
+    "obs": Field((), "int32"),
+    "act": Field((), "int32"),
+    "rew": Field((), "float32"),
+    "next_obs": Field((), "int32"),
+    "done": Field((), "bool"),
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

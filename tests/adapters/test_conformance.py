@@ -11,21 +11,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adapters.base import Columns, Spec, Step, Unavailable
+from adapters.base import Columns, Field, Spec, Step, Unavailable
 from adapters.checks import AddedRows, as_steps, check_overwriting, check_priorities, draw, keyed_columns
 from adapters.registry import adapter_class
 
-from .conftest import FIELDS, make
+from .conftest import FIELDS, NUMBERS, make
 
 CARTPOLE = FIELDS["CartPole-v1"]
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
-@pytest.mark.parametrize("workload", list(FIELDS))
-def test_rows_come_back_whole(peer: str, workload: str, prioritized: bool) -> None:
+@pytest.mark.parametrize("fields", [*FIELDS.values(), NUMBERS], ids=[*FIELDS, "Taxi-v3"])
+def test_rows_come_back_whole(peer: str, fields: dict[str, Field], prioritized: bool) -> None:
     """Added in every form there is: bit for bit the same rows."""
-    spec = Spec(capacity=256, fields=FIELDS[workload], prioritized=prioritized)
+    spec = Spec(capacity=256, fields=fields, prioritized=prioritized)
     columns = keyed_columns(spec.fields, 140)
     part = [{name: column[i : i + 20] for name, column in columns.items()} for i in range(0, 140, 20)]
     adapter = make(peer, spec)
