@@ -41,6 +41,11 @@ def python(environment: str | None) -> str:
     return str(own) if own and _installed(environment) else sys.executable
 
 
+def shown(environment: str | None) -> str:
+    """The interpreter as a command names it, in the checkout; "python" is the one of everything else."""
+    return f"{ROOT.name}/{environment}/bin/python" if environment else "python"
+
+
 def version(distribution: str, environment: str | None) -> str:
     """The version of a library in its environment. Raises `NotInstalled`."""
     return installed(distribution, environment).version

@@ -108,21 +108,19 @@ class Reverb(Adapter):
     # Adding: whatever form the steps have, each becomes the structure that the table's signature names.
 
     def add(self, steps: Sequence[Step]) -> None:
-        number = _same if self.fields["act"].shape else self.scalars["act"]
-        as_rew = self.scalars["rew"]
-        self._insert(
-            {"obs": obs, "act": number(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done}
-            for obs, act, rew, next_obs, done in steps
-        )
+        self._insert(self._rows(steps))
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        self._insert(self._rows(steps), priorities)
+
+    def _rows(self, steps: Sequence[Step]) -> Rows:
         number = _same if self.fields["act"].shape else self.scalars["act"]
+        seen = self.scalars.get("obs", _same)
         as_rew = self.scalars["rew"]
-        rows = (
-            {"obs": obs, "act": number(act), "rew": as_rew(rew), "next_obs": next_obs, "done": done}
+        return (
+            {"obs": seen(obs), "act": number(act), "rew": as_rew(rew), "next_obs": seen(next_obs), "done": done}
             for obs, act, rew, next_obs, done in steps
         )
-        self._insert(rows, priorities)
 
     def add_dicts(self, steps: Sequence[dict]) -> None:
         scalars = self.scalars.items()

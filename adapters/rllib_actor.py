@@ -38,7 +38,7 @@ class RLlibActor(RLlib):
         import ray
         from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer
 
-        self.folder = tempfile.mkdtemp(prefix="replaybench-ray-")
+        self.folder = tempfile.mkdtemp(prefix="ray-")  # short: sockets in it have paths of at most 107 bytes
         try:
             cluster = ray.init(
                 num_cpus=1,

@@ -82,13 +82,13 @@ class TorchRL(Adapter):
 
     def add(self, steps: Iterable[Step]) -> None:
         add, TensorDict, as_tensor = self.buffer.add, self.TensorDict, self.as_tensor  # noqa: N806
-        act_dtype, rew_dtype = self.dtypes["act"], self.dtypes["rew"]
+        obs_dtype, act_dtype, rew_dtype = self.dtypes["obs"], self.dtypes["act"], self.dtypes["rew"]
         for obs, act, rew, next_obs, done in steps:
             row = {
-                "obs": as_tensor(obs),
+                "obs": as_tensor(obs, dtype=obs_dtype),
                 "act": as_tensor(act, dtype=act_dtype),
                 "rew": as_tensor(rew, dtype=rew_dtype),
-                "next_obs": as_tensor(next_obs),
+                "next_obs": as_tensor(next_obs, dtype=obs_dtype),
                 "done": as_tensor(done),
             }
             add(TensorDict(row))
@@ -100,13 +100,14 @@ class TorchRL(Adapter):
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         add, update, TensorDict = self.buffer.add, self.buffer.update_priority, self.TensorDict  # noqa: N806
-        as_tensor, act_dtype, rew_dtype = self.as_tensor, self.dtypes["act"], self.dtypes["rew"]
+        as_tensor, obs_dtype = self.as_tensor, self.dtypes["obs"]
+        act_dtype, rew_dtype = self.dtypes["act"], self.dtypes["rew"]
         for (obs, act, rew, next_obs, done), priority in zip(steps, priorities, strict=True):
             row = {
-                "obs": as_tensor(obs),
+                "obs": as_tensor(obs, dtype=obs_dtype),
                 "act": as_tensor(act, dtype=act_dtype),
                 "rew": as_tensor(rew, dtype=rew_dtype),
-                "next_obs": as_tensor(next_obs),
+                "next_obs": as_tensor(next_obs, dtype=obs_dtype),
                 "done": as_tensor(done),
             }
             update(add(TensorDict(row)), priority)

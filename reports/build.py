@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from reports.formatting import counted, interval, listed, number, size, times
+from reports.formatting import counted, interval, listed, number, runnable, size, times
 from reports.page import page_of
 from results import BadRecord, Run, latest, load
 
@@ -51,7 +51,14 @@ def _render(template: str, page: dict[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        cell=_markdown_cell, counted=counted, interval=interval, listed=listed, number=number, size=size, times=times
+        cell=_markdown_cell,
+        counted=counted,
+        interval=interval,
+        listed=listed,
+        number=number,
+        runnable=runnable,
+        size=size,
+        times=times,
     )
     style = Markup((HERE / "templates" / "style.css").read_text(encoding="utf-8"))
     return environment.get_template(template).render(**page, style=style, Markup=Markup)

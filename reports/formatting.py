@@ -102,3 +102,8 @@ def without_evidence(stated: str) -> str:
 def evidence_of(stated: str) -> str:
     """And how that is known: what stands in the brackets, if anything does."""
     return stated[:-1].rpartition(" [")[2] if stated.endswith("]") and " [" in stated else ""
+
+
+def runnable(command: str) -> str:
+    """A record's command as one types it in a checkout: its "python" is that of make's environment."""
+    return f".venv/bin/{command}" if command.startswith("python ") else command

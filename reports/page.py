@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -54,6 +56,7 @@ def page_of(run: Run) -> dict[str, Any]:
     launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
     return {
         "run": run,
+        "again_peers": _peers_option(run.command),
         "title": _title(run),
         "started": _when(run.started),
         "took": _took(run),
@@ -94,6 +97,14 @@ def _title(run: Run) -> str:
     names = list(dict.fromkeys(each.workload for each in run.records if each.ok and each.suite not in ON_MADE_ROWS))
     what = "Base and head compared" if run.kind == "gate" else "Replay buffers compared"
     return f"{what} on {listed(names, most=3)}" if names else what
+
+
+def _peers_option(command: str) -> str:
+    """For `make setup`, which makes the environments of the peers that it is told."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--peers")
+    peers = parser.parse_known_args(shlex.split(command))[0].peers
+    return f" PEERS={shlex.quote(peers)}" if peers else ""
 
 
 def _warnings(run: Run) -> list[str]:

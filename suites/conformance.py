@@ -26,7 +26,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from adapters import registry
+from adapters import environments, registry
 from adapters.base import Adapter, Unavailable
 from adapters.environments import NotInstalled
 from adapters.lifeline import exit_with_parent
@@ -171,7 +171,7 @@ def launch(peer: str, setting: Setting) -> Iterator[Result]:
         outcome, reason = failure(error)
         yield from (result(check, outcome=outcome, reason=reason) for check in CONFORMANCE)
         return
-    again = shlex.join(["python", *command(peer, setting)])
+    again = shlex.join([environments.shown(registry.adapter_class(peer).environment), *command(peer, setting)])
     for checks, said in zip(PARTS.values(), watch(peer, setting), strict=True):
         for check in checks:
             told = said.get(check)

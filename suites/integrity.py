@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters import registry
+from adapters import environments, registry
 from adapters.base import Adapter
 from adapters.lifeline import exit_with_parent
 from suites.cells import INTEGRITY, INTEGRITY_WORKLOAD, Result, append_result, failure
@@ -189,7 +189,7 @@ def launch(peer: str, setting: Setting) -> Iterator[Result]:
         outcome, reason = failure(error)
         yield from (result(name, outcome=outcome, reason=reason) for name in INTEGRITY)
         return
-    again = shlex.join(["python", *command(peer, setting)])
+    again = shlex.join([environments.shown(registry.adapter_class(peer).environment), *command(peer, setting)])
     try:
         for part, names in PARTS:
             try:

@@ -92,12 +92,14 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
     begin = time.monotonic()
     wall = time.time()
     mark = uuid.uuid4().hex
-    with tempfile.TemporaryFile() as output:
+    # A folder for temporary files that goes with the launch: who is killed removes none of its own.
+    scratch = tempfile.TemporaryDirectory(prefix="rb-", ignore_cleanup_errors=True)
+    with tempfile.TemporaryFile() as output, scratch as folder:
         try:
             process = subprocess.Popen(
                 command,
                 cwd=CHECKOUT,
-                env={**os.environ, **ONE_THREAD, MARK: mark},
+                env={**os.environ, **ONE_THREAD, MARK: mark, "TMPDIR": folder},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -70,7 +70,7 @@ class KeepsTheOldest(BaselinesStyle):
 class NeverDrawsSome(BaselinesStyle):
     def sample(self, batch_size):
         batch = super().sample(4 * batch_size)
-        chosen = np.flatnonzero(batch["obs"][:, 0] > 20)[:batch_size]
+        chosen = np.flatnonzero(batch["obs"][:, 0] > 60)[:batch_size]
         return {name: np.asarray(column)[chosen] for name, column in batch.items()}
 
 

@@ -3,6 +3,7 @@
 import re
 
 from reports.build import build
+from reports.formatting import runnable
 from reports.jobs import jobs_of
 
 from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, throughput_cell, throughput_run
@@ -136,3 +137,16 @@ def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
     # A finding is no cell that could not be measured.
     assert "rows read were torn" not in markdown.split("## What has no figure")[1]
     assert "certified" not in markdown.splitlines()[0]
+
+
+def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
+    run = throughput_run(blocks=1)
+    assert "\nmake setup\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
+    run.command = "python -m suites.run --profile tiny --peers 'torchrl[naive],cpprb' --out x.json"
+    page = build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert "\nmake setup PEERS='torchrl[naive],cpprb'\n.venv/bin/python -m suites.run" in page
+
+
+def test_a_command_names_the_interpreter_of_its_peer():
+    assert runnable("python -m suites.conformance") == ".venv/bin/python -m suites.conformance"
+    assert runnable(".peers/torch/bin/python -m x") == ".peers/torch/bin/python -m x"

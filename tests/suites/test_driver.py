@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -153,3 +154,10 @@ def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
     for each, seconds in zip(launches[:3], (1.0, 4.0, 100.0), strict=True):
         progress.end(0, each, seconds, [])
     assert progress.remaining() == "about 40 s left"
+
+
+def test_temporary_files_go_with_a_launch_that_was_killed(tmp_path):
+    told = tmp_path / "told"
+    program = f"import os, tempfile; open({str(told)!r}, 'w').write(tempfile.mkdtemp()); os.kill(os.getpid(), 9)"
+    assert "SIGKILL" in launch.run([sys.executable, "-c", program], 30).trouble
+    assert told.read_text() and not Path(told.read_text()).exists()
