@@ -55,7 +55,7 @@ gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for
 test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(ARGS)
 
-test-peers: $(BUILT) ## run the conformance tests of peers with an environment of their own, there: [PEERS=all|a,b] [ARGS='-k wrap']
+test-peers: $(BUILT) ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)
 
 sanitize: $(BUILT) ## tests/cpprb_impl under AddressSanitizer and UndefinedBehaviorSanitizer (needs g++): [ARGS='-k wrap']

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
-from adapters.registry import SHARED, adapter_class, alone
+from adapters.registry import PEERS, SHARED, adapter_class
 
 #: The rows of the three workloads, by shape and dtype.
 FIELDS = {
@@ -57,16 +57,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`peer` is each of those that live in this environment, or of those named; and each that can do what is tested."""
+    """`peer` is each of the default ones, or of those named; and each that can do what is tested."""
     named = metafunc.config.getoption("--peer", None)  # None too where pytest was not told of this folder by name
-    peers = named or [name for name in alone() if adapter_class(name).environment is None]
+    peers = named or list(PEERS)
 
     def can(feature: str, names: Collection[str]) -> list[str]:
         return [name for name in names if getattr(adapter_class(name).features, feature).startswith("yes")]
 
     able = {feature: can(feature, peers) for feature in ("prioritized", "compression")}
     # Of those that processes share, too: an adapter says of each whether it takes other fields than a step's.
-    here = named or [name for name in [*alone(), *SHARED] if adapter_class(name).environment is None]
+    here = named or [*PEERS, *SHARED]
     flexible = [name for name in here if adapter_class(name).any_fields]
     asked = set(metafunc.fixturenames)
     if {"peer", "prioritized"} <= asked:

@@ -1,9 +1,9 @@
-"""Run the conformance tests of peers that have an environment of their own, there.
+"""Run the conformance tests of the peers that are measured only when named, in the environments that they live in.
 
     python -m tests.adapters.in_environments [PEER,...] [ARGUMENT OF PYTEST ...]      # `make test-peers` calls it
 
-Without names: all such peers. The tests are the same that other peers have to pass in this environment, where these are
-not collected. A peer whose environment can't be made fails, with the reason.
+Without names: all such peers. The tests are the same that `make test` runs for the others. A peer whose environment
+can't be made fails, with the reason.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ ONLY_THERE = {"legacy": ["tests/adapters/test_fidelity.py"]}
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:
     try:
-        peers = [name for name in registry.chosen(names or [registry.ALL]) if registry.adapter_class(name).environment]
+        peers = [name for name in registry.chosen(names or [registry.ALL]) if name in registry.MORE]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)
         return 2
     if not peers:
-        print(f"no environment of their own: {', '.join(names)}; make test tests these", file=sys.stderr)
+        print(f"make test tests these: {', '.join(names)}", file=sys.stderr)
         return 2
-    by_environment: dict[str, list[str]] = {}
+    by_environment: dict[str | None, list[str]] = {}
     for name in peers:
         by_environment.setdefault(registry.adapter_class(name).environment, []).append(name)
     return max([_test(environment, names, options) for environment, names in by_environment.items()])
 
 
-def _test(environment: str, peers: Sequence[str], options: Sequence[str]) -> int:
-    environments.make(environment)
+def _test(environment: str | None, peers: Sequence[str], options: Sequence[str]) -> int:
+    if environment is not None:
+        environments.make(environment)
     missing = [f"{name}: {reason}" for name in peers if (reason := registry.describe(name).reason)]
     if missing:
         print(*missing, sep="\n", file=sys.stderr)
         return 1
-    print(f"{', '.join(peers)} in {environment!r}", flush=True)
+    print(f"{', '.join(peers)} in {environment or 'make test'}'s environment", flush=True)
     # pytest-timeout, which this setting is for, need not be there.
     command = [
         environments.python(environment),

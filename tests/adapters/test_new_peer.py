@@ -41,7 +41,15 @@ def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> 
     listed = run(copy, "adapters.environments", "ring-of-ours")
     assert listed.returncode == 0, listed.stderr
     tests = run(
-        copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/adapters/test_conformance.py", "-k", "ring-of-ours"
+        copy,
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/adapters/test_conformance.py",
+        "--peer=ring-of-ours",
+        "-k",
+        "ring-of-ours",
     )
     assert tests.returncode == 1 and re.search(r"\d+ failed", tests.stdout), tests.stdout
     assert not re.search(r"passed|skipped", tests.stdout.splitlines()[-1]), tests.stdout
