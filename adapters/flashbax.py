@@ -4,8 +4,8 @@ Rows are whole transitions, so the item buffer is the one its README advises ("I
 function compiled, the buffer's state donated so that it is updated in place (its README, "In-place Updating of Buffer
 State", and the quickstart notebooks); the key is split and the importance weights are computed within the compiled
 sample, as `examples/anakin_prioritised_dqn_example.ipynb` has them. Naive: compiled and not donated, so that every add
-copies the whole buffer. The README's quickstart compiles nothing, which is no row here: each prioritized call takes half a
-second, since its loop is compiled anew every time.
+copies the whole buffer. The README's quickstart compiles nothing, which is no row here: each prioritized call takes
+half a second, since its loop is compiled anew every time.
 
 JAX compiles a function anew for each shape of its arguments: the first add and sample of each batch size takes up to
 seconds. That is no part of the throughput figures, which warm up first. Calls return before their work is done, so an
