@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
+from adapters.environments import CHECKOUT
 from adapters.registry import is_ours
 from results.record import Better, Record, Run
 
@@ -276,7 +277,9 @@ def node_id(record: Record, peer: str) -> str:
 
 def failure(error: BaseException) -> tuple[Outcome, str]:
     """What an exception means for a cell, and its reason on one line."""
-    text = " | ".join(line.strip() for line in str(error).splitlines() if line.strip())[:REASON_CHARACTERS]
+    text = " | ".join(line.strip() for line in str(error).replace(f"{CHECKOUT}/", "").splitlines() if line.strip())
+    if len(text) > REASON_CHARACTERS:  # some begin with what happened, others, after a long way there, end with it
+        text = f"{text[: REASON_CHARACTERS // 2]} ... {text[-REASON_CHARACTERS // 2 :]}"
     if isinstance(error, Unavailable | NotImplementedError):  # not here, or not this peer's job
         return "skipped", text
     if isinstance(error, WrongAnswer):

@@ -17,12 +17,12 @@ from typing import IO
 
 import psutil
 
+from adapters.environments import CHECKOUT
 from adapters.registry import SEGMENT_PREFIXES
 from results.record import Record
 from suites.cells import node_id
 from suites.profiles import Profile
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
 SHARED_MEMORY = Path("/dev/shm")
 PAGE_BYTES = 4096

@@ -9,7 +9,7 @@ import pytest
 
 from results.record import Run
 from suites import driver, launch
-from suites.cells import Result, append_result, declare_apex, declare_throughput, node_id, read_results
+from suites.cells import Result, append_result, declare_apex, declare_throughput, failure, node_id, read_results
 from suites.profiles import PROFILES
 from suites.workloads import NAMES
 
@@ -161,3 +161,10 @@ def test_temporary_files_go_with_a_launch_that_was_killed(tmp_path):
     program = f"import os, tempfile; open({str(told)!r}, 'w').write(tempfile.mkdtemp()); os.kill(os.getpid(), 9)"
     assert "SIGKILL" in launch.run([sys.executable, "-c", program], 30).trouble
     assert told.read_text() and not Path(told.read_text()).exists()
+
+
+def test_a_long_reason_keeps_both_ends_and_no_path_of_this_checkout():
+    error = RuntimeError("first words\n" + f"  at {launch.CHECKOUT}/suites/x.py\n" * 100 + "last words")
+    outcome, reason = failure(error)
+    assert outcome == "failed" and str(launch.CHECKOUT) not in reason and len(reason) < 600
+    assert reason.startswith("RuntimeError: first words | at suites/x.py") and reason.endswith("last words")
