@@ -169,7 +169,7 @@ PROFILES = {
         blocks=3,
         more_blocks=2,
         seconds=0.05,
-        memory={"CartPole-v1": (8_192, EVERYWHERE[:2]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+        memory={"CartPole-v1": (4_096, EVERYWHERE[:2]), "ALE/Seaquest-v5": (512, ("plain", "both"))},
         memory_blocks=1,
         leak_seconds=0.4,
         startup_capacity=20_000,
@@ -192,7 +192,7 @@ PROFILES = {
         limit_seconds=180,
         own_rows=100_000,
         own_bytes=128 << 20,
-        own_memory_rows=8_192,
+        own_memory_rows=4_096,
     ),
     "full": Profile(
         throughput={
