@@ -128,6 +128,8 @@ class Adapter(ABC):
     weights_relative_to: ClassVar[str] = "buffer"
     #: False where the row in the last occupied slot is never drawn by priority
     draws_last_slot: ClassVar[bool] = True
+    #: whether its functions are compiled anew for each capacity, which takes megabytes that are not the rows'
+    compiles: ClassVar[bool] = False
     #: batches fetched ahead of `sample`: those still follow the priorities from before an update
     batches_ahead: ClassVar[int] = 0
 

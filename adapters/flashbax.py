@@ -30,6 +30,7 @@ class Flashbax(Adapter):
     name = "flashbax"
     distribution = "flashbax"
     environment = "jax"
+    compiles = True
     usage = (
         "make_(prioritised_)item_buffer, functions compiled with jax.jit(..., donate_argnums=0) "
         "(README, In-place Updating of Buffer State); compiled anew for each batch size, before timing"

@@ -122,14 +122,17 @@ def measure(
     if capacity < 2 * small:
         raise ValueError(f"a capacity of {capacity} rows is too few: at least {2 * small}")
     known = AddedRows(recording.columns, recording.fields)
+    kind = registry.adapter_class(peer)
     spec = Spec(small, recording.fields, **MEMORY[benchmark])
-    # What is compiled or made once, at the first use, is not the rows': counted is from the second buffer on.
-    for _ in range(2 if benchmark == "plain" else 1):
-        with closing(registry.adapter_class(peer).make(spec)) as adapter:
-            before, fewer = levels(adapter, spec, recording), len(adapter)
+    # What is compiled or made once, at the first use, is not the rows': counted is from the second buffer on. Not from
+    # the second large one, for others keep its memory for the next.
+    warming = [small, capacity] if kind.compiles else [small] if benchmark == "plain" else []
+    for rows in [*warming, small]:
+        with closing(kind.make(replace(spec, capacity=rows))) as adapter:
+            before, fewer = levels(adapter, replace(spec, capacity=rows), recording), len(adapter)
         del adapter
     spec = replace(spec, capacity=capacity)
-    with closing(registry.adapter_class(peer).make(spec)) as adapter:
+    with closing(kind.make(spec)) as adapter:
         after, more = levels(adapter, spec, recording), len(adapter)
         known.check(draw(adapter, spec, BATCH), BATCH)
         if after["full"] <= before["full"] or more <= fewer:
