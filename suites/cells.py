@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
-from adapters.environments import CHECKOUT
 from adapters.registry import is_ours
 from results.record import Better, Record, Run
 
 Outcome = Literal["ok", "failed", "wrong", "skipped"]
+CHECKOUT = Path(__file__).resolve().parent.parent
 REASON_CHARACTERS = 500
 
 #: benchmarks of the throughput suite and the unit of each figure (lower is better)

@@ -17,10 +17,9 @@ from typing import IO
 
 import psutil
 
-from adapters.environments import CHECKOUT
 from adapters.registry import SEGMENT_PREFIXES
 from results.record import Record
-from suites.cells import node_id
+from suites.cells import CHECKOUT, node_id
 from suites.profiles import Profile
 
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
