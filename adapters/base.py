@@ -124,10 +124,6 @@ class Adapter(ABC):
     # What `adapters.checks` must know of a peer's documented behaviour to tell right from wrong.
     #: added to a raw priority before alpha
     eps: ClassVar[float] = 0.0
-    #: the largest weight is 1 over the whole "buffer" or over the "batch"
-    weights_relative_to: ClassVar[str] = "buffer"
-    #: False where the row in the last occupied slot is never drawn by priority
-    draws_last_slot: ClassVar[bool] = True
     #: whether its functions are compiled anew for each capacity, which takes megabytes that are not the rows'
     compiles: ClassVar[bool] = False
     #: batches fetched ahead of `sample`: those still follow the priorities from before an update

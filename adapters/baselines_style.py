@@ -159,7 +159,6 @@ class BaselinesStyle(Adapter):
         "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities); "
         "written here after its behaviour"
     )
-    draws_last_slot = False
     promises = Promises(
         dtype="wider",
         prioritized="never the last slot",

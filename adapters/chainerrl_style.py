@@ -302,7 +302,6 @@ class ChainerRLStyle(Adapter):
         "written here after its behaviour"
     )
     eps = 0.01
-    weights_relative_to = "batch"
     promises = Promises(
         new_row_priority="the largest update",
         weights="over the batch",

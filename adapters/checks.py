@@ -153,7 +153,7 @@ def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size
     for _ in range(batches):
         seen.update(rows.check(draw(adapter, spec, batch_size), batch_size).tolist())
     never = set(range(kept)) - seen
-    if spec.prioritized and not adapter.draws_last_slot:
+    if spec.prioritized and not adapter.promises.draws_last_slot:
         # The kept row, oldest first, that lies in the last slot of the ring.
         never.discard(kept - 1 if added <= spec.capacity else (spec.capacity - 1 - added) % spec.capacity)
     if never:
@@ -177,7 +177,7 @@ def check_priorities(adapter: Adapter, spec: Spec, *, rows: int = 64, batch_size
 
 def _expected_shares(adapter: Adapter, spec: Spec, raw: np.ndarray) -> np.ndarray:
     shares = (raw + adapter.eps) ** spec.alpha
-    if not adapter.draws_last_slot:
+    if not adapter.promises.draws_last_slot:
         shares[-1] = 0.0
     return shares / shares.sum()
 
@@ -193,13 +193,9 @@ def _check_weights_and_count(
         check_weights(batch["weights"], raw[numbers], raw, adapter, spec)
         adapter.update_priorities(batch["indexes"], raw[numbers])
         # Without replacement only the first draw of a batch is proportional to the priorities.
-        counted = numbers[:1] if _without_replacement(adapter) else numbers
+        counted = numbers[:1] if adapter.promises.takes_out else numbers
         np.add.at(counts, counted, 1)
     return counts
-
-
-def _without_replacement(adapter: Adapter) -> bool:
-    return adapter.features.duplicates.startswith("never")
 
 
 def check_weights(weights: np.ndarray, drawn: np.ndarray, all_raw: np.ndarray, adapter: Adapter, spec: Spec) -> None:
@@ -208,7 +204,7 @@ def check_weights(weights: np.ndarray, drawn: np.ndarray, all_raw: np.ndarray, a
     if weights.shape != drawn.shape or weights.dtype.kind != "f":
         raise WrongAnswer(f"weights: {weights.dtype} {weights.shape}, expected floats {drawn.shape}")
     # N and the total cancel: what is left is the row's priority against that of the most weighted row.
-    base = (drawn if adapter.weights_relative_to == "batch" else all_raw).min()
+    base = (drawn if adapter.promises.weights == "over the batch" else all_raw).min()
     expected = ((drawn + adapter.eps) / (base + adapter.eps)) ** (-spec.alpha * spec.beta)
     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
         worst = int(np.argmax(np.abs(weights - expected)))

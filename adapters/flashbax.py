@@ -36,7 +36,6 @@ class Flashbax(Adapter):
         "(README, In-place Updating of Buffer State); compiled anew for each batch size, before timing"
     )
     any_fields = True
-    weights_relative_to = "batch"
     features = Features(
         batch_add="yes",
         flexible_fields="yes, any tree of arrays; 64-bit numbers only with jax_enable_x64",

@@ -49,7 +49,6 @@ class Pfrl(Adapter):
         "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
     )
     eps = 0.01  # its default
-    weights_relative_to = "batch"
     features = Features(gives="rows (stacked here)", **FEATURES)
     promises = Promises(
         new_row_priority="the largest update",

@@ -123,6 +123,16 @@ class Promises:
     #: the page or docstring of the peer that says so, or "not documented; seen"
     source: str = "not documented; seen"
 
+    @property
+    def draws_last_slot(self) -> bool:
+        """False where the row in the last occupied slot is never drawn by priority."""
+        return self.prioritized != "never the last slot"
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether rows sampled by priority are out until they are told a new one."""
+        return self.prioritized_replacement == "without"
+
     def __post_init__(self) -> None:
         for check, word in self.words.items():
             if word not in VOCABULARY[check]:

@@ -37,7 +37,6 @@ class Reverb(Adapter):
     distribution = "dm-reverb"
     last_python = (3, 11)
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
-    weights_relative_to = "batch"
     batches_ahead = 6  # two of each worker, and what is on its way; 5 seen
     promises = Promises(
         new_row_priority="a fixed one",  # each item is given one: 1, here

@@ -74,7 +74,6 @@ class SeedRLStyle(Adapter):
         "written here in its style, so its speed is not the original's"
     )
     any_fields = True
-    weights_relative_to = "batch"
     features = Features(
         batch_add="yes",
         flexible_fields="yes, any nest of tensors",

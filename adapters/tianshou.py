@@ -51,7 +51,6 @@ class Tianshou(Adapter):
     environment = "torch"
     any_fields = True  # dict observations; the constructor refuses others
     eps = float(np.finfo(np.float32).eps)  # its own
-    weights_relative_to = "batch"
     usage = (
         "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
     )

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from adapters import registry
 from adapters.base import Adapter, Columns, Spec, WrongAnswer
 from suites import cartpole
 from suites.cartpole import FIELDS
-from suites.cells import APEX, APEX_WORKLOAD, Result, append_result, failure
+from suites.cells import APEX, APEX_WORKLOAD, Result, failure, hand_back
 from suites.explorers import Shared, exploring, giving_up
 
 LOCAL_ROWS = 100  # an explorer's local buffer
@@ -112,13 +110,7 @@ def main() -> int:
     parser.add_argument("--capacity", type=int, default=10_000)
     parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
     args = parser.parse_args()
-    results = launch(args.peer, args.explorers, args.seconds, args.capacity)
-    for result in results:
-        if args.cells:
-            append_result(args.cells, result)
-        else:
-            print(json.dumps(asdict(result)))
-    return int(any(result.outcome in ("failed", "wrong") for result in results))
+    return hand_back(launch(args.peer, args.explorers, args.seconds, args.capacity), args.cells)
 
 
 if __name__ == "__main__":

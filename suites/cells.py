@@ -8,12 +8,14 @@ is finished, so that a launch that is killed leaves what it had measured.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
+from adapters.lifeline import exit_with_parent
 from adapters.registry import is_ours
 from results.record import Better, Record, Run
 
@@ -290,6 +292,20 @@ def failure(error: BaseException) -> tuple[Outcome, str]:
 def append_result(file: Path, result: Result) -> None:
     with file.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(asdict(result)) + "\n")
+
+
+def hand_back(results: Iterable[Result], file: Path | None) -> int:
+    """Each result as soon as it is there: a line of `file`, or printed without one. The exit status."""
+    if file:  # a launch: without its runner nobody would end it, or read what it writes
+        exit_with_parent(os.getppid())
+    spoiled = False
+    for result in results:
+        spoiled |= result.outcome in ("failed", "wrong")
+        if file:
+            append_result(file, result)
+        else:
+            print(json.dumps(asdict(result)), flush=True)
+    return int(spoiled)
 
 
 def read_results(file: Path) -> Iterator[Result]:

@@ -32,7 +32,7 @@ from adapters.environments import NotInstalled
 from adapters.lifeline import exit_with_parent
 from adapters.promises import FAULT, HAZARD, VOCABULARY
 from suites import probes_draws, probes_edges, probes_rows
-from suites.cells import CONFORMANCE, CONFORMANCE_WORKLOAD, Result, append_result, failure
+from suites.cells import CONFORMANCE, CONFORMANCE_WORKLOAD, Result, failure, hand_back
 from suites.probing import Lab, Seen, Setting
 
 #: Those in one process, and those that processes share; whoever needs a cluster for each buffer takes too long.
@@ -204,16 +204,7 @@ def main() -> int:
         with os.fdopen(args.worker, "w") as pipe:
             work(args.peer, setting, args.first, lambda said: print(json.dumps(said), file=pipe, flush=True))
         return 0
-    if args.cells:  # without its runner nobody would end it, or read what it writes
-        exit_with_parent(os.getppid())
-    bad = False
-    for result in launch(args.peer, setting):
-        bad |= result.outcome in ("failed", "wrong")
-        if args.cells:
-            append_result(args.cells, result)
-        else:
-            print(json.dumps(asdict(result)), flush=True)
-    return int(bad)
+    return hand_back(launch(args.peer, setting), args.cells)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ these are races, so it may need to be called more than once.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shlex
 import signal
 import sys
@@ -33,8 +31,7 @@ import numpy as np
 
 from adapters import environments, registry
 from adapters.base import Adapter
-from adapters.lifeline import exit_with_parent
-from suites.cells import INTEGRITY, INTEGRITY_WORKLOAD, Result, append_result, failure
+from suites.cells import INTEGRITY, INTEGRITY_WORKLOAD, Result, failure, hand_back
 from suites.explorers import Explorers, exploring, giving_up, prepare
 from suites.integrity_jobs import Learner, Setting, fill, hammer, learn_until, settle
 
@@ -214,16 +211,9 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
     parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
     args = parser.parse_args()
-    if args.cells:  # without its runner nobody would end it, or read what it writes
-        exit_with_parent(os.getppid())
-    bad = False
-    for result in launch(args.peer, Setting(**{name: getattr(args, name) for name in asdict(Setting())})):
-        bad |= result.outcome in ("failed", "wrong")
-        if args.cells:
-            append_result(args.cells, result)
-        else:
-            print(json.dumps(asdict(result)), flush=True)
-    return int(bad)
+    return hand_back(
+        launch(args.peer, Setting(**{name: getattr(args, name) for name in asdict(Setting())})), args.cells
+    )
 
 
 if __name__ == "__main__":

@@ -23,13 +23,11 @@ import argparse
 import ctypes
 import gc
 import itertools
-import json
-import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -37,7 +35,6 @@ import psutil
 from adapters import registry
 from adapters.base import Adapter, Spec, Step
 from adapters.checks import AddedRows, check_full, draw
-from adapters.lifeline import exit_with_parent
 from suites import workloads
 from suites.cells import (
     FILLED,
@@ -47,8 +44,8 @@ from suites.cells import (
     PEAK_BATCH,
     Outcome,
     Result,
-    append_result,
     failure,
+    hand_back,
     memory_units,
 )
 from suites.workloads import Workload
@@ -218,16 +215,7 @@ def main() -> int:
     parser.add_argument("--leak-seconds", type=float, default=1.0, help="for finding leaks; default: %(default)s")
     parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
     args = parser.parse_args()
-    if args.cells:  # without its runner nobody would end it, or read what it writes
-        exit_with_parent(os.getppid())
-    spoiled = False
-    for result in launch(args.peer, args.workload, args.benchmark, args.capacity, args.leak_seconds):
-        spoiled |= result.outcome in ("failed", "wrong")
-        if args.cells:
-            append_result(args.cells, result)
-        else:
-            print(json.dumps(asdict(result)))
-    return int(spoiled)
+    return hand_back(launch(args.peer, args.workload, args.benchmark, args.capacity, args.leak_seconds), args.cells)
 
 
 if __name__ == "__main__":

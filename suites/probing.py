@@ -116,12 +116,12 @@ class Buffer:
     def drawable(self) -> np.ndarray:
         """Which of the held rows are ever drawn, by what the adapter says."""
         last = self.held % self.spec.capacity == self.spec.capacity - 1
-        return ~last | self.adapter.draws_last_slot
+        return ~last | self.adapter.promises.draws_last_slot
 
     @property
     def takes_out(self) -> bool:
         """Whether sampled rows are out until they are told their priorities."""
-        return self.spec.prioritized and self.adapter.promises.prioritized_replacement == "without"
+        return self.spec.prioritized and self.adapter.promises.takes_out
 
     @property
     def independent(self) -> int:

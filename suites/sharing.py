@@ -16,13 +16,10 @@ from __future__ import annotations
 import argparse
 import gc
 import itertools
-import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -31,9 +28,8 @@ import numpy as np
 from adapters import registry
 from adapters.base import Adapter, Spec, Step
 from adapters.checks import AddedRows, check_priorities, check_round_trip
-from adapters.lifeline import exit_with_parent
 from suites import workloads
-from suites.cells import Result, SharingJob, append_result, failure
+from suites.cells import Result, SharingJob, failure, hand_back
 from suites.explorers import Explorers, Shared, exploring, giving_up, next_slice
 from suites.filling import fill
 from suites.workloads import Workload
@@ -192,16 +188,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.5, help="on each job (default: %(default)s)")
     parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
     args = parser.parse_args()
-    if args.cells:  # without its runner nobody would end it, or read what it writes
-        exit_with_parent(os.getppid())
-    bad = False
-    for result in launch(args.peer, args.jobs, args.seconds):
-        bad |= result.outcome in ("failed", "wrong")
-        if args.cells:
-            append_result(args.cells, result)
-        else:
-            print(json.dumps(asdict(result)))
-    return int(bad)
+    return hand_back(launch(args.peer, args.jobs, args.seconds), args.cells)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,10 @@ from __future__ import annotations
 import argparse
 import builtins
 import importlib
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +29,8 @@ import numpy as np
 from adapters import registry
 from adapters.base import Spec
 from adapters.checks import AddedRows
-from adapters.lifeline import exit_with_parent
 from suites import workloads
-from suites.cells import STARTUP, Result, append_result, failure
+from suites.cells import STARTUP, Result, failure, hand_back
 from suites.filling import TooSlow, fill
 from suites.workloads import Workload
 
@@ -166,16 +162,9 @@ def main() -> int:
     parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
     parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
     args = parser.parse_args()
-    if args.cells:  # without its runner nobody would end it, or read what it writes
-        exit_with_parent(os.getppid())
-    spoiled = False
-    for result in launch(args.peer, args.workload, args.capacity, args.benchmark or STARTUP, args.fill_seconds):
-        spoiled |= result.outcome in ("failed", "wrong")
-        if args.cells:
-            append_result(args.cells, result)
-        else:
-            print(json.dumps(asdict(result)))
-    return int(spoiled)
+    return hand_back(
+        launch(args.peer, args.workload, args.capacity, args.benchmark or STARTUP, args.fill_seconds), args.cells
+    )
 
 
 if __name__ == "__main__":
