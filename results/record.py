@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from results.validation import SCHEMA_NAME, BadRecord, cell_key, check
 
-Status = Literal["ok", "failed", "wrong", "skipped", "interrupted"]
+#: failed: the peer crashed, hung or raised. broken: the harness could not measure it. left_out: no time in the budget.
+Status = Literal["ok", "failed", "wrong", "skipped", "broken", "left_out", "interrupted", "invalidated"]
 Better = Literal["lower", "higher"]
 Param = int | float | str | bool
 
@@ -32,6 +33,7 @@ class Sample:
 
     block: int  # the round in which every peer was launched once: ratios are taken within it
     value: float
+    calls: int | None = None  # that the value stands on, where they may be too few for a rate
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Record:
     samples: list[Sample] = field(default_factory=list)
     seen: str | None = None  # what came out where that is no number: "copies: 84 columns held while ..."
     hazard: bool = False  # it is what the peer promises, and dangerous for who does not know it
+    invalidated_at: str | None = None  # the revision that withdrew it; only of an "invalidated" record
 
     @property
     def ok(self) -> bool:
@@ -103,8 +106,8 @@ class Record:
         params = ", ".join(f"{name}={value}" for name, value in self.params.items())
         return f"{self.suite} {self.benchmark} ({params}) of {self.peer} on {self.workload}"
 
-    def add_sample(self, block: int, value: float) -> None:
-        """One launch's figure, in the record's unit. The first makes the cell "ok"."""
+    def add_sample(self, block: int, value: float, calls: int | None = None) -> None:
+        """One launch's figure, in the record's unit, and the calls it stands on. The first makes the cell "ok"."""
         value = float(value)
         if not (math.isfinite(value) and value > 0):
             raise BadRecord(f"{self.label}: sample of block {block}: {value} is not a finite number above 0")
@@ -112,7 +115,7 @@ class Record:
             raise BadRecord(f"{self.label}: block {block} has a sample already")
         if self.pending:
             self.status, self.reason = "ok", None
-        self.samples.append(Sample(int(block), value))
+        self.samples.append(Sample(int(block), value, calls))
 
     def fail(self, status: Status, reason: str) -> None:
         """The cell could not be measured; samples made before stay. The first reason is kept: it is the cause."""
@@ -135,6 +138,7 @@ class Run:
     finished: str | None = None
     interrupted: bool = False
     declared: int = 0  # cells the run set out to measure
+    minutes: float | None = None  # its time budget
     peers: list[Peer] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -211,7 +215,18 @@ class Run:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        about = ("kind", "profile", "started", "finished", "revision", "command", "interrupted", "declared", "machine")
+        about = (
+            "kind",
+            "profile",
+            "started",
+            "finished",
+            "revision",
+            "command",
+            "interrupted",
+            "declared",
+            "minutes",
+            "machine",
+        )
         return {
             "schema": SCHEMA_NAME,
             "run": {name: getattr(self, name) for name in about},
