@@ -247,6 +247,23 @@ class Adapter(ABC):
         """Give the rows of the last sample new raw priorities, (batch_size,) float64, above 0."""
         raise NotImplementedError(f"{self.name} has no priorities")
 
+    # A learner's step, whole: overridden by a library whose authors would write these calls as one.
+
+    def learner_step(self, steps: Sequence[Step], batch_size: int, priorities: np.ndarray) -> Columns:
+        """Add `steps` one by one to a prioritized buffer, then return a sample whose rows have new `priorities`.
+
+        The priorities are raw, (batch_size,) float64, above 0, and count from the next sample on.
+        """
+        self.add(steps)
+        batch = self.sample(batch_size)
+        self.update_priorities(batch["indexes"], priorities)
+        return batch
+
+    def learner_step_uniform(self, steps: Sequence[Step], batch_size: int) -> Columns:
+        """Add `steps` one by one to a uniform buffer, then return a sample."""
+        self.add(steps)
+        return self.sample(batch_size)
+
     @abstractmethod
     def __len__(self) -> int:
         """Rows that can be sampled now."""
