@@ -103,6 +103,11 @@ def alone() -> list[str]:
     return [*PEERS, *MORE]
 
 
+def together() -> list[str]:
+    """The buffers that explorers and a learner share, however their processes start (`Adapter.start_method`)."""
+    return [*SHARED, *SERVED]
+
+
 def chosen(names: Collection[str]) -> list[str]:
     """The peers that these names stand for: one for itself and its variants, "all" for all, and none for those that are
     measured unless others are named. Raises `UnknownPeer`."""

@@ -73,6 +73,13 @@ class RLlib(Adapter):
             from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer, ReplayBuffer
 
         self.SampleBatch = SampleBatch
+        self._name_fields(spec)
+        if spec.prioritized:
+            self.buffer = PrioritizedReplayBuffer(spec.capacity, storage_unit="timesteps", alpha=spec.alpha)
+        else:
+            self.buffer = ReplayBuffer(spec.capacity, storage_unit="timesteps")
+
+    def _name_fields(self, spec: Spec) -> None:
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
         self.keys = {name: KEYS.get(name, name) for name in spec.fields}
         # SampleBatch makes int64 of a list of Python's ints: who has unsigned numbers writes arrays.
@@ -81,10 +88,6 @@ class RLlib(Adapter):
             for name, field in spec.fields.items()
             if field.shape == () and np.dtype(field.dtype).kind == "u"
         ]
-        if spec.prioritized:
-            self.buffer = PrioritizedReplayBuffer(spec.capacity, storage_unit="timesteps", alpha=spec.alpha)
-        else:
-            self.buffer = ReplayBuffer(spec.capacity, storage_unit="timesteps")
 
     def add(self, steps: Sequence[Step]) -> None:
         add, batch = self.buffer.add, self.SampleBatch

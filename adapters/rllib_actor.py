@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Columns, Spec
-from adapters.rllib import KEYS, RLlib
+from adapters.rllib import RLlib
 
 ACTOR = NAMESPACE = "replaybench"
 OBJECT_STORE_BYTES = 80_000_000  # near the least that Ray takes: batches this small don't go there
@@ -30,13 +30,15 @@ class RLlibActor(RLlib):
     start_method = "spawn"  # forked after no more than the import, one in some does not find its cluster
 
     def __init__(self, spec: Spec) -> None:
-        # Set before Ray is imported, and inherited by everybody: a cluster that only these processes may talk to, and
-        # no import of TensorFlow, which RLlib's buffers don't use and which is here for Reverb's sake.
-        os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
+        # Set before Ray is imported, and inherited by explorers: a cluster that only these processes may talk to, and
+        # no import of TensorFlow, which RLlib's buffers don't use and which is here for Reverb's sake. Ray reads the
+        # token once per process, so a second cluster of this process must use the same one.
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         os.environ["RLLIB_TEST_NO_TF_IMPORT"] = "1"
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         import ray
-        from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer
+        from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer, ReplayBuffer
 
         self.folder = tempfile.mkdtemp(prefix="ray-")  # short: sockets in it have paths of at most 107 bytes
         try:
@@ -48,10 +50,9 @@ class RLlibActor(RLlib):
                 _temp_dir=self.folder,
                 **QUIET,
             )
-            actor = ray.remote(PrioritizedReplayBuffer).options(name=ACTOR)
-            self._use(
-                spec, cluster.address_info["gcs_address"], actor.remote(spec.capacity, "timesteps", alpha=spec.alpha)
-            )
+            kind, options = (PrioritizedReplayBuffer, {"alpha": spec.alpha}) if spec.prioritized else (ReplayBuffer, {})
+            actor = ray.remote(kind).options(name=ACTOR).remote(spec.capacity, "timesteps", **options)
+            self._use(spec, cluster.address_info["gcs_address"], actor)
             len(self)  # it serves
         except BaseException:
             self.close()
@@ -61,19 +62,20 @@ class RLlibActor(RLlib):
         from ray.rllib.policy.sample_batch import SampleBatch
 
         self.SampleBatch, self.spec, self.address, self.buffer = SampleBatch, spec, address, _Proxy(actor)
-        self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
-        self.keys = {name: KEYS.get(name, name) for name in spec.fields}
+        self._name_fields(spec)
 
     def __reduce__(self) -> tuple:
         return _connect, (type(self), self.spec, self.address)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        if priorities is None:
+            super().add_batch(columns)  # one call
+            return
         named = {self.keys[name]: column for name, column in columns.items()}
-        weights = np.ones(len(next(iter(columns.values())))) if priorities is None else priorities
         rows = [
-            self.SampleBatch({key: column[i : i + 1] for key, column in named.items()}) for i in range(len(weights))
+            self.SampleBatch({key: column[i : i + 1] for key, column in named.items()}) for i in range(len(priorities))
         ]
-        self.buffer.add_all(rows, weights.tolist())
+        self.buffer.add_all(rows, priorities.tolist())
 
     def __len__(self) -> int:
         return self.buffer.apply(len)

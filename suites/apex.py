@@ -23,7 +23,7 @@ from adapters.base import Adapter, Columns, Spec, WrongAnswer
 from suites import cartpole
 from suites.cartpole import FIELDS
 from suites.cells import APEX, APEX_WORKLOAD, Result, failure, hand_back
-from suites.explorers import Shared, exploring, giving_up
+from suites.explorers import Shared, exploring, giving_up, prepare
 
 LOCAL_ROWS = 100  # an explorer's local buffer
 LEARNER_BATCH = 64
@@ -68,9 +68,12 @@ class Learner:
 
 def measure(peer: str, explorers: int, seconds: float, capacity: int) -> dict[str, float]:
     """The figures of one launch, by benchmark."""
-    adapter = registry.adapter_class(peer).make(Spec(capacity, FIELDS, prioritized=True))
+    kind = registry.adapter_class(peer)
+    kind.version()  # there is nothing to prepare if it can't be had
+    prepare(kind.preload)
+    adapter = kind.make(Spec(capacity, FIELDS, prioritized=True))
     try:
-        with exploring(partial(explore, adapter), explorers) as beside:
+        with exploring(partial(explore, adapter), explorers, adapter.start_method) as beside:
             learner = Learner(adapter)
             beside.wait_for(WARM_ROWS)
             _, steps = beside.learn(learner.checked_step, seconds / 2)
@@ -104,7 +107,7 @@ def launch(peer: str, explorers: int, seconds: float, capacity: int) -> list[Res
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.apex", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=tuple(registry.SHARED), metavar="NAME")
+    parser.add_argument("--peer", required=True, choices=registry.together(), metavar="NAME")
     parser.add_argument("--explorers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--capacity", type=int, default=10_000)

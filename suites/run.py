@@ -179,7 +179,7 @@ def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: S
         return Launch(name, declare_sharing(run, peer, jobs), command)
 
     def jobs_of(peer: str, group: Sequence[SharingJob]) -> list[SharingJob]:
-        able = [job for job in group if job.kind == "alone" or peer in registry.SHARED]
+        able = [job for job in group if job.kind == "alone" or peer in registry.together()]
         return [job for job in able if job.workload in chosen]
 
     groups = [(peer, jobs_of(peer, group)) for group in profile.sharing for peer in peers]
@@ -247,7 +247,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     args.startup = alone if "startup" in args.suites and STARTUP_WORKLOAD in args.workloads else []
     if not profile.startup_blocks:
         args.startup = []
-    args.apex = shared = [name for name in registry.SHARED if name in chosen]
+    args.apex = shared = [name for name in registry.together() if name in chosen]
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
     args.integrity = [name for name in integrity.PEERS if name in chosen]
@@ -257,7 +257,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     if "conformance" not in args.suites or CONFORMANCE_WORKLOAD not in args.workloads or not profile.conformance_draws:
         args.conformance = []
     shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
-    unshared = [name for name in alone if name in map(registry.family, registry.SHARED)]
+    unshared = [name for name in alone if name in map(registry.family, registry.together())]
     args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
     parts = (args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity, args.conformance)
     if not any(parts):

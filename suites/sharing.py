@@ -30,7 +30,7 @@ from adapters.base import Adapter, Spec, Step
 from adapters.checks import AddedRows, check_priorities, check_round_trip
 from suites import workloads
 from suites.cells import Result, SharingJob, failure, hand_back
-from suites.explorers import Explorers, Shared, exploring, giving_up, next_slice
+from suites.explorers import Explorers, Shared, exploring, giving_up, next_slice, prepare
 from suites.filling import fill
 from suites.workloads import Workload
 
@@ -63,7 +63,10 @@ def measure(peer: str, job: SharingJob, seconds: float) -> dict[str, float | str
     recording = workloads.load(job.workload)
     known = AddedRows(recording.columns, recording.fields)
     spec = Spec(job.capacity, recording.fields, prioritized=job.kind == "step")
-    make = registry.adapter_class(peer).make
+    kind = registry.adapter_class(peer)
+    kind.version()  # there is nothing to prepare if it can't be had
+    prepare(kind.preload)
+    make = kind.make
     if spec.prioritized:
         _check_draws(make, spec)
     adapter = make(spec)
@@ -88,7 +91,7 @@ def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
 def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, seconds: float) -> dict[str, float | str]:
     calls = recording.steps() if job.batch == 1 else recording.batches(job.batch)
     add = adapter.add if job.batch == 1 else adapter.add_batches
-    with exploring(partial(explore, add, calls, job), job.explorers) as explorers:
+    with exploring(partial(explore, add, calls, job), job.explorers, adapter.start_method) as explorers:
         sample = partial(adapter.sample, LEARNER_BATCH)
         explorers.learn(sample, seconds / 4)
         return _watch(explorers, sample, seconds)
@@ -182,7 +185,7 @@ def _timed(run: Callable[[int], None], calls: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.sharing", description=__doc__.partition("\n")[0])
-    known = tuple(dict.fromkeys([*registry.SHARED, *registry.alone()]))
+    known = tuple(dict.fromkeys([*registry.together(), *registry.alone()]))
     parser.add_argument("--peer", required=True, choices=known, metavar="NAME")
     parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
     parser.add_argument("--seconds", type=float, default=0.5, help="on each job (default: %(default)s)")
