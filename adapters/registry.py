@@ -27,6 +27,7 @@ MORE: dict[str, str] = {
     "torchrl": "adapters.torchrl:TorchRL",
     "torchrl[TensorDictReplayBuffer]": "adapters.torchrl:TorchRLTensorDict",
     "torchrl[memmap]": "adapters.torchrl:TorchRLMemmap",
+    "torchrl[shared]": "adapters.torchrl_shared:TorchRLShared",
     "torchrl[naive]": "adapters.torchrl:TorchRLNaive",
     "stable-baselines3": "adapters.stable_baselines3:StableBaselines3",
     "tianshou": "adapters.tianshou:Tianshou",
@@ -63,11 +64,12 @@ SHARED: dict[str, str] = {
     "cpprb[MP]": "adapters.cpprb_shared:CpprbMP",
 }
 
-#: Those that a server keeps, for clients whose processes must not be forked from one that has used the library
-#: already: `start_method` says how they start instead.
+#: More of them, whose library brings a server or shared memory of its own: `start_method` says how processes start
+#: that use it, since most must not be forked from one that has.
 SERVED: dict[str, str] = {
     "reverb": "adapters.reverb:Reverb",
     "rllib[Ray actor]": "adapters.rllib_actor:RLlibActor",
+    "torchrl[shared]": "adapters.torchrl_shared:TorchRLShared",
 }
 
 #: What the project itself makes: who has this name, or is a variant of it, must be sound.

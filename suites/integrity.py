@@ -49,6 +49,7 @@ class Finding:
 
     looked_at: float
     wrong: str | None = None
+    skipped: str | None = None  # why it could not be looked at
 
     @classmethod
     def among(cls, wrong: int, looked_at: int, words: str) -> Finding:
@@ -67,10 +68,13 @@ def race(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
         for opening in range(OPENINGS):
             _open(type(adapter), setting, opening, learner)
     starved = added.count(0)
+    stale = Finding.among(learner.stale, learner.weighed, "rows read were drawn by another row's priority")
+    if adapter.promises.given_priority == "none on add":
+        stale = Finding(0.0, skipped="explorers can't give a row its priority, so it can't tell where it came from")
     return {
         "torn": Finding.among(learner.torn, learner.read, "rows read were torn"),
         "unwritten": Finding.among(learner.unwritten, learner.read, "rows read were never written"),
-        "stale": Finding.among(learner.stale, learner.weighed, "rows read were drawn by another row's priority"),
+        "stale": stale,
         "starvation": Finding(1.0, f"{starved} of {len(added)} explorers could add nothing in {took:.1f} s")
         if starved
         else Finding(min(added) * len(added) / sum(added)),
@@ -198,6 +202,9 @@ def launch(peer: str, setting: Setting) -> Iterator[Result]:
                 continue
             for name in names:
                 finding = found[name]
+                if finding.skipped:
+                    yield result(name, outcome="skipped", reason=finding.skipped)
+                    continue
                 outcome, reason = ("wrong", f"{finding.wrong}\n{again}") if finding.wrong else ("ok", None)
                 yield result(name, outcome=outcome, value=finding.looked_at, reason=reason)
     finally:

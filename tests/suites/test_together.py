@@ -1,0 +1,62 @@
+"""Every buffer that processes share is driven by the suites for them, however its explorers start."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from adapters import registry
+from suites.explorers import giving_up
+from suites.integrity import race
+from suites.integrity_jobs import Setting
+
+SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
+
+
+def results(surroundings, *arguments: str) -> dict[str, dict]:
+    done = surroundings.run("-m", *arguments)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    if found and found[0]["outcome"] == "skipped":
+        pytest.skip(found[0]["reason"])
+    return {result["benchmark"]: result for result in found}
+
+
+def test_no_name_is_missing_or_twice():
+    names = registry.together()
+    assert {*registry.SHARED, *SERVED, "torchrl[shared]"} <= set(names)
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("peer", SERVED)
+def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
+    found = results(surroundings, "suites.apex", f"--peer={peer}", "--explorers=2", "--seconds=0.5")
+    for name in ("explorers", "learner"):
+        assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found
+    assert surroundings.leftovers() == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("peer", SERVED)
+def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
+    """Two buffers in one process, one uniform and one prioritized."""
+    jobs = ("--job=crowd:CartPole-v1:1000:100:2", "--job=step:CartPole-v1:1000:1")
+    found = results(surroundings, "suites.sharing", f"--peer={peer}", *jobs, "--seconds=0.5")
+    for name in ("adds", "samples", "slowest", "step"):
+        assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found
+    assert surroundings.leftovers() == []
+
+
+def test_who_takes_no_priority_on_add_is_not_blamed_for_it():
+    setting = Setting(explorers=2, seconds=0.1)
+    adapter = registry.adapter_class("cpprb_impl[lock=buffer]").make(setting.spec)
+    adapter.promises = replace(adapter.promises, given_priority="none on add")
+    try:
+        with giving_up(30):
+            found = race(adapter, setting)
+    finally:
+        adapter.close()
+    assert found["stale"].skipped and found["stale"].wrong is None
+    assert found["torn"].skipped is None
