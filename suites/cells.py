@@ -18,33 +18,12 @@ from adapters.base import Unavailable, WrongAnswer
 from adapters.lifeline import exit_with_parent
 from adapters.registry import is_ours
 from results.record import Better, Record, Run
+from suites.jobs import THROUGHPUT, Job, Task
 
 Outcome = Literal["ok", "failed", "wrong", "skipped"]
 CHECKOUT = Path(__file__).resolve().parent.parent
 REASON_CHARACTERS = 500
 
-#: benchmarks of the throughput suite and the unit of each figure (lower is better)
-THROUGHPUT = {
-    "add": "s/transition",
-    "add_dicts": "s/transition",
-    "add_lists": "s/transition",
-    "add_prioritized": "s/transition",
-    "sample": "s/call",
-    "prioritized": "s/call",
-    "compressed_add": "s/transition",
-    "compressed_sample": "s/call",
-}
-#: rows a call, of a benchmark that is run by hand; a profile chooses among them
-BATCHES = {
-    "add": (1, 100),
-    "add_dicts": (1,),
-    "add_lists": (100,),
-    "add_prioritized": (1,),
-    "sample": (32, 256),
-    "prioritized": (32, 256),
-    "compressed_add": (1,),
-    "compressed_sample": (32,),
-}
 #: benchmarks of the memory suite: what the buffer is asked for (lower is better)
 MEMORY: dict[str, dict[str, bool]] = {
     "plain": {},
@@ -134,16 +113,6 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A benchmark with so many rows a call, on a buffer of that capacity."""
-
-    benchmark: str
-    batch: int
-    workload: str
-    capacity: int
-
-
-@dataclass(frozen=True)
 class SharingJob:
     """So many explorers add so many rows a call beside a learner; or one process does it alone (explorers 0)."""
 
@@ -187,7 +156,7 @@ def declare_throughput(run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]
             benchmark=job.benchmark,
             peer=peer,
             workload=job.workload,
-            params={"batch": job.batch, "capacity": job.capacity},
+            params=job.params,
             unit=THROUGHPUT[job.benchmark],
             better="lower",
         )
@@ -273,8 +242,8 @@ def declare_sharing(run: Run, peer: str, jobs: Sequence[SharingJob]) -> list[Rec
 
 def node_id(record: Record, peer: str) -> str:
     """The pytest node that measures this cell with the registry's `peer`."""
-    batch, capacity = record.params["batch"], record.params["capacity"]
-    return f"suites/throughput.py::test_{record.benchmark}[{batch}-{record.workload}-{capacity}-{peer}]"
+    sizes, capacity = Task.of_record(record).sizes_text, record.params["capacity"]
+    return f"suites/throughput.py::test_{record.benchmark}[{sizes}-{record.workload}-{capacity}-{peer}]"
 
 
 def failure(error: BaseException) -> tuple[Outcome, str]:

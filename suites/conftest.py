@@ -11,10 +11,12 @@ import pytest
 from adapters import registry
 from adapters.lifeline import exit_with_parent
 from suites import workloads
-from suites.cells import BATCHES, Result, append_result, failure
+from suites.cells import Result, append_result, failure
+from suites.jobs import THROUGHPUT, Job, Task
+from suites.jobs import USUAL as USUAL_TASKS
 
 KNOWN = {"peer": registry.alone(), "workload": workloads.NAMES}
-USUAL = {"peer": registry.PEERS, "workload": workloads.NAMES}
+USUAL_NAMES = {"peer": registry.PEERS, "workload": workloads.NAMES}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,11 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="of the buffer, and how long filling it may take; may be given more than once (default: the recording's)",
     )
     group.addoption(
-        "--batch",
+        "--task",
         action="append",
         default=[],
-        metavar="BENCHMARK=ROWS",
-        help="rows a call; may be given more than once (default: those of the profiles)",
+        metavar="BENCHMARK:NAME=NUMBER,...",
+        help="sizes of a benchmark, such as learner_step:adds=4,batch=32; may be given more than once (default: the "
+        "usual sizes of each benchmark)",
     )
     group.addoption("--seconds", type=float, default=0.25, help="time spent on each figure (default: %(default)s)")
     group.addoption("--cells", type=Path, metavar="FILE", help="append one JSON line a cell as it is finished")
@@ -47,6 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in config.getoption(f"--{kind}") or ():
             if name not in known:
                 raise pytest.UsageError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+    try:
+        _tasks(config)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
     if config.getoption("--cells"):  # a launch: without its runner nobody would end it, or read what it writes
         exit_with_parent(os.getppid())
     if wanted := config.getoption("--package-at"):
@@ -58,15 +65,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     config, benchmark = metafunc.config, metafunc.function.__name__.removeprefix("test_")
-    if benchmark not in BATCHES:
+    if benchmark not in THROUGHPUT:
         return
-    told = [text.partition("=") for text in config.getoption("--batch")]
-    metafunc.parametrize("batch", [int(rows) for name, _, rows in told if name == benchmark] or BATCHES[benchmark])
-    chosen = {kind: config.getoption(f"--{kind}") or list(usual) for kind, usual in USUAL.items()}
+    told, usual = ([task for task in some if task.benchmark == benchmark] for some in (_tasks(config), USUAL_TASKS))
+    metafunc.parametrize("task", told or usual, ids=lambda task: task.sizes_text)
+    chosen = {kind: config.getoption(f"--{kind}") or list(usual) for kind, usual in USUAL_NAMES.items()}
     places = [(workload, rows) for workload in chosen["workload"] for rows in _capacities(config, workload)]
     # As one: pytest would bring together what shares a workload or a capacity, and the runner counts on the order.
     metafunc.parametrize("place", places, ids=[f"{name}-{rows}" for name, rows in places], scope="module")
     metafunc.parametrize("peer", chosen["peer"], scope="module")
+
+
+def _tasks(config: pytest.Config) -> list[Task]:
+    return [Task.parse(text) for text in config.getoption("--task")]
 
 
 def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
@@ -78,6 +89,16 @@ def _capacities(config: pytest.Config, workload: str) -> dict[int, float]:
         if name in ("", workload):
             found[int(rows)] = float(seconds or "inf")
     return found or {workloads.usual_rows(workload): float("inf")}
+
+
+@pytest.fixture
+def sizes(task: Task) -> dict[str, int]:
+    return dict(task.sizes)
+
+
+@pytest.fixture
+def batch(sizes: dict[str, int]) -> int:
+    return sizes["batch"]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +145,7 @@ def _result(item: pytest.Item, call: pytest.CallInfo, report: pytest.TestReport)
         benchmark=item.originalname.removeprefix("test_"),
         peer=params["peer"],
         workload=workload,
-        params={"batch": params["batch"], "capacity": capacity},
+        params=Job(params["task"], workload, capacity).params,
         outcome=outcome,
         value=extra.get("value"),
         reason=reason,

@@ -20,6 +20,7 @@ import psutil
 from adapters.registry import SEGMENT_PREFIXES
 from results.record import Record
 from suites.cells import CHECKOUT, node_id
+from suites.jobs import Task
 from suites.profiles import Profile
 
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
@@ -55,7 +56,7 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         for place in places
         if (workload, place.capacity) in wanted
     ]
-    options += [f"--batch={benchmark}={rows}" for benchmark, rows in _batches(records)]
+    options += [f"--task={task}" for task in dict.fromkeys(map(Task.of_record, records))]
     # Named, since the suite does not offer by itself the peers that are measured only when named.
     options += [f"--peer={peer}", f"--cells={cells}", f"--seconds={profile.seconds}"]
     return [
@@ -67,10 +68,6 @@ def throughput_command(records: Sequence[Record], peer: str, cells: Path, profil
         *options,
         *(node_id(record, peer) for record in records),
     ]
-
-
-def _batches(records: Sequence[Record]) -> list[tuple[str, int]]:
-    return list(dict.fromkeys((record.benchmark, record.params["batch"]) for record in records))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adapters.base import Columns, Field, Spec
-from suites.profiles import EVERYWHERE, FORMS, Place, Profile
+from suites.jobs import FORMS, STEP, UNIFORM_STEP, Task
+from suites.profiles import EVERYWHERE, Place, Profile
 from suites.recipes import RANDOM, gymnasium_make
 from suites.recording import CannotBeStored, columns_of, record
 from suites.workloads import SEED, keep_own
@@ -50,7 +51,7 @@ class Own:
         plain = Spec(1, self.fields).is_plain
         return replace(
             profile,
-            throughput={self.name: [Place(self._capacity(profile), self._benchmarks(plain))]},
+            throughput={self.name: [Place(self._capacity(profile), self._tasks(plain))]},
             memory={self.name: (self._memory_capacity(profile), self._memory_benchmarks(plain))},
             explorers=(),
             integrity_seconds=0.0,
@@ -69,10 +70,10 @@ class Own:
         fitting = min(profile.own_rows, profile.own_bytes // self.row_bytes)
         return self.capacity or max(SMALLEST_CAPACITY, *self.adds, *self.samples, fitting)
 
-    def _benchmarks(self, plain: bool) -> list[tuple[str, int]]:
+    def _tasks(self, plain: bool) -> list[Task]:
         sizes = {"add": self.adds, "sample": self.samples, "prioritized": self.samples}
-        core = [(benchmark, rows) for benchmark, batches in sizes.items() for rows in batches]
-        return [*core, *FORMS] if plain else core
+        core = [Task.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
+        return [*core, *FORMS, *STEP, *UNIFORM_STEP] if plain else core
 
     def _memory_capacity(self, profile: Profile) -> int:
         return max(SMALLEST_CAPACITY, min(profile.own_memory_rows, MEMORY_BYTES // self.row_bytes))

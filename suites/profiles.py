@@ -7,17 +7,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suites.cells import MEMORY, THROUGHPUT, Job, SharingJob
+from suites.cells import MEMORY, SharingJob
+from suites.jobs import (
+    BESIDE,
+    CORE,
+    CYCLE,
+    FEW,
+    FORMS,
+    FRAMES,
+    HELD,
+    MORE_BESIDE,
+    SMALL,
+    STEP,
+    STEPS,
+    UNIFORM_STEP,
+    UNIFORM_STEPS,
+    Job,
+    Task,
+)
 
-ORDER = list(THROUGHPUT)
-
-#: benchmarks and their rows a call
-CORE = (("add", 1), ("add", 100), ("sample", 32), ("sample", 256), ("prioritized", 32), ("prioritized", 256))
-FORMS = (("add_dicts", 1), ("add_lists", 100), ("add_prioritized", 1))
-FRAMES = (("compressed_add", 1), ("compressed_sample", 32))
-CYCLE = (("prioritized", 32), ("prioritized", 256))
-FEW = (("add", 1), ("sample", 32))
-SMALL = (("add", 1), ("add", 100), ("sample", 32), ("prioritized", 32))
 EVERYWHERE = ("plain", "priorities", "next_of")  # of the memory suite: a stack needs frames
 
 
@@ -38,7 +46,7 @@ class Place:
     """A capacity, and what is measured there."""
 
     capacity: int
-    benchmarks: Sequence[tuple[str, int]]
+    tasks: Sequence[Task]
     fill_seconds: float = 60.0  # who needs longer to fill the buffer has no figure here
 
 
@@ -72,17 +80,20 @@ class Profile:
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
         """Of the throughput suite, in the order in which a launch comes to them."""
         return [
-            Job(benchmark, batch, workload, place.capacity)
+            Job(task, workload, place.capacity)
             for workload in workloads
             for place in self.throughput.get(workload, ())
-            for benchmark, batch in sorted(place.benchmarks, key=lambda each: (ORDER.index(each[0]), each[1]))
+            for task in sorted(place.tasks, key=lambda task: task.order)
         ]
 
 
 PROFILES = {
     "tiny": Profile(
         throughput={
-            "CartPole-v1": [Place(2_000, CORE + FORMS), Place(4_000, CYCLE[:1])],
+            "CartPole-v1": [
+                Place(2_000, CORE + FORMS + STEP + UNIFORM_STEP + BESIDE[:1] + HELD[:1]),
+                Place(4_000, CYCLE[:1]),
+            ],
             "Pendulum-v1": [Place(2_000, FEW)],
             "ALE/Seaquest-v5": [Place(256, CORE + FRAMES)],
             "CartPole-v1/slices": [Place(256, FEW)],
@@ -118,11 +129,11 @@ PROFILES = {
     ),
     "quick": Profile(
         throughput={
-            "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=4)],
-            "Pendulum-v1": [Place(5_000, FEW)],
-            "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES)],
-            "HalfCheetah-v5": [Place(2_048, FEW)],
-            "Humanoid-v4": [Place(1_024, FEW)],
+            "CartPole-v1": [
+                Place(100_000, CORE + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=15),
+                Place(1_000_000, STEP, fill_seconds=4),
+            ],
+            "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES + HELD[:1])],
             "CartPole-v1/slices": [Place(1_024, FEW + CYCLE[:1])],  # R2D2 is prioritized
             "CartPole-v1/image": [Place(1_024, FEW)],
         },
@@ -158,9 +169,13 @@ PROFILES = {
     # fill, too, who take half a millisecond a row.
     "survey": Profile(
         throughput={
-            "CartPole-v1": [Place(2_000, SMALL), Place(100_000, CORE + FORMS, fill_seconds=8)],
+            "CartPole-v1": [
+                Place(2_000, SMALL),
+                Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=8),
+                Place(1_000_000, STEP, fill_seconds=8),
+            ],
             "Pendulum-v1": [Place(2_000, FEW)],
-            "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES)],
+            "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES + HELD[:1])],
             "HalfCheetah-v5": [Place(1_024, FEW)],
             "Humanoid-v4": [Place(1_024, FEW)],
             "CartPole-v1/slices": [Place(512, FEW + CYCLE[:1])],
@@ -196,9 +211,13 @@ PROFILES = {
     ),
     "full": Profile(
         throughput={
-            "CartPole-v1": [Place(100_000, CORE + FORMS), Place(1_000_000, CYCLE, fill_seconds=240)],
+            "CartPole-v1": [
+                Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEPS + BESIDE + MORE_BESIDE + HELD),
+                Place(1_000_000, CYCLE + STEPS + UNIFORM_STEP, fill_seconds=240),
+                Place(10_000_000, STEP, fill_seconds=240),
+            ],
             "Pendulum-v1": [Place(100_000, CORE + FORMS)],
-            "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES)],
+            "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES + STEP + BESIDE + MORE_BESIDE + HELD)],
             "HalfCheetah-v5": [Place(100_000, CORE + FORMS)],
             "Humanoid-v4": [Place(20_000, CORE)],
             "CartPole-v1/slices": [Place(20_000, CORE)],
@@ -239,7 +258,7 @@ PROFILES = {
         own_memory_rows=131_072,
     ),
     "sweep": Profile(
-        throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1], fill_seconds=120) for digits in (4, 5, 6, 7)]},
+        throughput={"CartPole-v1": [Place(10**digits, CYCLE[:1] + STEP, fill_seconds=120) for digits in (4, 5, 6, 7)]},
         blocks=5,
         more_blocks=5,
         seconds=0.5,

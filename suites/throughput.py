@@ -1,5 +1,13 @@
-"""Throughput of one process: add in the forms a loop has, sample, and the prioritized learner's cycle of sample
-and update; both again where frames are stored once.
+"""Throughput of one process: single calls, a learner's whole step, and sampling as a learner does it.
+
+add, add_dicts, add_lists      adding, in the forms a loop has its transitions in
+sample                         uniform sampling
+prioritized                    a prioritized sample and the update of its priorities
+learner_step                   some transitions added one by one, a prioritized sample, the update of its priorities
+learner_step_uniform           the same on a uniform buffer, which has no priorities to update
+sample_beside                  how long the learner is blocked in `sample` when it works between samples
+sample_held                    uniform sampling while the newest batches are kept
+compressed_add, compressed_sample   where frames are stored once
 
     python -m pytest suites/throughput.py --peer NAME --workload NAME [--benchmark-json=FILE]
 
@@ -12,7 +20,9 @@ pytest-benchmark's own table a round is many calls: the figure for one is in the
 
 from __future__ import annotations
 
+import collections
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,14 +32,16 @@ import pytest
 
 from adapters import checks, registry
 from adapters.base import Adapter, Columns, Spec, Step, Unavailable
-from suites.cells import THROUGHPUT
 from suites.filling import TooSlow, fill
+from suites.jobs import THROUGHPUT
 from suites.workloads import Workload
 
 STEPS_A_CALL = 64  # of an adapter, which loops over them
 BATCHES_A_CALL, BYTES_A_CALL = 20, 1 << 20  # likewise, and at most so many bytes of them
 LARGEST_LISTED_ROW = 1_000  # bytes
 ROUND_SECONDS = 0.002  # the timer's own cost is then below a ten-thousandth
+BESIDE_CALLS, BESIDE_ROUNDS = 10, 5  # calls per round, and the fewest rounds, of sample_beside
+LEARNER_BYTES, LEARNER_PIECES = 8 << 20, 16  # the memory that the stand-in for a learner works on
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to tell a wrong distribution, in well under a second
 PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
 
@@ -110,13 +122,29 @@ def _priority_sets(rows: int) -> list[np.ndarray]:
 
 
 @pytest.fixture
-def timed(benchmark, request: pytest.FixtureRequest) -> Timed:
-    """Time `run(n)`, which makes n calls, for `--seconds`, and note the median seconds for each of a call's `units`."""
+def note(benchmark, request: pytest.FixtureRequest) -> Callable[[float], None]:
+    """Record the figure of this cell."""
+
+    def record(value: float) -> None:
+        unit = THROUGHPUT[request.node.originalname.removeprefix("test_")]
+        benchmark.extra_info.update(value=value, unit=unit)
+
+    return record
+
+
+@pytest.fixture
+def seconds(pytestconfig: pytest.Config) -> float:
+    """Time to spend on the cell."""
+    return pytestconfig.getoption("--seconds")
+
+
+@pytest.fixture
+def timed(benchmark, note: Callable[[float], None], seconds: float) -> Timed:
+    """Time `run(n)`, which makes n calls, for `seconds`, and note the median seconds for each of a call's `units`."""
 
     def measure(run: Callable[[int], None], units: int) -> None:
         if benchmark.disabled:
             return
-        seconds = request.config.getoption("--seconds")
         run(1)
         calls, spent = 1, 0.0
         while spent < seconds / 10:
@@ -128,8 +156,7 @@ def timed(benchmark, request: pytest.FixtureRequest) -> Timed:
         calls = max(1, round(ROUND_SECONDS / per_call))
         rounds = max(3, round(seconds / (per_call * calls)))
         benchmark.pedantic(run, args=(calls,), rounds=rounds)
-        unit = THROUGHPUT[request.node.originalname.removeprefix("test_")]
-        benchmark.extra_info.update(value=benchmark.stats.stats.median / (calls * units), unit=unit)
+        note(benchmark.stats.stats.median / (calls * units))
 
     return measure
 
@@ -196,13 +223,6 @@ def test_add_lists(timed, batch: int, recording: Workload, known: checks.AddedRo
     _time_adding(timed, known, uniform, uniform.add_lists, zip(_over_and_over(lists, at_once)), at_once * batch)
 
 
-@pytest.mark.usefixtures("only_steps")
-def test_add_prioritized(timed, batch: int, steps: list, known: checks.AddedRows, prioritized: Adapter) -> None:
-    priorities = itertools.cycle([fresh.tolist() for fresh in _priority_sets(STEPS_A_CALL)])
-    calls = zip(_over_and_over(steps, STEPS_A_CALL), priorities, strict=True)
-    _time_adding(timed, known, prioritized, prioritized.add_with_priorities, calls, STEPS_A_CALL)
-
-
 def test_sample(timed, batch: int, known: checks.AddedRows, uniform: Adapter) -> None:
     _time_sampling(timed, known, uniform, batch)
 
@@ -218,6 +238,95 @@ def test_prioritized(timed, batch: int, known: checks.AddedRows, prioritized: Ad
         return held
 
     known.check(run(1), batch)
+    timed(run, 1)
+
+
+@pytest.mark.usefixtures("only_steps")
+def test_learner_step(
+    timed, batch: int, sizes: dict[str, int], steps: list, known: checks.AddedRows, prioritized: Adapter
+) -> None:
+    step, added = prioritized.learner_step, _over_and_over(steps, sizes["adds"])
+    priorities = itertools.cycle(_priority_sets(batch))
+
+    def run(count: int) -> Columns:
+        for some, fresh in itertools.islice(zip(added, priorities, strict=True), count):
+            held = step(some, batch, fresh)
+        return held
+
+    known.check(run(1), batch)
+    timed(run, 1)
+
+
+@pytest.mark.usefixtures("only_steps")
+def test_learner_step_uniform(
+    timed, batch: int, sizes: dict[str, int], steps: list, known: checks.AddedRows, uniform: Adapter
+) -> None:
+    step, added = uniform.learner_step_uniform, _over_and_over(steps, sizes["adds"])
+
+    def run(count: int) -> Columns:
+        for some in itertools.islice(added, count):
+            held = step(some, batch)
+        return held
+
+    known.check(run(1), batch)
+    timed(run, 1)
+
+
+def _stand_in(seconds: float) -> Callable[[], None]:
+    """Work for so long, going over all of 8 MB at least once: what a buffer had in the caches is gone by then.
+
+    As a learner's matrix products do, NumPy releases the interpreter's lock meanwhile; threads of the peer can run.
+    """
+    pieces = np.ones(LEARNER_BYTES // 8).reshape(LEARNER_PIECES, -1)
+
+    def work() -> None:
+        end = time.perf_counter() + seconds
+        for number in itertools.count():
+            if number >= LEARNER_PIECES and time.perf_counter() >= end:
+                return
+            piece = pieces[number % LEARNER_PIECES]
+            np.negative(piece, out=piece)
+
+    return work
+
+
+def test_sample_beside(
+    benchmark, note, seconds: float, batch: int, sizes: dict[str, int], known: checks.AddedRows, uniform: Adapter
+) -> None:
+    sample, work = uniform.sample, _stand_in(sizes["work_ms"] / 1_000)
+    blocked: list[float] = []  # per call, the mean of each round: a batch that was fetched ahead comes at once
+
+    def run() -> None:
+        spent = 0.0
+        for _ in range(BESIDE_CALLS):
+            work()
+            begin = time.perf_counter()
+            held = sample(batch)  # noqa: F841 (a learner works on one batch, and holds it while it asks for the next)
+            spent += time.perf_counter() - begin
+        blocked.append(spent / BESIDE_CALLS)
+
+    known.check(sample(batch), batch)
+    if benchmark.disabled:
+        return
+    begin = time.perf_counter()
+    run()
+    rounds = round(seconds / (time.perf_counter() - begin))
+    blocked.clear()
+    benchmark.pedantic(run, rounds=max(BESIDE_ROUNDS, rounds))
+    note(statistics.median(blocked))
+
+
+def test_sample_held(timed, batch: int, sizes: dict[str, int], known: checks.AddedRows, uniform: Adapter) -> None:
+    sample = uniform.sample
+    kept = collections.deque((sample(batch) for _ in range(sizes["held"])), maxlen=sizes["held"])
+    for each in kept:
+        known.check(each, batch)
+    del each  # else it is held as well
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            kept.append(sample(batch))
+
     timed(run, 1)
 
 

@@ -46,9 +46,8 @@ def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
     assert told.fields["obs.camera"] == Field((4, 6, 3), "uint8") and told.fields["done"] == Field((), "bool")
     assert told.row_bytes == 2 * 72 + 2 * 14 * 8 + 2 * 2 + 1
     plan = told.plan(PROFILES["quick"])
-    assert {(job.benchmark, job.batch, job.workload, job.capacity) for job in plan.jobs(["arm"])} == {
-        (benchmark, rows, "arm", 5_000)
-        for benchmark, rows in (("add", 1), ("add", 50), ("sample", 64), ("prioritized", 64))
+    assert {(str(job.task), job.workload, job.capacity) for job in plan.jobs(["arm"])} == {
+        (task, "arm", 5_000) for task in ("add:batch=1", "add:batch=50", "sample:batch=64", "prioritized:batch=64")
     }
     assert plan.memory["arm"][1] == ("plain", "priorities") and not plan.explorers and not plan.sharing
 
@@ -57,7 +56,9 @@ def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
     told = of_text(STEP, tmp_path)
     assert told.name == "of-mine" and tuple(told.fields) == ("obs", "act", "rew", "next_obs", "done")
     plan = told.plan(PROFILES["full"])
-    assert {"add_dicts", "add_lists", "add_prioritized"} < {job.benchmark for job in plan.jobs(["of-mine"])}
+    assert {"add_dicts", "add_lists", "learner_step", "learner_step_uniform"} < {
+        job.benchmark for job in plan.jobs(["of-mine"])
+    }
     assert "next_of" in plan.memory["of-mine"][1]
 
 

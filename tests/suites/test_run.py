@@ -11,7 +11,7 @@ from results.record import Run, load
 from suites import profiles
 from suites.run import throughput_launches, throughput_schedule
 
-TINY_CELLS = 10  # of a peer on CartPole
+TINY_CELLS = 13  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
 
 
@@ -50,7 +50,7 @@ def test_a_wrong_answer_has_no_time(odd_run):
 
 def test_wrong_priorities_have_no_time(odd_run):
     _, run = odd_run
-    by_priority = {"prioritized", "add_prioritized"}
+    by_priority = {"prioritized", "learner_step"}
     assert {record.benchmark for record in records(run, "unfair", status="wrong")} == by_priority
     others = {record.benchmark for record in records(run, "plain")} - by_priority
     assert {record.benchmark for record in records(run, "unfair", status="ok")} == others
@@ -58,7 +58,7 @@ def test_wrong_priorities_have_no_time(odd_run):
 
 def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(odd_run):
     _, run = odd_run
-    spoiled = [record for record in records(run, "killed") if "prioritized" in record.benchmark]
+    spoiled = [record for name in ("prioritized", "learner_step") for record in records(run, "killed", benchmark=name)]
     assert all(record.ok for record in records(run, "killed", benchmark="add_lists"))
     assert {record.status for record in spoiled} == {"failed"}
     assert all("killed by signal 9 (SIGKILL)" in record.reason for record in spoiled)
@@ -78,9 +78,9 @@ def test_the_exit_status_and_a_short_list_say_what_failed(odd_run):
     lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
     assert len(lines) == 4  # killed, broken, unfair, absent: one each
     for line in (
-        "wrong: 10 cells of broken",
+        "wrong: 13 cells of broken",
         "wrong: 4 cells of unfair",
-        "skipped: 10 cells of absent",
+        "skipped: 13 cells of absent",
     ):
         assert any(each.startswith(line) for each in lines), done.stderr
 
@@ -223,15 +223,16 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
 
 def test_every_profile_plans_known_benchmarks_on_known_workloads():
     from suites import workloads
-    from suites.cells import BATCHES, MEMORY, SHARING, THROUGHPUT
+    from suites.cells import MEMORY, SHARING
+    from suites.jobs import THROUGHPUT, USUAL
 
-    assert set(BATCHES) == set(THROUGHPUT)
+    assert {task.benchmark for task in USUAL} == set(THROUGHPUT)
     for profile in profiles.PROFILES.values():
         jobs = profile.jobs(workloads.NAMES)
         assert set(profile.throughput) | set(profile.memory) <= set(workloads.NAMES)
         places = [place for places in profile.throughput.values() for place in places]
-        assert len(jobs) == len(set(jobs)) == sum(len(place.benchmarks) for place in places)
-        assert all(job.batch in BATCHES[job.benchmark] for job in jobs)
+        assert len(jobs) == len(set(jobs)) == sum(len(place.tasks) for place in places)
+        assert all(job.task in USUAL for job in jobs)
         assert all(benchmark in MEMORY for _, benchmarks in profile.memory.values() for benchmark in benchmarks)
         shared = [job for group in profile.sharing for job in group]
         assert len(shared) == len(set(shared)) and {job.kind for job in shared} == set(SHARING)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+import weakref
 from multiprocessing import shared_memory
 from pathlib import Path
 
@@ -90,6 +91,41 @@ class Unfair(Plain):
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         super().add_batch(columns)
+
+
+class Laboured(Plain):
+    """Takes a millisecond for each row that is added by itself."""
+
+    name = "laboured"
+
+    def add(self, steps) -> None:
+        for step in steps:
+            time.sleep(0.001)
+            super().add([step])
+
+
+class Dozing(Plain):
+    """Takes three milliseconds for a batch, and none of the processor's."""
+
+    name = "dozing"
+
+    def sample(self, batch_size: int) -> Columns:
+        time.sleep(0.003)
+        return super().sample(batch_size)
+
+
+class Grudging(Plain):
+    """Counts how many of its batches are held when it is asked for another: the most, in a file."""
+
+    name = "grudging"
+
+    def sample(self, batch_size: int) -> Columns:
+        held = [each for each in getattr(self, "given", []) if each() is not None]
+        self.most = max(len(held), getattr(self, "most", 0))
+        Path(os.environ["ODD_FLAG"]).write_text(str(self.most))
+        batch = super().sample(batch_size)
+        self.given = [*held, weakref.ref(batch["obs"])]
+        return batch
 
 
 class Killed(Plain):
