@@ -40,6 +40,11 @@ PEAK_BATCH, PEAK_FROM_BYTES = 256, 1_000  # rows; a batch of smaller rows is los
 #: benchmarks of the start-up suite, all in seconds (lower is better)
 STARTUP = ("import", "construct", "first_add", "fill", "first_sample", "first_cycle")
 STARTUP_WORKLOAD = "CartPole-v1"
+#: benchmarks of the latency suite, all in seconds per call (lower is better): calls, and percentiles of each
+LATENCY_CALLS = ("add", "sample", "update")
+PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
+LATENCY = tuple(f"{call}_{name}" for call in LATENCY_CALLS for name in PERCENTILES)
+LATENCY_WORKLOAD = "CartPole-v1"
 #: benchmarks of the apex suite and their units (higher is better)
 APEX = {"explorers": "transitions/s", "learner": "steps/s"}
 APEX_WORKLOAD = "CartPole-v1"
@@ -192,6 +197,11 @@ def declare_startup(run: Run, peer: str, capacity: int) -> list[Record]:
     return _declare(
         run, "startup", dict.fromkeys(STARTUP, "s"), peer, STARTUP_WORKLOAD, {"capacity": capacity}, better="lower"
     )
+
+
+def declare_latency(run: Run, peer: str, params: dict[str, int]) -> list[Record]:
+    """The cells of one latency launch."""
+    return _declare(run, "latency", dict.fromkeys(LATENCY, "s/call"), peer, LATENCY_WORKLOAD, params, better="lower")
 
 
 def declare_integrity(run: Run, peer: str, params: dict[str, int]) -> list[Record]:

@@ -62,6 +62,10 @@ class Profile:
     startup_capacity: int
     startup_blocks: int
     startup_fill_seconds: float  # who needs longer to fill the buffer has no figure for that
+    latency_capacity: int
+    latency_blocks: int
+    latency_seconds: float  # of each latency launch's timed window
+    latency_fill_seconds: float
     apex_blocks: int
     apex_seconds: float  # of each apex launch's timed window
     apex_capacity: int  # small enough that the ring wraps while its rows are checked
@@ -108,6 +112,10 @@ PROFILES = {
         startup_capacity=2_000,
         startup_blocks=1,
         startup_fill_seconds=10,
+        latency_capacity=2_000,
+        latency_blocks=1,
+        latency_seconds=0.3,
+        latency_fill_seconds=10,
         apex_blocks=2,
         apex_seconds=0.3,
         apex_capacity=2_000,
@@ -146,6 +154,10 @@ PROFILES = {
         startup_capacity=100_000,
         startup_blocks=1,
         startup_fill_seconds=10,
+        latency_capacity=10_000,
+        latency_blocks=1,
+        latency_seconds=1.0,
+        latency_fill_seconds=8,
         apex_blocks=3,
         apex_seconds=0.8,
         apex_capacity=10_000,
@@ -190,6 +202,10 @@ PROFILES = {
         startup_capacity=20_000,
         startup_blocks=1,
         startup_fill_seconds=5,
+        latency_capacity=10_000,
+        latency_blocks=1,
+        latency_seconds=1.0,
+        latency_fill_seconds=5,
         apex_blocks=1,
         apex_seconds=0.8,
         apex_capacity=10_000,
@@ -238,6 +254,10 @@ PROFILES = {
         startup_capacity=100_000,
         startup_blocks=5,
         startup_fill_seconds=120,
+        latency_capacity=100_000,
+        latency_blocks=10,
+        latency_seconds=10.0,
+        latency_fill_seconds=120,
         apex_blocks=10,
         apex_seconds=5.0,
         apex_capacity=100_000,
@@ -268,6 +288,10 @@ PROFILES = {
         startup_capacity=1,
         startup_blocks=0,
         startup_fill_seconds=0,
+        latency_capacity=1,
+        latency_blocks=0,
+        latency_seconds=0.0,
+        latency_fill_seconds=0,
         apex_blocks=0,
         apex_seconds=0.0,
         apex_capacity=1,

@@ -22,17 +22,19 @@ from adapters import registry
 from adapters.base import Spec
 from results import files, machine
 from results.record import Record, Run
-from suites import certified, conformance, integrity, own, own_file, probing, workloads
+from suites import certified, conformance, integrity, latency, own, own_file, probing, workloads
 from suites.cells import (
     APEX_WORKLOAD,
     CONFORMANCE_WORKLOAD,
     INTEGRITY_WORKLOAD,
+    LATENCY_WORKLOAD,
     MEMORY,
     STARTUP_WORKLOAD,
     SharingJob,
     declare_apex,
     declare_conformance,
     declare_integrity,
+    declare_latency,
     declare_memory,
     declare_sharing,
     declare_startup,
@@ -43,7 +45,7 @@ from suites.launch import throughput_command
 from suites.memory import rows_for
 from suites.profiles import PROFILES, Profile
 
-SUITES = ("throughput", "memory", "startup", "apex", "sharing", "integrity", "conformance")
+SUITES = ("throughput", "memory", "startup", "latency", "apex", "sharing", "integrity", "conformance")
 #: Rows that a suite makes for itself, by the name that stands in its records.
 MADE = {INTEGRITY_WORKLOAD: certified.workload, CONFORMANCE_WORKLOAD: probing.workload}
 WORKLOADS = (*workloads.NAMES, *MADE)
@@ -109,6 +111,26 @@ def startup_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[L
             return [registry.python(peer), "-m", "suites.startup", *wanted, *_as_options({**options, "cells": cells})]
 
         return Launch(f"start-up of {peer}", declare_startup(run, peer, capacity), command)
+
+    return [launch(peer) for peer in peers]
+
+
+def latency_launches(run: Run, profile: Profile, peers: Sequence[str]) -> list[Launch]:
+    """One launch a peer."""
+    params = {"batch": latency.BATCH, "capacity": profile.latency_capacity}
+
+    def launch(peer: str) -> Launch:
+        options = {
+            "peer": peer,
+            "capacity": profile.latency_capacity,
+            "seconds": profile.latency_seconds,
+            "fill-seconds": profile.latency_fill_seconds,
+        }
+
+        def command(_records: Sequence[Record], cells: Path) -> list[str]:
+            return [registry.python(peer), "-m", "suites.latency", *_as_options({**options, "cells": cells})]
+
+        return Launch(f"latency of {peer}", declare_latency(run, peer, params), command)
 
     return [launch(peer) for peer in peers]
 
@@ -247,6 +269,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     args.startup = alone if "startup" in args.suites and STARTUP_WORKLOAD in args.workloads else []
     if not profile.startup_blocks:
         args.startup = []
+    args.latency = alone if "latency" in args.suites and LATENCY_WORKLOAD in args.workloads else []
+    if not profile.latency_blocks:
+        args.latency = []
     args.apex = shared = [name for name in registry.together() if name in chosen]
     if "apex" not in args.suites or APEX_WORKLOAD not in args.workloads or not profile.explorers:
         args.apex = []
@@ -259,13 +284,18 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     shareable = set(args.workloads) & {job.workload for jobs in profile.sharing for job in jobs}
     unshared = [name for name in alone if name in map(registry.family, registry.together())]
     args.sharing = list(dict.fromkeys([*shared, *unshared])) if "sharing" in args.suites and shareable else []
-    parts = (args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity, args.conformance)
+    parts = _parts(args)
     if not any(parts):
         parser.error(
             "nothing to measure: these peers, workloads and suites have no cell in common "
             f"(apex is on {APEX_WORKLOAD}, integrity on {INTEGRITY_WORKLOAD}, conformance on {CONFORMANCE_WORKLOAD})"
         )
     return args
+
+
+def _parts(args: argparse.Namespace) -> list[list[str]]:
+    """The peers of each suite."""
+    return [getattr(args, suite) for suite in SUITES]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -287,7 +317,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = args.plan
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe())
-    parts = (args.throughput, args.memory, args.startup, args.apex, args.sharing, args.integrity, args.conformance)
+    parts = _parts(args)
     for name in dict.fromkeys(name for part in parts for name in part):
         run.add_peer(**asdict(registry.describe(name)))
 
@@ -297,13 +327,14 @@ def measure(arguments: Sequence[str] | None) -> int:
     throughput = throughput_launches(run, profile, args.throughput, args.workloads)
     memory = memory_launches(run, profile, args.memory, args.workloads)
     startup = startup_launches(run, profile, args.startup)
+    latencies = latency_launches(run, profile, args.latency)
     apex = apex_launches(run, profile, args.apex)
     integrities = integrity_launches(run, profile, args.integrity)
     conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run)
     schedule = throughput_schedule(throughput, profile) + in_blocks(memory, profile.memory_blocks)
-    schedule += in_blocks(startup, profile.startup_blocks)
+    schedule += in_blocks(startup, profile.startup_blocks) + in_blocks(latencies, profile.latency_blocks)
     schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
     schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)
     schedule = [(block, launch) for block, launch in schedule if launch.open_records]

@@ -18,7 +18,7 @@ SHIM = Path(__file__).resolve().parent / "shim"
 ODD = (
     "plain broken unfair killed absent messy torn hollow lossy twice fragile deadly deadlocked hoarder remote "
     "favouring starving littering leaking settling copious waiting dying panicking "
-    "laboured dozing grudging"
+    "laboured dozing grudging hiccuping unranked"
 )
 
 

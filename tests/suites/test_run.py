@@ -185,7 +185,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
     [
         ("--peers=nobody", "plain"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
-        ("--suites=tables", "throughput, memory, startup, apex, sharing"),
+        ("--suites=tables", "throughput, memory, startup, latency, apex, sharing"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):

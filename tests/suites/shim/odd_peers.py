@@ -128,6 +128,25 @@ class Grudging(Plain):
         return batch
 
 
+class Hiccuping(Plain):
+    """Every twentieth call of add takes forty milliseconds."""
+
+    name = "hiccuping"
+
+    def add(self, steps) -> None:
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls % 20 == 0:
+            time.sleep(0.04)
+        super().add(steps)
+
+
+class Unranked(Plain):
+    """Has no priorities."""
+
+    name = "unranked"
+    features = Features(*["no"] * 11)
+
+
 class Killed(Plain):
     """Dies in the middle of a launch."""
 

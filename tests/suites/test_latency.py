@@ -1,0 +1,87 @@
+"""The latency suite: single calls, and the slowest of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from results.record import load
+from suites.cells import LATENCY
+from suites.latency import percentile
+
+
+def latency(surroundings, peer: str, *options: str):
+    done = surroundings.run("-m", "suites.latency", "--peer", peer, "--capacity=500", *options)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, {each["benchmark"]: each for each in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_sound_buffer_gets_every_percentile(surroundings):
+    status, results = latency(surroundings, "plain", "--seconds=2")
+    assert status == 0 and list(results) == list(LATENCY)
+    for call in ("add", "sample", "update"):
+        p50, p99, p999 = (results[f"{call}_{name}"] for name in ("p50", "p99", "p999"))
+        assert 0 < p50["value"] <= p99["value"] <= p999["value"]
+        assert p50["params"] == {"batch": 32, "capacity": 500}
+
+
+def test_each_call_has_its_own_clock_and_a_rare_slow_one_shows_beyond_the_median(surroundings):
+    _, results = latency(surroundings, "hiccuping", "--seconds=4")
+    assert results["add_p50"]["value"] < 0.002 and results["sample_p99"]["value"] < 0.02
+    assert results["add_p99"]["value"] > 0.02
+
+
+def test_too_few_calls_are_skipped_by_their_number(surroundings):
+    status, results = latency(surroundings, "dozing", "--seconds=0.1")
+    assert status == 0 and results["sample_p50"]["value"] >= 0.003
+    for name in ("add_p99", "sample_p99", "update_p999"):
+        assert results[name]["outcome"] == "skipped" and "too few calls for p99" in results[name]["reason"]
+
+
+def test_a_peer_without_priorities_has_no_update(surroundings):
+    status, results = latency(surroundings, "unranked", "--seconds=0.5")
+    assert status == 0 and results["sample_p50"]["outcome"] == "ok"
+    assert {results[f"update_{name}"]["outcome"] for name in ("p50", "p99", "p999")} == {"skipped"}
+    assert "offers none of this (prioritized)" in results["update_p50"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "outcome", "reason"),
+    [
+        ("broken", "wrong", "different added rows"),
+        ("unfair", "wrong", "weights"),
+        ("absent", "skipped", "no wheel for this platform"),
+    ],
+)
+def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
+    status, results = latency(surroundings, peer, "--seconds=0.1")
+    assert status == (outcome != "skipped") and list(results) == list(LATENCY)
+    for result in results.values():
+        assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
+
+
+def test_who_is_too_slow_to_fill_is_skipped(surroundings):
+    status, results = latency(surroundings, "plain", "--capacity=2000", "--fill-seconds=0")
+    assert status == 0 and {each["outcome"] for each in results.values()} == {"skipped"}
+    assert "too slow for 2,000 rows" in results["add_p50"]["reason"]
+
+
+@pytest.mark.parametrize(("percent", "fewest"), [(50, 4), (99, 200), (99.9, 2_000)])
+def test_two_calls_lie_beyond_a_percentile_at_least(percent, fewest):
+    times = np.random.default_rng(0).permutation(np.arange(1.0, fewest + 1))
+    found = percentile(times, percent)
+    assert 1 <= (times > found).sum() <= fewest * (1 - percent / 100)
+    assert percentile(times[1:], percent) == (
+        f"too few calls for p{percent:g}: {fewest - 1:,} in the window, and {fewest:,} are needed"
+    )
+
+
+def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
+    out = surroundings.folder / "run.json"
+    done = surroundings.run("-m", "suites.run", "--profile=tiny", "--suites=latency", "--peers=plain", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 0, done.stderr
+    assert [record.benchmark for record in run.records] == list(LATENCY)
+    assert {record.unit for record in run.records} == {"s/call"} and {record.better for record in run.records} == {
+        "lower"
+    }
