@@ -32,6 +32,7 @@ BATCH = 32
 PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100
 WARM_SHARE = 0.1  # of the window's length, before it
+ENOUGH_CALLS, LONGEST = 2_000, 4  # the window is up to four times as long until it has so many calls of each kind
 BEYOND = 2  # calls that must lie beyond a percentile
 
 
@@ -64,7 +65,7 @@ def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> di
         loop.run(0)
         AddedRows(recording.columns, recording.fields).check(loop.batch, BATCH)
         loop.run(WARM_SHARE * seconds)
-        times = dict(zip(LATENCY_CALLS, loop.run(seconds), strict=True))
+        times = dict(zip(LATENCY_CALLS, loop.run(seconds, ENOUGH_CALLS), strict=True))
     finally:
         adapter.close()
     return {
@@ -84,10 +85,11 @@ class Loop:
         self.priorities = itertools.cycle(np.random.default_rng(1).uniform(0.01, 1.0, (PRIORITY_SETS, BATCH)))
         self.batch: Columns = {}
 
-    def run(self, seconds: float) -> np.ndarray:
-        """Seconds of each call, (calls of the loop, times round), from at least one time round."""
+    def run(self, seconds: float, enough: int = 1) -> np.ndarray:
+        """Seconds of each call, (calls of the loop, times round), of at least one time round."""
         add, sample, update, clock = self.add, self.sample, self.update, time.perf_counter_ns
-        readings, end, batch = array("q"), clock() + round(1e9 * seconds), self.batch
+        readings, batch, now = array("q"), self.batch, clock()
+        end, latest = now + round(1e9 * seconds), now + round(1e9 * LONGEST * seconds)
         gc.disable()  # at random moments it is the harness's noise more than a peer's cost
         try:
             for step, fresh in zip(self.steps, self.priorities, strict=True):
@@ -99,7 +101,7 @@ class Loop:
                 update(batch.get("indexes"), fresh)
                 updated = clock()
                 readings.extend((begin, added, sampled, updated))
-                if updated >= end:
+                if updated >= end and (len(readings) >= 4 * enough or updated >= latest):
                     break
         finally:
             gc.enable()

@@ -32,7 +32,7 @@ def test_each_call_has_its_own_clock_and_a_rare_slow_one_shows_beyond_the_median
 
 
 def test_too_few_calls_are_skipped_by_their_number(surroundings):
-    status, results = latency(surroundings, "dozing", "--seconds=0.1")
+    status, results = latency(surroundings, "dozing", "--seconds=0.02")
     assert status == 0 and results["sample_p50"]["value"] >= 0.003
     for name in ("add_p99", "sample_p99", "update_p999"):
         assert results[name]["outcome"] == "skipped" and "too few calls for p99" in results[name]["reason"]
@@ -54,7 +54,7 @@ def test_a_peer_without_priorities_has_no_update(surroundings):
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
-    status, results = latency(surroundings, peer, "--seconds=0.1")
+    status, results = latency(surroundings, peer, "--seconds=0.02")
     assert status == (outcome != "skipped") and list(results) == list(LATENCY)
     for result in results.values():
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
