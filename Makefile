@@ -1,10 +1,12 @@
 # Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
+# A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
+MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60
 TRIALS ?= 1000
 # A misspelt variable would otherwise be ignored, and everything measured.
-KNOWN := PYTHON PROFILE PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -16,7 +18,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_i
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 # ENV is a name that many an environment of a user's has for something else.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
-MORE_CHOICE = $(OWN) $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
+MORE_CHOICE = $(OWN) $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws portable new-peer lint format lock clean
@@ -40,7 +42,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12] [PEERS=all|a,b]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) ## compare the buffers on this machine, then write the report: [PROFILE=quick|survey|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) ## compare the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(PEERS)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \

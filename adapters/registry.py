@@ -75,6 +75,9 @@ SERVED: dict[str, str] = {
 #: What the project itself makes: who has this name, or is a variant of it, must be sound.
 OURS = "cpprb_impl"
 
+#: The peers that ratios are taken to: alone, and where processes share a buffer.
+REFERENCES = ("cpprb", "cpprb[MP]")
+
 #: How the segments of our buffer and of Python's multiprocessing begin: what a killed launch can leave in /dev/shm.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
 

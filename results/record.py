@@ -200,15 +200,15 @@ class Run:
     def problems(self, excused: Callable[[Record], bool] = lambda _record: False) -> list[str]:
         """Why this run is not a success, one line each; empty means the runner may exit 0.
 
-        A skipped cell is no problem: this platform can't have that peer, or that peer can't do that job. Nor is a
-        record that is `excused`, since finding it wrong is what it was made for.
+        A skipped cell is no problem: this platform can't have that peer, or that peer can't do that job. Neither is
+        a cell that the time budget left out, nor a record that is `excused`: a finding about another's buffer.
         """
         lines = ["the run was interrupted"] if self.interrupted else []
         lines += [f"never measured: {cell}" for cell in self.missing()]
         lines += [
             f"{record.status}: {record.label}: {first_line(record.reason)}"
             for record in self.records
-            if not (record.ok or record.pending or record.status == "skipped" or excused(record))
+            if not (record.ok or record.pending or record.status in ("skipped", "left_out") or excused(record))
         ]
         if not any(record.ok or excused(record) for record in self.records):
             lines.append("nothing was measured")

@@ -22,7 +22,7 @@ from adapters import registry
 from adapters.base import Adapter, Columns, Spec, WrongAnswer
 from suites import cartpole
 from suites.cartpole import FIELDS
-from suites.cells import APEX, APEX_WORKLOAD, Result, failure, hand_back
+from suites.cells import APEX, APEX_WORKLOAD, Result, Stuck, failure, hand_back
 from suites.explorers import Shared, exploring, giving_up, prepare
 
 LOCAL_ROWS = 100  # an explorer's local buffer
@@ -87,7 +87,7 @@ def measure(peer: str, explorers: int, seconds: float, capacity: int) -> dict[st
             took, steps = beside.learn(learner.step, seconds)
             rows = sum(beside.added()) - before
         if not rows:
-            raise TimeoutError(f"beside the learner no explorer could add a single batch in {took:.1f} s")
+            raise Stuck(f"beside the learner no explorer could add a single batch in {took:.1f} s")
         return {"explorers": rows / took, "learner": steps / took}
     finally:
         adapter.close()

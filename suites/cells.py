@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
+from adapters.environments import NotInstalled
 from adapters.lifeline import exit_with_parent
 from adapters.registry import is_ours
 from results.record import Better, Record, Run
 from suites.jobs import THROUGHPUT, Job, Task
 
-Outcome = Literal["ok", "failed", "wrong", "skipped"]
+Outcome = Literal["ok", "failed", "wrong", "skipped", "broken"]
 CHECKOUT = Path(__file__).resolve().parent.parent
+HARNESS = (CHECKOUT / "suites", CHECKOUT / "results")
 REASON_CHARACTERS = 500
 
 #: benchmarks of the memory suite: what the buffer is asked for (lower is better)
@@ -228,9 +231,8 @@ def _declare(
 
 
 def is_finding_about_another(record: Record) -> bool:
-    """What integrity or conformance found wrong with a buffer that isn't this project's own, or that it leaks."""
-    looked_for = record.suite in ("integrity", "conformance") or record.benchmark in LEAKS.values()
-    return looked_for and record.status == "wrong" and not is_ours(record.peer)
+    """What went wrong with a buffer that isn't this project's own: a result of the run, and no failure of it."""
+    return record.status in ("wrong", "failed") and not is_ours(record.peer)
 
 
 def declare_sharing(run: Run, peer: str, jobs: Sequence[SharingJob]) -> list[Record]:
@@ -265,7 +267,27 @@ def failure(error: BaseException) -> tuple[Outcome, str]:
         return "skipped", text
     if isinstance(error, WrongAnswer):
         return "wrong", text
-    return "failed", f"{type(error).__name__}: {text}"
+    if isinstance(error, PeerTrouble):
+        return "failed", text
+    return "broken" if _is_the_harness(error) else "failed", f"{type(error).__name__}: {text}"
+
+
+class PeerTrouble(Exception):  # noqa: N818 (says whose it is)
+    """What a suite finds about a peer that raises nothing itself: one of its processes died, say."""
+
+
+class Stuck(PeerTrouble, TimeoutError):  # noqa: N818 (a state of things rather than an error)
+    """A call of the peer's did not return in time, or a process was never let in."""
+
+
+def _is_the_harness(error: BaseException) -> bool:
+    """Whether this project is to blame rather than the peer: the peer is not installed as pinned, or the error was
+    raised by code of the suites themselves."""
+    if isinstance(error, ImportError | NotInstalled):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    raised_in = Path(frames[-1].filename) if frames else CHECKOUT
+    return any(raised_in.is_relative_to(room) for room in HARNESS)
 
 
 def append_result(file: Path, result: Result) -> None:
@@ -279,7 +301,7 @@ def hand_back(results: Iterable[Result], file: Path | None) -> int:
         exit_with_parent(os.getppid())
     spoiled = False
     for result in results:
-        spoiled |= result.outcome in ("failed", "wrong")
+        spoiled |= result.outcome not in ("ok", "skipped")
         if file:
             append_result(file, result)
         else:

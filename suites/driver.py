@@ -1,17 +1,14 @@
-"""Drives a run: launch after launch, block after block, the run file saved after each."""
+"""Drives a run: launch after launch, the run file saved after each."""
 
 from __future__ import annotations
 
-import random
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from tqdm import tqdm
 
@@ -19,35 +16,7 @@ from adapters.registry import is_ours
 from results.record import Left, Record, Run, first_line, save
 from suites import launch as processes
 from suites.cells import Result, is_finding_about_another, read_results
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A process that measures some records of one peer, once a block."""
-
-    name: str
-    records: Sequence[Record]
-    command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
-    least_limit: float = 0.0  # seconds that it may take, where the profile's limit is less
-
-    @property
-    def open_records(self) -> list[Record]:
-        """Those that nothing has spoiled yet. A cell that failed once isn't measured again: it has its
-        reason, and a peer that hangs would cost its time limit in every block."""
-        return [record for record in self.records if record.ok or record.pending]
-
-
-def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[tuple[int, Launch]]:
-    """Every launch once a block. The order is shuffled, and turned round in every other block (ABBA), so that
-    a slow minute, or a neighbour that leaves the machine warm, hits all alike."""
-    order, shuffler, schedule = list(launches), random.Random(seed), []
-    for block in range(blocks):
-        if block % 2 == 0:
-            shuffler.shuffle(order)
-        else:
-            order.reverse()
-        schedule += [(block, launch) for launch in order]
-    return schedule
+from suites.plan import Budgeted, Fixed, Launch
 
 
 class Interrupt:
@@ -75,14 +44,13 @@ class Interrupt:
 
 
 class Progress:
-    """What is running and how long is left: a bar on a terminal, else one line a launch."""
+    """What is running and how long is left: a bar on a terminal, else one line per launch."""
 
-    def __init__(self, schedule: Sequence[tuple[int, Launch]]) -> None:
-        self.left = [launch for _, launch in schedule]
-        self.took: dict[str, list[float]] = {}
+    def __init__(self, plan: Fixed | Budgeted) -> None:
+        self.plan, self.launches = plan, 0
         self.terminal = sys.stderr.isatty()
         self.bar = tqdm(
-            total=len(schedule),
+            total=100,
             disable=not self.terminal,
             bar_format="{percentage:3.0f}%|{bar:20}| {elapsed} {desc}",
             dynamic_ncols=True,
@@ -90,38 +58,39 @@ class Progress:
 
     def begin(self, block: int, launch: Launch) -> None:
         self.bar.set_description_str(f"{self.remaining()}, block {block + 1}: {launch.name}")
+        self.tick()
 
     def tick(self) -> None:
+        self.bar.n = 100 * self.plan.done
         self.bar.refresh()
 
     def end(self, block: int, launch: Launch, seconds: float, troubles: Sequence[str]) -> None:
-        self.left.remove(launch)
-        self.took.setdefault(launch.name, []).append(seconds)
-        self.bar.update()
+        self.launches += 1
+        self.tick()
         if not self.terminal:
-            done = self.bar.total - len(self.left)
-            print(f"[{done}/{self.bar.total}] block {block + 1}: {launch.name}: {seconds:.1f} s, {self.remaining()}")
-            sys.stdout.flush()
+            print(
+                f"[{self.launches}] block {block + 1}: {launch.name}: {seconds:.1f} s, {self.remaining()}", flush=True
+            )
         for trouble in troubles:
             tqdm.write(f"  {trouble}", file=sys.stderr)
 
-    def give_up(self, launch: Launch) -> None:
-        self.left.remove(launch)
-        self.bar.update()
-
     def remaining(self) -> str:
-        """From how long each launch took before; nothing is known of the first."""
-        if not self.took:
+        seconds = self.plan.remaining()
+        if seconds is None:
             return "measuring"
-        known = {name: sum(took) / len(took) for name, took in self.took.items()}
-        typical = median(known.values())  # of one not seen yet: a mean is ruled by the slowest peer
-        seconds = sum(known.get(launch.name, typical) for launch in self.left if launch.open_records)
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
 
-def drive(run: Run, out: Path, schedule: Sequence[tuple[int, Launch]], limit_seconds: float) -> int:
-    """Measure everything in `schedule` into `run` and `out`; the exit status says how it went."""
-    progress = Progress(schedule)
+def drive(
+    run: Run,
+    out: Path,
+    plan: Fixed | Budgeted,
+    limit_seconds: float,
+    excused: Callable[[Record], bool] = is_finding_about_another,
+) -> int:
+    """Measure what `plan` holds into `run` and `out`. The exit status is 1 if anything went wrong that is not
+    `excused`."""
+    progress = Progress(plan)
     save(out, run)
     with Interrupt() as interrupt, tempfile.TemporaryDirectory() as folder:
 
@@ -130,19 +99,22 @@ def drive(run: Run, out: Path, schedule: Sequence[tuple[int, Launch]], limit_sec
             progress.tick()
 
         try:
-            for number, (block, launch) in enumerate(schedule):
+            for number, (block, launch) in enumerate(plan):
                 interrupt.check()
                 records, begin = launch.open_records, time.monotonic()
                 if not records:
-                    progress.give_up(launch)
                     continue
                 progress.begin(block, launch)
-                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit_seconds, tick)
+                limit = max(limit_seconds, launch.least_limit)
+                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit, plan.limit(limit), tick)
                 if left:
-                    run.left.append(Left(records[0].peer, f"{launch.name}, block {block + 1}", left))
+                    run.left.append(Left(launch.peer, f"{launch.name}, block {block + 1}", left))
                 save(out, run)
+                seconds = time.monotonic() - begin
+                plan.ended(launch, seconds)
                 said = [*troubles(records), *([f"left behind: {left}"] if left else [])]
-                progress.end(block, launch, time.monotonic() - begin, said)
+                progress.end(block, launch, seconds, said)
+            plan.leave_out()
         except KeyboardInterrupt:
             pass
         progress.bar.close()
@@ -152,32 +124,41 @@ def drive(run: Run, out: Path, schedule: Sequence[tuple[int, Launch]], limit_sec
         print(line, file=sys.stderr)
     if interrupt.seen:
         print(f"interrupted; what was measured is in {out}, and `make report RUN={out}` shows it")
-    else:
-        print(f"saved in {out}")
-    if interrupt.seen:
         return 130
+    print(f"saved in {out}")
     ours = any(is_ours(left.peer) for left in run.left)
-    return int(ours or bool(run.problems(excused=is_finding_about_another)))
+    return int(ours or bool(run.problems(excused)))
 
 
 def measure(
-    launch: Launch, records: Sequence[Record], block: int, cells: Path, limit_seconds: float, tick: Callable[[], None]
+    launch: Launch,
+    records: Sequence[Record],
+    block: int,
+    cells: Path,
+    limit: float,
+    budget: float,
+    tick: Callable[[], None],
 ) -> str:
-    """Run one launch and take its results into the records; what it left behind."""
-    trouble, limit = None, max(limit_seconds, launch.least_limit)
+    """Run one launch, for at most `limit` seconds, and take its results into the records; what it left behind.
+
+    A launch that is ended after `budget` seconds because the run is over has done nothing wrong.
+    """
+    ending = None
     try:
-        ending = processes.run(launch.command(records, cells), limit, tick)
-        trouble = ending.trouble or "ended without measuring it"
+        ending = processes.run(launch.command(records, cells), min(limit, budget), tick)
     finally:
-        # Interrupted (no trouble): what the launch had finished is kept, and nothing else is its fault.
+        # Interrupted (no ending): what the launch had finished is kept, and nothing else is its fault.
         results = list(read_results(cells))
         found = [next((each for each in reversed(results) if each.is_of(record)), None) for record in records]
         unfinished = [record for record, result in zip(records, found, strict=True) if result is None]
+        out_of_time = ending is None or (ending.timed_out and budget < limit)
         for record, result in zip(records, found, strict=True):
             if result is not None:
                 _take(record, result, block)
-            elif trouble is not None:
-                record.fail("failed", f"launch of block {block + 1}, at {unfinished[0].label}: {trouble}")
+            elif not out_of_time:
+                trouble = ending.trouble or "ended without measuring it"
+                reason = f"launch of block {block + 1}, at {unfinished[0].label}: {trouble}"
+                record.fail("failed" if ending.is_the_peers else "broken", reason)
     return ending.left
 
 

@@ -16,6 +16,7 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 
 from adapters.lifeline import exit_with_parent
+from suites.cells import PeerTrouble, Stuck, failure
 
 PATIENCE = 10.0  # seconds without any progress after which a launch is given up
 START_PATIENCE = 60.0  # for explorers that must import a library or find a server first
@@ -53,10 +54,11 @@ class Explorers:
 
     def look_after(self) -> None:
         if not self.shared.errors.empty():
-            raise RuntimeError(self.shared.errors.get())
+            outcome, said = self.shared.errors.get()
+            raise (RuntimeError if outcome == "broken" else PeerTrouble)(said)
         for number, process in self.processes.items():
             if not process.is_alive():
-                raise RuntimeError(f"explorer {number} died with exit code {process.exitcode}")
+                raise PeerTrouble(f"explorer {number} died with exit code {process.exitcode}")
 
     @contextmanager
     def recruit(self, work: Work) -> Iterator[ctypes.c_int64]:
@@ -80,7 +82,7 @@ class Explorers:
         while (added := sum(self.added())) < rows:
             self.look_after()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{added} of {rows} rows were added in {PATIENCE:.0f} s")
+                raise Stuck(f"{added} of {rows} rows were added in {PATIENCE:.0f} s")
             time.sleep(0.01)
 
     def learn(self, step: Callable[[], object], seconds: float) -> tuple[float, int]:
@@ -113,7 +115,7 @@ def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> Non
     try:
         work(number, shared)
     except BaseException as error:
-        shared.errors.put(f"explorer {number}: {type(error).__name__}: {error}")
+        shared.errors.put((failure(error)[0], f"explorer {number}: {type(error).__name__}: {error}"))
         raise
 
 
@@ -163,7 +165,7 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
                 process.kill()
                 process.join()
     if hung:
-        raise TimeoutError(f"{hung} of {number} explorers hung in the buffer")
+        raise Stuck(f"{hung} of {number} explorers hung in the buffer")
 
 
 @contextmanager
@@ -182,7 +184,7 @@ def giving_up(seconds: float) -> Iterator[None]:
 
 def _alarm_in(seconds: float) -> None:
     def stuck(_signal: int, _frame: object) -> None:
-        raise TimeoutError(f"the learner was stuck for {seconds:.0f} s")
+        raise Stuck(f"the learner was stuck for {seconds:.0f} s")
 
     signal.signal(signal.SIGALRM, stuck)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -30,7 +30,8 @@ from results.record import Record, Run
 from suites import launch as processes
 from suites import workloads
 from suites.cells import declare_throughput
-from suites.driver import Interrupt, Launch, drive, in_blocks
+from suites.driver import Interrupt, drive
+from suites.plan import Fixed, Launch, in_blocks
 from suites.profiles import PROFILES, Profile
 from suites.run import describe_workload, names
 
@@ -176,7 +177,8 @@ def measure(args: argparse.Namespace) -> int:
             run.add_workload(**describe_workload(workloads.load(name)))
         launches = [launch_of(side, run, profile, args.workloads) for side in sides]
         interrupt.check()
-        status = drive(run, args.out or files.new_path(run), in_blocks(launches, args.launches), profile.limit_seconds)
+        plan = Fixed(in_blocks(launches, args.launches))
+        status = drive(run, args.out or files.new_path(run), plan, profile.limit_seconds, excused=lambda _record: False)
     return HARNESS_ERROR if status == 1 else status
 
 

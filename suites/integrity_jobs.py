@@ -13,6 +13,7 @@ import numpy as np
 
 from adapters.base import Adapter, Columns, Spec
 from suites import certified
+from suites.cells import Stuck
 from suites.explorers import START_PATIENCE, Explorers, Shared
 
 BATCH = 32
@@ -107,7 +108,7 @@ def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner
     while not done():
         explorers.learn(learner.step, MOMENT)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"explorers did not add what they have in {START_PATIENCE:.0f} s")
+            raise Stuck(f"explorers did not add what they have in {START_PATIENCE:.0f} s")
 
 
 def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:

@@ -76,6 +76,14 @@ class Ending:
 
     trouble: str | None  # None: it exited 0
     left: str = ""  # what it left behind although it exited 0: "1 process, 2 segments of 8.0 MiB"
+    timed_out: bool = False
+    killed: bool = False  # by a signal that is not ours: a crash of native code, say
+
+    @property
+    def is_the_peers(self) -> bool:
+        """Whether a result that is missing is the peer's doing. A launch that could not be started, or ended by itself
+        without a result, says nothing about its peer."""
+        return self.timed_out or self.killed
 
 
 def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> Ending:
@@ -116,9 +124,11 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
             clean = process.poll() == 0
             processes = _end(process, mark)
             segments = _remove_orphaned_segments(wall)
-        if trouble is None and process.returncode != 0:
+        timed_out = trouble is not None
+        if not timed_out and process.returncode != 0:
             trouble = _exit_reason(process.returncode) + _last_words(output)
-        return Ending(trouble, _left_behind(processes, segments) if clean else "")
+        left = _left_behind(processes, segments) if clean else ""
+        return Ending(trouble, left, timed_out, killed=not timed_out and process.returncode < 0)
 
 
 def _left_behind(processes: int, sizes: Sequence[int]) -> str:

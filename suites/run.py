@@ -1,19 +1,24 @@
 """The runner: declares every cell first, then measures peer after peer in fresh processes.
 
-    python -m suites.run --profile quick [--peers A,B] [--workloads X,Y] [--suites throughput,...] [--out FILE]
+    python -m suites.run --profile quick [--minutes M] [--peers A,B] [--workloads X,Y] [--suites ...] [--out FILE]
     python -m suites.run --profile quick --env ID | --workload-file FILE ...
 
-Exit status: 0 everything declared was measured (or can't be had on this platform), 1 something failed
-(the others are in the run file all the same), 2 bad arguments, 130 interrupted. What the integrity and conformance
-suites find about others than this project's own buffers is a result, and no failure.
+With `--minutes` the run plans for so much time, this program's start and the report after it included.
+
+Exit status: 0 if every declared cell has a figure or a reason that is no fault of this project: the platform or the
+peer does not offer it, the time budget left it out, or another project's buffer crashed, hung or answered wrong, which
+is a finding. 1 if this project's own buffer was wrong or failed, or the harness could not measure something. 2 for bad
+arguments, 130 if interrupted. Whatever was measured is in the run file all the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import secrets
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -40,15 +45,18 @@ from suites.cells import (
     declare_startup,
     declare_throughput,
 )
-from suites.driver import Launch, drive, in_blocks
+from suites.driver import drive
 from suites.launch import throughput_command
 from suites.memory import rows_for
+from suites.plan import Budgeted, Fixed, Launch, Part, in_blocks
 from suites.profiles import PROFILES, Profile
 
 SUITES = ("throughput", "memory", "startup", "latency", "apex", "sharing", "integrity", "conformance")
 #: Rows that a suite makes for itself, by the name that stands in its records.
 MADE = {INTEGRITY_WORKLOAD: certified.workload, CONFORMANCE_WORKLOAD: probing.workload}
 WORKLOADS = (*workloads.NAMES, *MADE)
+#: A time budget holds the report as well, and is of no use where hardly a launch fits into it.
+REPORT_SECONDS, LEAST_MINUTES = 30.0, 1.0
 
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
@@ -64,12 +72,15 @@ def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen
     return [launch(peer) for peer in peers]
 
 
-def throughput_schedule(launches: Sequence[Launch], profile: Profile) -> list[tuple[int, Launch]]:
-    """In blocks; in the last of them, only the peers that are measured unless others are named."""
+def fixed_schedule(parts: Sequence[Part], profile: Profile) -> list[tuple[int, Launch]]:
+    """Every part in blocks; in the last blocks of throughput, only the peers that are measured unless others are
+    named."""
     return [
         (block, launch)
-        for block, launch in in_blocks(launches, profile.blocks)
-        if block < profile.more_blocks or launch.records[0].peer in registry.PEERS
+        for part in parts
+        for block, launch in in_blocks(part.launches, part.blocks)
+        if launch.open_records
+        and (launch.suite != "throughput" or block < profile.more_blocks or launch.peer in registry.PEERS)
     ]
 
 
@@ -238,6 +249,17 @@ def names(kind: str, known: Sequence[str]):
     return parse
 
 
+def minutes(text: str) -> float:
+    """An argparse type: a time budget."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not LEAST_MINUTES <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"the time budget must be at least {LEAST_MINUTES:g} minutes, got {text}")
+    return value
+
+
 PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a name stands for its variants too"
 
 
@@ -251,6 +273,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     of_what.add_argument("--env", metavar="ID", help="instead: any Gymnasium environment, also as module:ID")
     of_what.add_argument("--workload-file", type=Path, metavar="FILE", help="instead: fields named in a TOML file")
     parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
+    parser.add_argument("--minutes", type=minutes, help="time budget; default: none, as many blocks as the profile has")
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
 
@@ -313,10 +336,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(arguments: Sequence[str] | None) -> int:
+    begin = time.monotonic()
     args = _arguments(arguments)
     profile = args.plan
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
-    run = Run("bench", args.profile, machine.revision(), command, machine.describe())
+    run = Run("bench", args.profile, machine.revision(), command, machine.describe(), minutes=args.minutes)
     parts = _parts(args)
     for name in dict.fromkeys(name for part in parts for name in part):
         run.add_peer(**asdict(registry.describe(name)))
@@ -333,13 +357,23 @@ def measure(arguments: Sequence[str] | None) -> int:
     conformances = conformance_launches(run, profile, args.conformance)
     sharing = sharing_launches(run, profile, args.sharing, args.workloads)
     record_all(run)
-    schedule = throughput_schedule(throughput, profile) + in_blocks(memory, profile.memory_blocks)
-    schedule += in_blocks(startup, profile.startup_blocks) + in_blocks(latencies, profile.latency_blocks)
-    schedule += in_blocks(apex, profile.apex_blocks) + in_blocks(sharing, profile.sharing_blocks)
-    schedule += in_blocks(integrities, 1) + in_blocks(conformances, 1)
-    schedule = [(block, launch) for block, launch in schedule if launch.open_records]
-    print(f"{run.declared} cells, {len(schedule)} launches")
-    return drive(run, args.out or files.new_path(run), schedule, profile.limit_seconds)
+    # With a budget, what comes first is least likely to be left out.
+    parts = [
+        Part(throughput, profile.blocks),
+        Part(apex, profile.apex_blocks),
+        Part(sharing, profile.sharing_blocks),
+        Part(latencies, profile.latency_blocks),
+        Part(integrities, 1, repeated=False),
+        Part(conformances, 1, repeated=False),
+        Part(startup, profile.startup_blocks),
+        Part(memory, profile.memory_blocks, repeated=False),
+    ]
+    if args.minutes:
+        plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - REPORT_SECONDS)
+    else:
+        plan = Fixed(fixed_schedule(parts, profile))
+    print(f"{run.declared} cells" + (f" in {args.minutes:g} minutes" if args.minutes else ""), flush=True)
+    return drive(run, args.out or files.new_path(run), plan, profile.limit_seconds)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from results.record import Run
-from suites import driver, launch
+from suites import driver, launch, plan
 from suites.cells import Result, append_result, declare_apex, declare_throughput, failure, node_id, read_results
 from suites.profiles import PROFILES
 from suites.workloads import NAMES
@@ -23,19 +23,6 @@ def a_run() -> Run:
         "memory_bytes": 1,
     }
     return Run("bench", "tiny", "0", "", machine)
-
-
-def some_launches(*names: str) -> list[driver.Launch]:
-    return [driver.Launch(name, [], lambda _records, _cells: []) for name in names]
-
-
-def test_every_block_launches_everybody_once_and_every_other_block_is_turned_round():
-    schedule = driver.in_blocks(some_launches(*"abcdef"), 6)
-    blocks = [[launch.name for block, launch in schedule if block == number] for number in range(6)]
-    assert all(sorted(block) == list("abcdef") for block in blocks)
-    assert all(after == before[::-1] for before, after in zip(blocks[::2], blocks[1::2], strict=True))
-    assert blocks[0] != blocks[2]
-    assert schedule != driver.in_blocks(some_launches(*"abcdef"), 6, seed=1)
 
 
 def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
@@ -149,10 +136,14 @@ def test_alike_troubles_are_told_once():
 def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
     record = declare_throughput(a_run(), "a", JOBS[:1])
     names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
-    launches = [driver.Launch(name, record, lambda _records, _cells: []) for name in names]
-    progress = driver.Progress([(0, launch) for launch in launches])
-    for each, seconds in zip(launches[:3], (1.0, 4.0, 100.0), strict=True):
-        progress.end(0, each, seconds, [])
+    launches = [plan.Launch(name, record, lambda _records, _cells: []) for name in names]
+    fixed = plan.Fixed([(0, launch) for launch in launches])
+    progress = driver.Progress(fixed)
+    for (block, each), seconds in zip(fixed, (1.0, 4.0, 100.0), strict=False):
+        fixed.ended(each, seconds)
+        progress.end(block, each, seconds, [])
+        if seconds == 100.0:
+            break
     assert progress.remaining() == "about 40 s left"
 
 
@@ -168,3 +159,28 @@ def test_a_long_reason_keeps_both_ends_and_no_path_of_this_checkout():
     outcome, reason = failure(error)
     assert outcome == "failed" and str(launch.CHECKOUT) not in reason and len(reason) < 600
     assert reason.startswith("RuntimeError: first words | at suites/x.py") and reason.endswith("last words")
+
+
+def raised(code: str, file: Path) -> BaseException:
+    """What `code` raises when it stands in this file."""
+    try:
+        exec(compile(code, str(file), "exec"), {})
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "outcome"),
+    [
+        ("suites/sharing.py", "1 / 0", "broken"),
+        ("adapters/reverb.py", "1 / 0", "failed"),
+        ("../somewhere/reverb/client.py", "1 / 0", "failed"),
+        ("suites/sharing.py", "from suites.cells import Stuck; raise Stuck('no turn')", "failed"),
+        ("adapters/reverb.py", "import not_there", "broken"),
+        ("adapters/checks.py", "from adapters.base import WrongAnswer; raise WrongAnswer('torn')", "wrong"),
+        ("adapters/reverb.py", "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),
+    ],
+)
+def test_an_error_is_the_peers_unless_the_harness_raised_it(file, code, outcome):
+    assert failure(raised(code, launch.CHECKOUT / file))[0] == outcome

@@ -9,7 +9,8 @@ import pytest
 
 from results.record import Run, load
 from suites import profiles
-from suites.run import throughput_launches, throughput_schedule
+from suites.plan import Part
+from suites.run import fixed_schedule, throughput_launches
 
 TINY_CELLS = 13  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
@@ -71,9 +72,9 @@ def test_what_the_platform_cannot_have_is_skipped(odd_run):
     }
 
 
-def test_the_exit_status_and_a_short_list_say_what_failed(odd_run):
+def test_what_is_found_about_other_peers_is_listed_and_no_failure(odd_run):
     done, run = odd_run
-    assert done.returncode == 1
+    assert done.returncode == 0, done.stderr
     assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
     lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
     assert len(lines) == 4  # killed, broken, unfair, absent: one each
@@ -101,7 +102,7 @@ def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
     assert done.returncode == 1
     assert all(record.ok for record in records(run, "plain"))
     for record in records(run, "rllib"):
-        assert record.status == "failed" and "ray was uninstalled" in record.reason
+        assert record.status == "broken" and "ray was uninstalled" in record.reason
 
 
 def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
@@ -114,7 +115,7 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     )
     done = surroundings.run("-c", limited, *TINY[2:], "--peers", "messy,plain", f"--out={out}")
     run = load(out)
-    assert done.returncode == 1
+    assert done.returncode == 0, done.stderr
     assert all("timed out after 4 s" in record.reason for record in records(run, "messy"))
     assert all(record.ok for record in records(run, "plain"))
     assert surroundings.leftovers() == []
@@ -134,17 +135,19 @@ def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
 
 
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("script", "status", "reason"),
     [
-        ("#!/bin/sh\nkill -9 $$\n", "killed by signal 9 (SIGKILL)"),
-        ("#!/bin/sh\nexec sleep 600\n", "timed out after 6 s"),
-        ("#!/bin/sh\nexit 0\n", "ended without measuring it"),
-        (None, "could not be started"),
+        ("#!/bin/sh\nkill -9 $$\n", "failed", "killed by signal 9 (SIGKILL)"),
+        ("#!/bin/sh\nexec sleep 600\n", "failed", "timed out after 6 s"),
+        ("#!/bin/sh\nexit 0\n", "broken", "ended without measuring it"),
+        ("#!/bin/sh\nexit 4\n", "broken", "ended with exit status 4"),
+        (None, "broken", "could not be started"),
     ],
-    ids=["killed", "hanging", "silent", "gone"],
+    ids=["killed", "hanging", "silent", "unused", "gone"],
 )
-def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(script, reason, surroundings):
-    """Its interpreter is another one; that of the sound peer is this one."""
+def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(script, status, reason, surroundings):
+    """Its interpreter is another one; that of the sound peer is this one. A crash or a hang is a finding about the peer;
+    an interpreter that never came to it is a fault of the harness."""
     out, there = surroundings.folder / "run.json", surroundings.folder / "python"
     if script is not None:
         there.write_text(script)
@@ -159,9 +162,42 @@ def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(
     options = ("--profile=tiny", "--suites=startup", "--peers=unfair,plain", f"--out={out}")
     done = surroundings.run("-c", elsewhere, str(there), *options)
     run = load(out)
-    assert done.returncode == 1, done.stderr
-    assert all(each.status == "failed" and reason in each.reason for each in records(run, "unfair"))
+    assert done.returncode == (status == "broken"), done.stderr
+    assert all(each.status == status and reason in each.reason for each in records(run, "unfair"))
     assert all(record.ok for record in records(run, "plain"))
+
+
+APEX = ("-m", "suites.run", "--profile", "tiny", "--suites", "apex")
+
+
+@pytest.mark.parametrize(("name", "status"), [("torn", 0), ("cpprb_impl[torn]", 1)])
+def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, status, surroundings):
+    """Whichever it is, what was measured beside them stays."""
+    out = surroundings.folder / "run.json"
+    more = {"ODD_PEERS": f"plain {name}=torn"}
+    done = surroundings.run(*APEX, "--peers", f"{name},plain", f"--out={out}", more=more)
+    run = load(out)
+    assert done.returncode == status, done.stderr
+    found = records(run, name, benchmark="whole")
+    assert found and all(each.status == "wrong" and "no step of CartPole" in each.reason for each in found)
+    assert all(each.ok and each.samples for each in records(run, name) if each.benchmark != "whole")
+    assert all(record.ok for record in records(run, "plain"))
+
+
+def test_a_run_keeps_to_its_time_budget(surroundings):
+    out = surroundings.folder / "run.json"
+    hasty = "import sys; from suites import run; run.REPORT_SECONDS = 30; sys.exit(run.main(sys.argv[1:]))"
+    begin = time.monotonic()
+    done = surroundings.run("-c", hasty, *TINY[2:], "--minutes=1", "--peers=plain,littering", f"--out={out}")
+    run = load(out)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - begin < 60 and run.minutes == 1
+    assert max(len(record.samples) for record in run.records) > profiles.PROFILES["tiny"].blocks
+
+
+def test_a_budget_too_small_for_anything_is_refused(surroundings):
+    done = surroundings.run(*TINY, "--minutes=0.1", "--peers=plain")
+    assert done.returncode == 2 and "the time budget must be at least 1 minutes, got 0.1" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -243,7 +279,8 @@ def test_peers_that_must_be_named_are_not_in_the_last_blocks():
     profile = replace(profiles.PROFILES["tiny"], blocks=3, more_blocks=2)
     run = Run("bench", "tiny", "unknown", "", {})
     launches = throughput_launches(run, profile, ["cpprb", "torchrl"], ["CartPole-v1"])
-    times = Counter(launch.name for _, launch in throughput_schedule(launches, profile))
+    schedule = fixed_schedule([Part(launches, profile.blocks)], profile)
+    times = Counter(launch.name for _, launch in schedule)
     assert times == {"throughput of cpprb": 3, "throughput of torchrl": 2}
 
 

@@ -1,0 +1,235 @@
+"""Which launch comes next: a fixed number of blocks, or as many as a time budget holds.
+
+In a block every launch happens at most once, and ratios between peers are taken within a block. With a budget the first
+block measures everything once and thereby learns what each launch costs. Each block after it holds the launches that
+gain most for their time: first those with too few samples for an interval, then those whose intervals are widest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from adapters.registry import REFERENCES
+from results.record import Record
+
+#: An interval this narrow (upper end over lower end, as a log) needs no further launch.
+NARROW = 0.02
+#: Process runs that make an interval worth the name; the budget goes there before anything is measured more often.
+ENOUGH = 5
+LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
+
+
+@dataclass(frozen=True, eq=False)  # a launch is itself, whatever it measures
+class Launch:
+    """A process that measures some records of one peer, once per block."""
+
+    name: str
+    records: Sequence[Record]
+    command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
+    least_limit: float = 0.0  # seconds that it may take, where the profile's limit is less
+
+    @property
+    def open_records(self) -> list[Record]:
+        """The records without a reason to stop. A cell that failed once isn't measured again: it has its reason, and a
+        peer that hangs would cost its time limit in every block."""
+        return [record for record in self.records if record.ok or record.pending]
+
+    @property
+    def peer(self) -> str:
+        return self.records[0].peer
+
+    @property
+    def suite(self) -> str:
+        return self.records[0].suite
+
+    @cached_property
+    def jobs(self) -> frozenset:
+        """What is measured, whichever peer it is."""
+        return frozenset((each.suite, each.workload, each.benchmark, *each.params.items()) for each in self.records)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The launches of one suite, and how many blocks of them a run without a budget has."""
+
+    launches: Sequence[Launch]
+    blocks: int
+    repeated: bool = True  # False: counted or seen once; a budget is not spent on more of it
+
+
+Next = tuple[int, Launch]
+
+
+def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Next]:
+    """Every launch once per block. The order is shuffled, and reversed in every other block (ABBA), so that a slow
+    minute, or a neighbour that leaves the machine warm, affects all alike."""
+    order, shuffler, schedule = list(launches), random.Random(seed), []
+    for block in range(blocks):
+        if block % 2 == 0:
+            shuffler.shuffle(order)
+        else:
+            order.reverse()
+        schedule += [(block, launch) for launch in order]
+    return schedule
+
+
+class Fixed:
+    """A schedule that is known before the first launch."""
+
+    def __init__(self, schedule: Sequence[Next]) -> None:
+        self.schedule = list(schedule)
+        self._left = list(schedule)
+        self._costs = Costs()
+
+    def __iter__(self) -> Iterator[Next]:
+        while self._left:
+            yield self._left.pop(0)
+
+    def ended(self, launch: Launch, seconds: float) -> None:
+        self._costs.add(launch, seconds)
+
+    @property
+    def done(self) -> float:
+        """The part of the run that is behind us, 0 to 1."""
+        return 1 - len(self._left) / max(1, len(self.schedule))
+
+    def remaining(self) -> float | None:
+        """Seconds until the end, estimated; None before the first launch has ended."""
+        if not self._costs:
+            return None
+        return sum(self._costs.of(launch) for _, launch in self._left if launch.open_records)
+
+    def limit(self, seconds: float) -> float:
+        """How long a launch may take that is otherwise given so many seconds."""
+        return seconds
+
+    def leave_out(self) -> None:
+        """Every launch happens: there is no budget."""
+
+
+class Costs:
+    """How long each launch takes: the mean of what it took so far."""
+
+    def __init__(self) -> None:
+        self._took: dict[str, list[float]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._took)
+
+    def add(self, launch: Launch, seconds: float) -> None:
+        self._took.setdefault(launch.name, []).append(seconds)
+
+    def of(self, launch: Launch) -> float:
+        """Seconds. For a launch not seen yet, the median of the others: a mean is ruled by the slowest peer."""
+        if launch.name in self._took:
+            return sum(self._took[launch.name]) / len(self._took[launch.name])
+        return median(sum(took) / len(took) for took in self._took.values()) if self._took else 0.0
+
+
+class Budgeted:
+    """As many launches as fit before `deadline` (of `clock`, in seconds)."""
+
+    def __init__(
+        self, parts: Sequence[Part], minutes: float, deadline: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.parts, self.minutes, self.deadline, self._clock = parts, minutes, deadline, clock
+        self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
+
+    def __iter__(self) -> Iterator[Next]:
+        """Each launch once, part after part; then blocks of those that gain most."""
+        for part in self.parts:
+            order = list(part.launches)
+            self._shuffler.shuffle(order)
+            for launch in order:
+                if self._left() > 0:
+                    yield 0, launch
+        for block in itertools.count(1):
+            chosen = self._choose()
+            self._shuffler.shuffle(chosen)
+            if not chosen:
+                return
+            for launch in chosen:
+                if self._costs.of(launch) <= self._left():
+                    yield block, launch
+
+    def _left(self) -> float:
+        return self.deadline - self._clock()
+
+    def _choose(self) -> list[Launch]:
+        """The launches of the next block. One that costs much is chosen only if there is time for it after all those
+        that gain more per second have been launched `ENOUGH` times. With each comes the launch that measures the same
+        of the peer that ratios are taken to."""
+        wanted = [launch for part in self.parts if part.repeated for launch in part.launches]
+        gains = {launch.name: gain(launch.open_records) / max(self._costs.of(launch), 0.1) for launch in wanted}
+        wanted = sorted((each for each in wanted if gains[each.name]), key=lambda each: -gains[each.name])
+        chosen: list[Launch] = []
+        planned, left = 0.0, self._left()
+        for launch in wanted:
+            group = [each for each in (launch, *self._references(launch)) if each not in chosen]
+            if planned + sum(map(self._costs.of, group)) > left:
+                continue
+            planned += sum(self._costs.of(each) * max(1, ENOUGH - launches_of(each)) for each in group)
+            chosen += group
+        return chosen
+
+    def _references(self, launch: Launch) -> list[Launch]:
+        jobs = launch.jobs
+        return [
+            each
+            for part in self.parts
+            for each in part.launches
+            if each is not launch and each.peer in REFERENCES and each.open_records and each.jobs & jobs
+        ]
+
+    def ended(self, launch: Launch, seconds: float) -> None:
+        self._costs.add(launch, seconds)
+
+    @property
+    def done(self) -> float:
+        return min(1.0, (self._clock() - self._begin) / max(0.1, self.deadline - self._begin))
+
+    def remaining(self) -> float | None:
+        return max(0.0, self._left())
+
+    def limit(self, seconds: float) -> float:
+        return max(1.0, min(seconds, self._left()))
+
+    def leave_out(self) -> None:
+        """Note in each record that was not reached that the budget is the reason."""
+        for part in self.parts:
+            for launch in part.launches:
+                for record in launch.records:
+                    if record.pending:
+                        record.fail("left_out", LEFT_OUT.format(minutes=self.minutes))
+
+
+def launches_of(launch: Launch) -> int:
+    return min((len(record.samples) for record in launch.open_records), default=0)
+
+
+def gain(records: Sequence[Record]) -> float:
+    """How much one more sample of each of these is worth, added up: 1 for a cell with too few for an interval, less
+    the narrower the interval is, 0 once it is `NARROW`."""
+    return sum(1.0 if len(each.samples) < ENOUGH else _worth(width(each)) for each in records)
+
+
+def _worth(wide: float) -> float:
+    return min(1.0, wide) if wide > NARROW else 0.0
+
+
+def width(record: Record) -> float:
+    """About how wide the 95% interval of the median over launches is, as log(high/low): 2 x 1.57 IQR/sqrt(n), the notch
+    of a box plot (McGill, Tukey and Larsen 1978). Cheap enough to be taken of every cell after every block."""
+    logs = [math.log(sample.value) for sample in record.samples]
+    low, high = np.percentile(logs, [25, 75])
+    return 2 * 1.57 * float(high - low) / math.sqrt(len(logs))

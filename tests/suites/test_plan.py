@@ -1,0 +1,114 @@
+"""What is launched next, with and without a time budget: simulated launches on a simulated clock."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from results.record import Run
+from suites import plan
+from tests.suites.test_driver import a_run
+
+
+def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> list[plan.Launch]:
+    def launch(peer: str) -> plan.Launch:
+        about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}
+        records = [run.cell(benchmark=benchmark, params={"batch": number}, **about) for number in range(cells)]
+        return plan.Launch(f"{benchmark} of {peer}", records, lambda _records, _cells: [])
+
+    return [launch(peer) for peer in peers]
+
+
+def simulate(costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, **options):
+    """(run, [(block, peer)]) of a budgeted run over peers that take so many seconds per launch."""
+    run, now, random_numbers = a_run(), [0.0], random.Random(1)
+    parts = [plan.Part(launches(run, *costs, **options), 3)]
+    budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0])
+    seen = []
+    for block, launch in budgeted:
+        for record in launch.open_records:
+            record.add_sample(block, random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1)))
+        took = min(costs[launch.peer], budgeted.limit(1e9))
+        now[0] += took
+        budgeted.ended(launch, took)
+        seen.append((block, launch.peer))
+    budgeted.leave_out()
+    assert now[0] <= 60 * minutes + 1
+    return run, seen
+
+
+def test_every_block_launches_everybody_once_and_every_other_block_is_reversed():
+    made = launches(a_run(), *"abcdef")
+    schedule = plan.in_blocks(made, 6)
+    blocks = [[launch.name for block, launch in schedule if block == number] for number in range(6)]
+    assert all(sorted(block) == sorted(launch.name for launch in made) for block in blocks)
+    assert all(after == before[::-1] for before, after in zip(blocks[::2], blocks[1::2], strict=True))
+    assert blocks[0] != blocks[2]
+    assert schedule != plan.in_blocks(made, 6, seed=1)
+
+
+def test_a_budget_is_used_and_no_launch_happens_twice_in_a_block():
+    _, seen = simulate({"cpprb": 1, "a": 2, "b": 3}, minutes=2)
+    assert max(Counter(seen).values()) == 1
+    assert [block for block, _ in seen] == sorted(block for block, _ in seen)
+    assert Counter(peer for _, peer in seen)["a"] >= plan.ENOUGH
+
+
+def test_cheap_peers_get_enough_launches_before_a_dear_one_gets_its_second():
+    _, seen = simulate({"cpprb": 2, "a": 2, "dear": 60}, minutes=2)
+    counts = Counter(peer for _, peer in seen)
+    assert counts["dear"] == 1 and counts["a"] >= plan.ENOUGH
+
+
+def test_where_time_is_plenty_the_dear_one_gets_enough_too():
+    _, seen = simulate({"cpprb": 2, "a": 2, "dear": 60}, minutes=12)
+    assert Counter(peer for _, peer in seen)["dear"] >= plan.ENOUGH
+
+
+def test_the_rest_of_the_time_goes_where_intervals_are_widest():
+    noise = {"cpprb": 1e-3, "calm": 1e-3, "noisy": 1.0}
+    _, seen = simulate({"cpprb": 1, "calm": 1, "noisy": 1}, minutes=1, noise=noise)
+    counts = Counter(peer for _, peer in seen)
+    assert counts["noisy"] > 2 * counts["calm"]
+    assert counts["cpprb"] == counts["noisy"]  # a ratio is taken within a block
+
+
+def test_a_run_ends_early_where_everything_is_known():
+    _, seen = simulate({"cpprb": 1, "a": 1}, minutes=10, noise={"cpprb": 1e-4, "a": 1e-4})
+    assert len(seen) == 2 * plan.ENOUGH
+
+
+def test_what_the_budget_left_out_is_noted_and_no_problem():
+    run, seen = simulate({f"peer {number}": 20 for number in range(6)}, minutes=1)
+    left_out = [record for record in run.records if record.status == "left_out"]
+    assert len(seen) == 3 and len(left_out) == 3
+    assert all("1 minutes" in record.reason for record in left_out)
+    assert run.problems() == []
+
+
+def test_a_cell_with_a_reason_is_not_measured_again():
+    run = a_run()
+    sound, failed = launches(run, "a", "b")
+    budgeted = plan.Budgeted([plan.Part([sound, failed], 1)], 1, 3.0, clock=iter(range(1000)).__next__)
+    for block, launch in budgeted:
+        if launch is failed and block == 0:
+            failed.records[0].fail("failed", "it crashed")
+        elif launch.open_records:
+            launch.records[0].add_sample(block, 1.0)
+        assert launch is not failed or block == 0
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01, 0.1, 0.5])
+def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_samples(spread):
+    def record(samples: int):
+        (launch,) = launches(a_run(), "a")
+        for block in range(samples):
+            launch.records[0].add_sample(block, 1.0 + spread * (block % 2))
+        return launch.records[0]
+
+    widths = [plan.width(record(samples)) for samples in (4, 16, 64)]
+    assert all(before >= after for before, after in pairwise(widths))
+    assert (widths[0] > plan.NARROW) == (spread > 0.01)
