@@ -146,8 +146,8 @@ def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
     ids=["killed", "hanging", "silent", "unused", "gone"],
 )
 def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(script, status, reason, surroundings):
-    """Its interpreter is another one; that of the sound peer is this one. A crash or a hang is a finding about the peer;
-    an interpreter that never came to it is a fault of the harness."""
+    """Its interpreter is another one; that of the sound peer is this one. A crash or a hang is a finding about the
+    peer; an interpreter that never reached the peer is a fault of the harness."""
     out, there = surroundings.folder / "run.json", surroundings.folder / "python"
     if script is not None:
         there.write_text(script)
