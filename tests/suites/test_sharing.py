@@ -103,7 +103,7 @@ def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
     arguments = ("-m", "suites.run", "--profile=tiny", "--suites=sharing", "--workloads=CartPole-v1")
     done = surroundings.run(*arguments, "--peers=cpprb_impl,broken,absent", f"--out={out}")
     run = load(out)
-    assert done.returncode == 1
+    assert done.returncode == 0, done.stderr
     of = {peer.name: [record for record in run.records if record.peer == peer.name] for peer in run.peers}
     assert [record.benchmark for record in of["cpprb_impl"]] == ["add_alone"]
     assert {len(of[name]) for name in of if name != "cpprb_impl"} == {8}
