@@ -142,7 +142,8 @@ class Budgeted:
     def __init__(
         self, parts: Sequence[Part], minutes: float, deadline: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.parts, self.minutes, self.deadline, self._clock = parts, minutes, deadline, clock
+        self.parts = [part for part in parts if part.blocks]
+        self.minutes, self.deadline, self._clock = minutes, deadline, clock
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
 
     def __iter__(self) -> Iterator[Next]:

@@ -341,8 +341,7 @@ def measure(arguments: Sequence[str] | None) -> int:
     profile = args.plan
     command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe(), minutes=args.minutes)
-    parts = _parts(args)
-    for name in dict.fromkeys(name for part in parts for name in part):
+    for name in dict.fromkeys(name for peers in _parts(args) for name in peers):
         run.add_peer(**asdict(registry.describe(name)))
 
     if args.own:
