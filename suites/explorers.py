@@ -8,6 +8,7 @@ import faulthandler
 import multiprocessing
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -170,16 +171,21 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
 
 @contextmanager
 def giving_up(seconds: float) -> Iterator[None]:
-    """In the learner's process, around all that it does: who is stuck gets a TimeoutError, after `PATIENCE` where the
-    learner learns, elsewhere after so many seconds and some patience. Should even that not get through to native
-    code, the process ends."""
-    faulthandler.dump_traceback_later(4 * PATIENCE + seconds, exit=True)
+    """In the learner's process, around all that it does: a call that is stuck raises `Stuck`, after `PATIENCE` where
+    the learner learns, elsewhere after so many seconds and some patience.
+
+    A signal does not interrupt native code that never returns to Python. A watchdog then aborts this process: the
+    launch was killed by a signal, which is a finding about its peer."""
+    faulthandler.enable()  # says where, when the watchdog aborts
+    wait = f"sleep {4 * PATIENCE + seconds}; kill -ABRT {os.getpid()}"
+    watchdog = subprocess.Popen(["/bin/sh", "-c", wait], process_group=0)
     _alarm_in(3 * PATIENCE + seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        faulthandler.cancel_dump_traceback_later()
+        os.killpg(watchdog.pid, signal.SIGKILL)  # its sleep as well
+        watchdog.wait()
 
 
 def _alarm_in(seconds: float) -> None:

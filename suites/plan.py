@@ -26,6 +26,8 @@ from results.record import Record
 NARROW = 0.02
 #: Process runs that make an interval worth the name; the budget goes there before anything is measured more often.
 ENOUGH = 5
+#: Of the budget, at most so much goes into one launch.
+SHARE = 0.08
 LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
 
 
@@ -140,11 +142,17 @@ class Budgeted:
     """As many launches as fit before `deadline` (of `clock`, in seconds)."""
 
     def __init__(
-        self, parts: Sequence[Part], minutes: float, deadline: float, clock: Callable[[], float] = time.monotonic
+        self,
+        parts: Sequence[Part],
+        minutes: float,
+        deadline: float,
+        clock: Callable[[], float] = time.monotonic,
+        share: float = SHARE,
     ) -> None:
         self.parts = [part for part in parts if part.blocks]
         self.minutes, self.deadline, self._clock = minutes, deadline, clock
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
+        self._share = share * (deadline - self._begin)
 
     def __iter__(self) -> Iterator[Next]:
         """Each launch once, part after part; then blocks of those that gain most."""
@@ -203,7 +211,7 @@ class Budgeted:
         return max(0.0, self._left())
 
     def limit(self, seconds: float) -> float:
-        return max(1.0, min(seconds, self._left()))
+        return max(1.0, min(seconds, self._left(), self._share))
 
     def leave_out(self) -> None:
         """Note in each record that was not reached that the budget is the reason."""

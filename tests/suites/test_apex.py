@@ -1,4 +1,5 @@
 import json
+import signal
 
 import pytest
 
@@ -45,3 +46,20 @@ def test_the_figures_go_to_the_cells_file(surroundings):
     status, printed = apex(surroundings, "plain", f"--cells={cells}")
     assert status == 0 and printed == []
     assert len(cells.read_text().splitlines()) == 2
+
+
+NATIVE = """
+import ctypes, signal
+from suites import explorers
+explorers.PATIENCE = 0.2
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])  # which would end the sleep
+with explorers.giving_up(0.1):
+    ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock, as native code that hangs does
+"""
+
+
+def test_a_learner_stuck_in_native_code_is_killed_by_a_signal(surroundings):
+    done = surroundings.run("-c", NATIVE, timeout=30)
+    assert done.returncode == -signal.SIGABRT and "in giving_up" not in done.stdout
+    assert "<module>" in done.stderr  # where it was stuck
+    assert surroundings.leftovers() == []

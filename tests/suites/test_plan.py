@@ -22,11 +22,11 @@ def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> l
     return [launch(peer) for peer in peers]
 
 
-def simulate(costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, **options):
+def simulate(costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, share=1.0):
     """(run, [(block, peer)]) of a budgeted run over peers that take so many seconds per launch."""
     run, now, random_numbers = a_run(), [0.0], random.Random(1)
-    parts = [plan.Part(launches(run, *costs, **options), 3)]
-    budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0])
+    parts = [plan.Part(launches(run, *costs), 3)]
+    budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0], share)
     seen = []
     for block, launch in budgeted:
         for record in launch.open_records:
@@ -112,3 +112,8 @@ def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_sampl
     widths = [plan.width(record(samples)) for samples in (4, 16, 64)]
     assert all(before >= after for before, after in pairwise(widths))
     assert (widths[0] > plan.NARROW) == (spread > 0.01)
+
+
+def test_one_launch_can_not_take_the_whole_budget():
+    _, seen = simulate({"cpprb": 1, "endless": 1e6}, minutes=2, share=plan.SHARE)
+    assert Counter(peer for _, peer in seen)["cpprb"] >= plan.ENOUGH
