@@ -1,6 +1,7 @@
 #include "fields.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace rb {
@@ -89,7 +90,9 @@ bool usable_as_is(const Field& field, PyObject* value) {
 
 // An array whose numbers can be read where they stand.
 bool is_plain(PyObject* object, int type) {
-  return PyArray_CheckExact(object) && has_plain_numbers(Ref::borrow(object), type);
+  if (!PyArray_CheckExact(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
 }
 
 // How many rows an array holds: one row may come with or without its leading axis, and flat data is
@@ -138,6 +141,15 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
     raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
   if (put != Put::done) source.data = nullptr;
   return put == Put::done;
+}
+
+// Raises ValueError unless each of `indexes`, doubles, is a whole number that int64 can hold.
+void check_whole(const Ref& indexes) {
+  const auto* index = static_cast<const double*>(PyArray_DATA(indexes.array()));
+  for (npy_intp i = 0; i < PyArray_SIZE(indexes.array()); ++i)
+    if (!(std::abs(index[i]) < 0x1p63) || index[i] != std::trunc(index[i]))
+      raise(PyExc_ValueError, "indexes[%zd] must be a whole number, got %R", i,
+            Ref(checked(PyFloat_FromDouble(index[i]))).get());
 }
 
 }  // namespace
@@ -269,7 +281,9 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
 }
 
 bool has_plain_numbers(const Ref& array, int type) {
-  return PyArray_TYPE(array.array()) == type && PyArray_ISCARRAY_RO(array.array());
+  // NumPy converts nothing between types of C that are the same to the machine, such as long and long long.
+  const int own = PyArray_TYPE(array.array());
+  return (own == type || PyArray_EquivTypenums(own, type)) && PyArray_ISCARRAY_RO(array.array());
 }
 
 Numbers::Numbers(PyObject* object, const char* what) {
@@ -287,9 +301,16 @@ Numbers::Numbers(PyObject* object, const char* what) {
 
 Ref as_indexes(PyObject* object) {
   if (is_plain(object, NPY_INT64)) return Ref::borrow(object);
-  Ref array(PyArray_FROMANY(object, NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
-  if (!array) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
-  return array;
+  const auto named = [](PyObject* array) {
+    if (array == nullptr) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
+    return Ref(array);
+  };
+  Ref array = named(PyArray_FROM_O(object));
+  if (PyArray_ISFLOAT(array.array())) {
+    array = named(PyArray_FROMANY(array.get(), NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+    check_whole(array);
+  }
+  return named(PyArray_FROMANY(array.get(), NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
 }
 
 }  // namespace rb

@@ -88,6 +88,7 @@ struct Numbers {
   // Whether it is not what it was: since then Python code ran.
   bool changed() const { return array && !has_plain_numbers(array, type); }
   npy_intp size() const { return array ? PyArray_SIZE(array.array()) : 1; }
+  bool is_scalar() const { return !array || PyArray_NDIM(array.array()) == 0; }
   // read(first) with a pointer to the first number.
   template <class Read>
   auto read(Read&& read) const {
@@ -97,7 +98,8 @@ struct Numbers {
   }
 };
 
-// `object` as a C-ordered array of int64; itself if it is one already. Raises TypeError, ValueError.
+// `object` as a C-ordered array of int64; itself if it is one already. Floats must be whole numbers. Raises
+// TypeError, ValueError, OverflowError.
 Ref as_indexes(PyObject* object);
 
 }  // namespace rb

@@ -66,13 +66,14 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
       // The caller's arrays are looked at only now, after the last moment at which Python code could run.
       changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);
       count = changed ? 0 : PyArray_SIZE(indexes.array());
-      values = changed ? 0 : priorities.size();
+      values = changed ? 0 : priorities.is_scalar() ? count : priorities.size();
       index = static_cast<const npy_int64*>(PyArray_DATA(indexes.array()));
       double largest = 0;
       if (values != count) count = 0;
       drawn->leaves.resize(static_cast<std::size_t>(count));
       if (count != 0) bad = ring.leaves_of(priorities, drawn->leaves.data(), largest);
       if (count != 0 && bad == kAllGood) {
+        if (priorities.is_scalar()) std::fill(drawn->leaves.begin() + 1, drawn->leaves.end(), drawn->leaves[0]);
         missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest);
         if (missing == kAllGood) ring.let_max_priority_fall();
       }
@@ -101,10 +102,11 @@ PyMethodDef prioritized_methods[] = {
      "Raises as that one does. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
-     "Give the transitions at `indexes` (n,) the raw `priorities` (n,). Raises ValueError for a priority that is NaN,\n"
-     "infinite or negative or for different lengths, IndexError for an index without a transition; nothing is then\n"
-     "changed. In a shared buffer, where a transition may have gone meanwhile, it is passed over: there the\n"
-     "IndexError is for what is no slot."},
+     "Give the transitions at `indexes` (n,) the raw `priorities` (n,); a scalar is the priority of each. Indexes may\n"
+     "be of any integer type, or floats that are whole numbers. Raises ValueError for a priority that is NaN,\n"
+     "infinite or negative, for different lengths and for an index that is no whole number, IndexError for an index\n"
+     "without a transition; nothing is then changed. In a shared buffer, where a transition may have gone meanwhile,\n"
+     "it is passed over: there the IndexError is for what is no slot."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
      "The largest raw priority of any stored transition, but at least 1, float: what add() without priorities\n"

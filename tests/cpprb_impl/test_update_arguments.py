@@ -1,0 +1,110 @@
+"""What `update_priorities` takes for indexes and priorities: all that cpprb takes, and what cpprb gets wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cpprb_impl
+
+cpprb = pytest.importorskip("cpprb")
+
+WHOLE = "bBhHiIlLqQefdg"  # every integer and floating type of NumPy
+
+
+class Number:
+    def __array__(self, dtype=None, copy=None):
+        return np.array(2.5, dtype)
+
+
+SCALARS = {"int": 2, "float": 2.5, "float64": np.float64(2.5), "0-d": np.array(2.5, "f"), "__array__": Number()}
+
+
+def filled(module, kind="PrioritizedReplayBuffer", **options):
+    buffer = getattr(module, kind)(128, {"x": {}}, alpha=1.0, eps=0.0, **options)
+    buffer.add(x=np.arange(128))
+    buffer.sample(1)  # an MP buffer knows no transitions before
+    return buffer
+
+
+def weights(buffer):
+    """Of the rows that a beta of 1 weighs by their priorities."""
+    batch = buffer.sample(2000, beta=1.0)
+    return dict(zip(batch["indexes"].tolist(), batch["weights"].tolist(), strict=True))
+
+
+@pytest.fixture(params=["PrioritizedReplayBuffer", "MPPrioritizedReplayBuffer"])
+def ours(request):
+    buffer = filled(cpprb_impl, request.param, seed=3)
+    yield buffer
+    buffer.close()
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_indexes_of_any_type(dtype, ours):
+    for buffer in (filled(cpprb), ours):
+        buffer.update_priorities(np.arange(128, dtype=dtype)[100:], np.full(28, 4.0))
+        of = weights(buffer)
+        assert of[127] == of[100] == of[99] / 4
+
+
+@pytest.mark.parametrize("dtype", ["q", ">i8", ">f4"])
+def test_indexes_that_are_not_in_order_in_memory(dtype, ours):
+    ours.update_priorities(np.arange(128).astype(dtype)[::2], np.full(64, 4.0))
+    of = weights(ours)
+    assert of[0] == of[126] == of[1] / 4
+
+
+@pytest.mark.parametrize("index", [1.5, np.nan, np.inf, -np.inf, 2.0**63])
+def test_indexes_that_are_no_whole_numbers(index, ours):
+    """cpprb cuts them, so that 1.5 is row 1; beyond the rows it overwrites memory."""
+    with pytest.raises(ValueError, match=r"indexes\[1\] must be a whole number, got "):
+        ours.update_priorities([0, index], [4.0, 4.0])
+    assert ours.get_max_priority() == 1.0
+
+
+@pytest.mark.parametrize("priority", SCALARS.values(), ids=SCALARS)
+def test_a_scalar_is_the_priority_of_each_index(priority, ours):
+    """cpprb gives it to the first, and reads what lies behind it in memory for the others."""
+    ours.update_priorities(np.arange(100, 128), priority)
+    of = weights(ours)
+    assert ours.get_max_priority() == float(np.asarray(priority))
+    assert of[100] == of[127] == pytest.approx(of[0] / ours.get_max_priority())
+
+
+def test_a_scalar_for_one_index_and_for_none(ours):
+    for buffer in (filled(cpprb), ours):
+        buffer.update_priorities(np.int64(5), 3.0)
+        assert weights(buffer)[5] == pytest.approx(1 / 3)
+    ours.update_priorities([], 3.0)
+
+
+def test_one_value_in_an_array_is_no_scalar(ours):
+    """A learner whose errors lost their rows on the way should hear of it."""
+    with pytest.raises(ValueError, match="priorities: 1 values for 2 indexes"):
+        ours.update_priorities([0, 1], np.array([2.0]))
+
+
+@pytest.mark.parametrize("priority", [-1.0, np.nan, np.array(np.inf)])
+def test_a_bad_scalar(priority, ours):
+    with pytest.raises(ValueError, match="must be finite and not negative"):
+        ours.update_priorities([0, 1], priority)
+    assert len(set(weights(ours).values())) == 1
+
+
+class Agent:
+    """An environment of one step an episode."""
+
+    def reset(self):
+        return 0.0
+
+    def step(self, action):
+        return 1.0, 0.0, True, {}
+
+
+def test_training_with_one_error_for_all():
+    """cpprb's own tests train so; it reads beyond the error, so that only ours is run here."""
+    fields = {name: {} for name in ("obs", "act", "rew", "next_obs", "done")}
+    buffer = cpprb_impl.PrioritizedReplayBuffer(8, fields)
+    cpprb_impl.train(buffer, Agent(), lambda *_: 1.0, lambda *_: 0.5, max_steps=20, batch_size=4)
+    assert buffer.get_stored_size() == 8
