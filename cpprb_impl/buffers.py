@@ -16,7 +16,7 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.face import Face, PrioritizedFace
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
 from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
@@ -66,7 +66,7 @@ class ReplayBuffer(Face, Saved, Ring):
         then returns None until a transition is complete, and `on_episode_end` completes those that wait: call it
         whenever an episode ends. `cpprb_impl.nstep.NstepWindow` says which steps a transition is made of.
     seed : int, optional
-        Makes sampling reproducible. Default: from the system, and anew in every forked child.
+        From 0 to 2**64 - 1: makes sampling reproducible. Default: from the system, and anew in every forked child.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class ReplayBuffer(Face, Saved, Ring):
             next_of=following,
             stack_compress=stacked,
             mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
-            seed=seed,
+            seed=whole_seed(seed),
             add_through_python=bool(nstep or objects),
             batch_through_python=bool(objects),
             **prioritized,

@@ -80,6 +80,21 @@ def whole(name: str, value: Any) -> int:
         raise TypeError(f"{name} must be an int, not {value!r}") from None
 
 
+def whole_seed(seed: Any) -> int | None:
+    """`seed` as an int, None as it is; raises TypeError (also for a bool) or ValueError for what is no seed."""
+    if seed is None:
+        return None
+    try:
+        number = None if isinstance(seed, (bool, np.bool_)) else operator.index(seed)
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"seed must be an int, got {seed!r}")
+    if not 0 <= number < 2**64:
+        raise ValueError(f"seed must be from 0 to 2**64 - 1, got {number}")
+    return number
+
+
 def positive_whole(name: str, value: Any) -> int:
     """`value` as an int of at least 1; a float is cut. Raises TypeError or ValueError that names it."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):

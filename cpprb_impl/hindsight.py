@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.fields import field_names, native_fields, next_fields, positive_whole, whole
+from cpprb_impl.fields import field_names, native_fields, next_fields, positive_whole, whole, whole_seed
 from cpprb_impl.row_reader import RowReader
 
 STRATEGIES = ("future", "episode", "random", "final")
@@ -112,7 +112,7 @@ class HindsightReplayBuffer:
         self._read = RowReader(fields)
         self._episode: list[dict[str, np.ndarray]] = []  # what each call of add brought
         self._waiting = 0
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(whole_seed(seed))
 
     def add(self, **transition: Any) -> None:
         """Take one step of the episode, or many along axis 0.

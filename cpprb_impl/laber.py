@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import check_exponent
-from cpprb_impl.fields import positive_whole
+from cpprb_impl.fields import positive_whole, whole_seed
 
 
 class _LaBER:
@@ -25,7 +25,7 @@ class _LaBER:
             raise ValueError(f"m must be positive and finite, but is {m!r}")
         self.eps = check_exponent("eps", eps)
         self._large = positive_whole("batch_size * m", self.batch_size * m)
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(whole_seed(seed))
 
     def __call__(self, *, priorities: Any, **arrays: Any) -> dict[str, Any]:
         """Draw `batch_size` rows of a large batch, with replacement.

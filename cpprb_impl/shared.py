@@ -27,7 +27,7 @@ from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of
 from cpprb_impl.face import Face, PrioritizedFace
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
 from cpprb_impl.machine import Machine, check_machine, this_machine
 from cpprb_impl.nstep import NstepWindow
 from cpprb_impl.state import Attributes
@@ -99,12 +99,13 @@ class _Shared(Face, Attributes, Ring):
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
         """Make the segment, or attach to the one named."""
+        number = whole_seed(seed)
         if segment is None:
             watch()
         super().__init__(
             recipe.size,
             recipe.fields,
-            seed=seed,
+            seed=number,
             segment=segment,
             description=recipe.text(),
             add_through_python=recipe.nstep is not None,
