@@ -1,9 +1,10 @@
 """A native replay buffer for reinforcement learning, a drop-in for cpprb."""
 
+from cpprb_impl import HER, LaBER, PyReplayBuffer, multiprocessing, util  # noqa: F401 - as cpprb has them
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.environments import create_before_add_func, create_env_dict
 from cpprb_impl.hindsight import HindsightReplayBuffer
-from cpprb_impl.laber import LaBERlazy, LaBERmax, LaBERmean
+from cpprb_impl.large_batch import LaBERlazy, LaBERmax, LaBERmean
 from cpprb_impl.reverse import ReverseReplayBuffer
 from cpprb_impl.selective import SelectiveReplayBuffer
 from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer

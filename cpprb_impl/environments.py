@@ -45,13 +45,23 @@ def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -
     real = np.float32 if float_type is None else float_type
     env_dict = {"rew": {"shape": 1, "dtype": real}, "done": {"shape": 1, "dtype": real}}
     for name, way, space in _parts(env):
-        if isinstance(space, _spaces().Box):
-            field = {"shape": space.shape, "dtype": real if np.issubdtype(space.dtype, np.floating) else space.dtype}
-        else:
-            field = {"shape": space.shape or 1, "dtype": integer}  # a Discrete has the shape ()
+        field = from_space(space, integer, real)
         for prefix in ("", "next_") if way[0] == "obs" else ("",):
             env_dict[prefix + name] = dict(field)
     return env_dict
+
+
+def from_space(space: Any, int_type: Any, float_type: Any) -> dict[str, Any]:
+    """ "shape" and "dtype" of the field for a Discrete, MultiDiscrete, MultiBinary or Box.
+
+    `int_type`, `float_type` and the errors are those of `create_env_dict`.
+    """
+    spaces = _spaces()
+    if isinstance(space, spaces.Box):
+        return {"shape": space.shape, "dtype": float_type if np.issubdtype(space.dtype, np.floating) else space.dtype}
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return {"shape": space.shape or 1, "dtype": int_type}  # a Discrete has the shape ()
+    raise NotImplementedError(f"space must be a Discrete, MultiDiscrete, MultiBinary or Box, got {space}")
 
 
 def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:

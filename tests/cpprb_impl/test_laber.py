@@ -140,3 +140,27 @@ def test_eps_alone_is_enough_to_draw_and_lists_are_taken():
     batch = cpprb_impl.LaBERmax(4, m=2)(priorities=[0] * 8, x=list(range(8)))
     assert batch["weights"].tolist() == [1] * 4
     assert np.array_equal(batch["x"], batch["indexes"])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_attributes_are_those_of_cpprb(variant):
+    cpprb = pytest.importorskip("cpprb")
+    for given in ((12,), (12, 5), (3, 2.5)):
+        theirs, ours = vars(getattr(cpprb, variant)(*given)), vars(make(variant, *given))
+        assert theirs.keys() == ours.keys()
+        assert ours["idx"].dtype == theirs["idx"].dtype and np.array_equal(ours["idx"], theirs["idx"])
+        assert (ours["batch_size"], ours["eps"]) == (theirs["batch_size"], theirs["eps"])
+
+
+def test_a_variant_of_ones_own():
+    """The base class is public in cpprb, and calls the same method."""
+
+    class Probability:
+        def _normalize_weight(self, p, idx):
+            return p[idx]
+
+    cpprb = pytest.importorskip("cpprb")
+    for module in (cpprb, cpprb_impl):
+        laber = type("Own", (Probability, module.LaBER.LaBER), {})(4, 1, eps=0.0)
+        batch = laber(priorities=np.array([1.0, 2.0, 3.0, 4.0]))
+        assert batch["weights"] == pytest.approx((batch["indexes"] + 1) / 10)

@@ -16,15 +16,15 @@ from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import positive_whole, whole_seed
 
 
-class _LaBER:
-    """Sub-sampling in proportion to priority + eps; `_normalize` is left to the variants."""
+class LaBER:
+    """Sub-sampling in proportion to priority + eps; `_normalize_weight` is left to the variants."""
 
     def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:
         self.batch_size = positive_whole("batch_size", batch_size)
         if not 0 < m < float("inf"):
             raise ValueError(f"m must be positive and finite, but is {m!r}")
         self.eps = check_exponent("eps", eps)
-        self._large = positive_whole("batch_size * m", self.batch_size * m)
+        self.idx = np.arange(positive_whole("batch_size * m", self.batch_size * m))
         self.rng = np.random.default_rng(whole_seed(seed))
 
     def __call__(self, *, priorities: Any, **arrays: Any) -> dict[str, Any]:
@@ -54,9 +54,9 @@ class _LaBER:
         mass, dtype = self._mass(priorities)
         columns = {name: self._column(name, value) for name, value in arrays.items()}
         chances = mass / mass.sum()
-        drawn = self.rng.choice(self._large, size=self.batch_size, p=chances)
+        drawn = self.rng.choice(self.idx, size=self.batch_size, p=chances)
         batch = {name: column[drawn] for name, column in columns.items()}
-        batch["weights"] = self._normalize(1.0 / chances[drawn]).astype(dtype)
+        batch["weights"] = self._normalize_weight(chances, drawn).astype(dtype)
         batch["indexes"] = drawn
         return batch
 
@@ -67,8 +67,8 @@ class _LaBER:
         given = np.asarray(priorities)
         if given.dtype.kind not in "biuf":
             raise TypeError(f"priorities must be real numbers, not {given.dtype}")
-        if given.shape != (self._large,):
-            raise ValueError(f"priorities: shape {given.shape}, but batch_size * m is {self._large}")
+        if given.shape != self.idx.shape:
+            raise ValueError(f"priorities: shape {given.shape}, but batch_size * m is {self.idx.size}")
         bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
         if bad.size:
             raise ValueError(f"priorities[{bad[0]}] is {given[bad[0]]}: must be finite and not negative")
@@ -82,12 +82,12 @@ class _LaBER:
     def _column(self, name: str, value: Any) -> Any:
         # Tensors of other libraries index as NumPy's do, and stay what they are.
         column = value if hasattr(value, "shape") else np.asarray(value)
-        if not len(column.shape) or column.shape[0] != self._large:
-            raise ValueError(f"{name}: shape {tuple(column.shape)}, but batch_size * m is {self._large}")
+        if not len(column.shape) or column.shape[0] != self.idx.size:
+            raise ValueError(f"{name}: shape {tuple(column.shape)}, but batch_size * m is {self.idx.size}")
         return column
 
-    def _normalize(self, weights: np.ndarray) -> np.ndarray:
-        """The drawn rows' weights from 1 / P(i), (batch_size,)."""
+    def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
+        """The weights (batch_size,) of the drawn rows `idx`, where `p` holds P(i) for the whole large batch."""
         raise NotImplementedError
 
 
@@ -111,7 +111,7 @@ _PARAMETERS = """
     """
 
 
-class LaBERmean(_LaBER):
+class LaBERmean(LaBER):
     __doc__ = (
         """LaBER with weights mean(p) / p_i, where p = priority + eps over the large batch.
 
@@ -120,11 +120,11 @@ class LaBERmean(_LaBER):
         + _PARAMETERS
     )
 
-    def _normalize(self, weights: np.ndarray) -> np.ndarray:
-        return weights / self._large
+    def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
+        return 1.0 / (p.size * p[idx])
 
 
-class LaBERlazy(_LaBER):
+class LaBERlazy(LaBER):
     __doc__ = (
         """LaBER with weights 1 / P(i), where P(i) = p_i / sum(p) and p = priority + eps over the large batch.
 
@@ -132,11 +132,11 @@ class LaBERlazy(_LaBER):
         + _PARAMETERS
     )
 
-    def _normalize(self, weights: np.ndarray) -> np.ndarray:
-        return weights
+    def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
+        return 1.0 / p[idx]
 
 
-class LaBERmax(_LaBER):
+class LaBERmax(LaBER):
     __doc__ = (
         """LaBER with weights (1 / p_i) / max_j (1 / p_j), where p = priority + eps and j runs over the drawn rows.
 
@@ -144,5 +144,5 @@ class LaBERmax(_LaBER):
         + _PARAMETERS
     )
 
-    def _normalize(self, weights: np.ndarray) -> np.ndarray:
-        return weights / weights.max()
+    def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
+        return p[idx].min() / p[idx]

@@ -1,0 +1,5 @@
+"""`cpprb.LaBER` by its own name."""  # noqa: N999 - cpprb's own name
+
+from cpprb_impl.large_batch import LaBER, LaBERlazy, LaBERmax, LaBERmean
+
+__all__ = ["LaBER", "LaBERlazy", "LaBERmax", "LaBERmean"]

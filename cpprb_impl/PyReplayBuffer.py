@@ -1,0 +1,18 @@
+"""`cpprb.PyReplayBuffer` by its own name: the buffers that cpprb compiles, without their parts."""  # noqa: N999
+
+from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl.reverse import ReverseReplayBuffer
+from cpprb_impl.selective import SelectiveReplayBuffer
+from cpprb_impl.shared import MPPrioritizedReplayBuffer, MPReplayBuffer
+from cpprb_impl.training import train
+
+__all__ = [
+    "MPPrioritizedReplayBuffer",
+    "MPReplayBuffer",
+    "PrioritizedReplayBuffer",
+    "ReplayBuffer",
+    "ReverseReplayBuffer",
+    "SelectiveReplayBuffer",
+    "create_buffer",
+    "train",
+]

@@ -1,0 +1,5 @@
+"""`cpprb.util` by its own name."""
+
+from cpprb_impl.environments import create_before_add_func, create_env_dict, from_space
+
+__all__ = ["create_before_add_func", "create_env_dict", "from_space"]
