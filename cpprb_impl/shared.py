@@ -29,6 +29,7 @@ from cpprb_impl.description import Description, description_of
 from cpprb_impl.face import Face, PrioritizedFace
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
 from cpprb_impl.machine import Machine, check_machine, this_machine
+from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import NstepWindow
 from cpprb_impl.state import Attributes
 from cpprb_impl.watchdog import watch
@@ -75,9 +76,11 @@ class _Shared(Face, Attributes, Ring):
         backend: str,
         *,
         seed: int | None,
+        ctx: Any,
         **native: Any,
     ) -> None:
         """Make a buffer from its constructor's arguments."""
+        try_start(ctx)
         if lock not in LOCKS:
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
         if backend not in BACKENDS:
@@ -209,13 +212,18 @@ class MPReplayBuffer(_Shared):
         `stack_compress` come in as they are stored.
     seed : int, optional
         For the process that makes the buffer; every other one draws its own numbers.
-    backend, ctx, logger
-        Taken for cpprb's sake: there is one backend here, and no start method is touched.
+    ctx : multiprocessing context or SyncManager, optional
+        A SyncManager that has not been started is started, as in cpprb. Nothing else is done with it: a buffer needs
+        neither, and no start method is touched.
+    backend, logger
+        Taken for cpprb's sake: there is one backend here.
 
     Raises
     ------
     TypeError, OverflowError, ValueError, KeyError
         For a size, a field or an option that can't be.
+    multiprocessing.ProcessError
+        When `ctx` is a manager that has shut down.
     OSError
         ENOSPC when /dev/shm has too little room; nothing is left behind. When the files can't be made, or found. With
         `next_of` or `stack_compress` also from `add`, when there is no room for more frames; the buffer is then
@@ -241,7 +249,17 @@ class MPReplayBuffer(_Shared):
     ) -> None:
         fields = native_fields(env_dict, default_dtype)
         self._build(
-            size, fields, next_of, stack_compress, Nstep, mmap_prefix, lock, backend, seed=seed, prefault=bool(prefault)
+            size,
+            fields,
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            lock,
+            backend,
+            seed=seed,
+            ctx=ctx,
+            prefault=bool(prefault),
         )
 
 
@@ -289,6 +307,7 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
             lock,
             backend,
             seed=seed,
+            ctx=ctx,
             prefault=bool(prefault),
             check_for_update=True,
             alpha=check_exponent("alpha", alpha),
