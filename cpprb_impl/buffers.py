@@ -8,6 +8,7 @@ do `add` and what is sampled go through Python.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -28,6 +29,7 @@ Names = str | Sequence[str] | None
 
 
 OF_PRIORITIES = ("alpha", "eps", "check_for_update")
+BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 
 
 def check_exponent(name: str, value: float) -> float:
@@ -228,8 +230,13 @@ def create_buffer(
     """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
 
     `size`, `env_dict` and the options are theirs. What concerns priorities alone (alpha, eps, check_for_update) may
-    stand there in either case.
+    be given in either case. obs_dim, obs_shape, act_dim, rew_dim and is_discrete_action, of cpprb before `env_dict`,
+    have no effect, as in cpprb 11, but for a DeprecationWarning.
     """
+    if old := [name for name in BEFORE_ENV_DICT if name in options]:
+        text = f"create_buffer: {', '.join(old)} have no effect, as in cpprb; describe the fields in env_dict"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        options = {name: value for name, value in options.items() if name not in old}
     if prioritized:
         return PrioritizedReplayBuffer(size, env_dict, **options)
     return ReplayBuffer(size, env_dict, **{name: value for name, value in options.items() if name not in OF_PRIORITIES})

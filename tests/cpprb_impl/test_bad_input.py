@@ -102,3 +102,16 @@ def test_unknown_options_are_refused():
         ReplayBuffer(4, ENV_DICT, sead=3)
     assert type(create_buffer(4, ENV_DICT)) is ReplayBuffer
     assert type(create_buffer(4, ENV_DICT, prioritized=True)) is PrioritizedReplayBuffer
+
+
+OLD = {"obs_dim": 1, "obs_shape": (2, 3), "act_dim": 4, "rew_dim": 1, "is_discrete_action": True}
+
+
+@pytest.mark.parametrize("options", [{}, {"prioritized": True, "alpha": 0.5}])
+def test_keywords_of_cpprb_before_env_dict(options):
+    cpprb = pytest.importorskip("cpprb")
+    theirs = cpprb.create_buffer(4, {"x": {}}, **OLD, **options)
+    with pytest.warns(DeprecationWarning, match=", ".join(OLD)):
+        ours = create_buffer(4, {"x": {}}, **OLD, **options)
+    assert type(ours).__name__ == type(theirs).__name__
+    assert ours.add(x=1) == theirs.add(x=1) and ours.sample(1).keys() == theirs.sample(1).keys()
