@@ -7,6 +7,8 @@ Both sides walk the spaces in the same way, so that their names always agree. A 
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +20,7 @@ def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -
 
     Parameters
     ----------
-    env : gymnasium.Env
+    env : gymnasium.Env, or gym.Env where Gymnasium is not installed
         Whose `observation_space` and `action_space` are Discrete, MultiDiscrete, MultiBinary or Box, or Tuple and
         Dict of these, to any depth.
     int_type : numpy dtype, optional
@@ -35,7 +37,7 @@ def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -
     Raises
     ------
     ImportError
-        When Gymnasium is not installed.
+        When neither Gymnasium nor Gym is installed.
     NotImplementedError
         For any other space.
     ValueError
@@ -97,12 +99,11 @@ def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
 
 
 def _spaces() -> Any:
-    """Gymnasium's spaces; imported late, because buffers work without Gymnasium."""
-    try:
-        from gymnasium import spaces
-    except ImportError as error:
-        raise ImportError("create_env_dict and create_before_add_func need Gymnasium: pip install gymnasium") from error
-    return spaces
+    """Gymnasium's spaces, or Gym's if that alone is installed; imported late, as buffers work without either."""
+    for package in ("gymnasium", "gym"):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(package).spaces
+    raise ImportError("create_env_dict and create_before_add_func need Gymnasium: pip install gymnasium")
 
 
 def _parts(env: Any) -> list[tuple[str, tuple, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 
 import gymnasium
 import numpy as np
@@ -198,9 +199,18 @@ def test_cpprb_disagrees_with_itself_on_a_dict():
 
 def test_without_gymnasium_a_call_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.setitem(sys.modules, "gym", None)
     for function in (cpprb_impl.create_env_dict, cpprb_impl.create_before_add_func):
         with pytest.raises(ImportError, match="need Gymnasium"):
             function(Spaces(VECTOR))
+
+
+def test_gym_will_do_where_gymnasium_is_missing(monkeypatch):
+    """As with cpprb."""
+    monkeypatch.setitem(sys.modules, "gym", types.SimpleNamespace(spaces=spaces))
+    wanted = cpprb_impl.create_env_dict(Spaces(VECTOR))
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    assert cpprb_impl.create_env_dict(Spaces(VECTOR)) == wanted
 
 
 def test_importing_cpprb_impl_does_not_import_gymnasium():
