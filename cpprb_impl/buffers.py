@@ -33,9 +33,12 @@ BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_ac
 
 
 def check_exponent(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be finite and not negative, but is {value!r}")
-    return float(value)
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be finite and not negative, got {number!r}")
+    return number
 
 
 class ReplayBuffer(Face, Saved, Ring):

@@ -178,10 +178,10 @@ class SelectiveReplayBuffer:
         """Numbers in one rew."""
         return self._shapes["rew"][0]
 
-    def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` as a dict of fresh arrays, without their first axis when `idx` is one int.
+    def _encode_sample(self, indexes: Any) -> dict[str, np.ndarray]:
+        """The transitions at `indexes` as a dict of fresh arrays, without their first axis when `indexes` is one int.
 
         Raises IndexError where nothing is stored.
         """
-        rows = self._ring._encode_sample(idx)
-        return {name: column[0] for name, column in rows.items()} if np.ndim(idx) == 0 else rows
+        rows = self._ring._encode_sample(indexes)
+        return {name: column[0] for name, column in rows.items()} if np.ndim(indexes) == 0 else rows

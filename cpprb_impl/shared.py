@@ -274,6 +274,8 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
     ----------
     size, env_dict, default_dtype, alpha, eps
         As for `PrioritizedReplayBuffer`.
+    check_for_update
+        Taken for cpprb's sake: as there, a shared buffer always checks.
     next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger
         As for `MPReplayBuffer`, and raising likewise.
     """
@@ -285,6 +287,7 @@ class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer
         *,
         alpha: float = 0.6,
         eps: float = 1e-4,
+        check_for_update: bool = True,
         next_of: Names = None,
         stack_compress: Names = None,
         default_dtype: Any = None,
