@@ -15,7 +15,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from reports import shades
 from reports.formatting import counted, interval, listed, number, runnable, size, times
+from reports.heatmap_svg import save_pictures
 from reports.page import page_of
 from results import BadRecord, Run, latest, load
 
@@ -34,6 +36,7 @@ def build(run: Run, out: Path) -> list[Path]:
     for picture in pictures:
         (out / picture.file).parent.mkdir(exist_ok=True)
         (out / picture.file).write_bytes(picture.png)
+    save_pictures(page["heat"], out / "plots", "answer")
     written = []
     for name in ("report.html", "report.md"):
         (out / name).write_text(_render(f"{name}.j2", page), encoding="utf-8")
@@ -51,6 +54,7 @@ def _render(template: str, page: dict[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(
+        breakable=_breakable,
         cell=_markdown_cell,
         counted=counted,
         interval=interval,
@@ -60,8 +64,13 @@ def _render(template: str, page: dict[str, Any]) -> str:
         size=size,
         times=times,
     )
-    style = Markup((HERE / "templates" / "style.css").read_text(encoding="utf-8"))
+    style = Markup((HERE / "templates" / "style.css").read_text(encoding="utf-8") + shades.css())
     return environment.get_template(template).render(**page, style=style, Markup=Markup)
+
+
+def _breakable(name: str) -> Markup:
+    """A peer's name that may take a second line before its variant."""
+    return Markup("<wbr>[").join(name.split("["))
 
 
 def _markdown_cell(text: object) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports import notes
+from reports.cells import number_of
 from reports.formatting import listed
 from reports.jobs import CONFORMANCE_SUITE, Job
 from results import Record, Run
-from results.record import first_line
 
 FAILED = "◊"
 FAILED_MEANS = "failed a conformance check: what it gives is not what it promises, or not what every buffer must give."
@@ -75,7 +75,6 @@ class Evidence:
 class ConformancePart:
     summary: str
     tables: Sequence[SeenTable]
-    findings: Sequence[tuple[str, str, str]]  # peer, what was found, the command that shows it again
     evidence: Sequence[Evidence]
 
 
@@ -103,11 +102,9 @@ def conformance_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Tro
     records = {
         peer: [cells[peer] for check in CHECKS if (cells := by_check.get(check, {})).get(peer)] for peer in peers
     }
-    wrong = [record for peer in peers for record in records[peer] if record.status == "wrong"]
     return ConformancePart(
         summary=_summary(run, records),
         tables=tables,
-        findings=[(record.peer, first_line(record.reason), _again(record)) for record in wrong],
         evidence=[Evidence(peer, [_line(each) for each in records[peer] if each.seen]) for peer in peers],
     )
 
@@ -125,18 +122,13 @@ def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> SeenCell 
         return None
     if record.seen:
         mark = {"hazard": f"{HAZARD} ", "wrong": f"{FAILED} "}.get(_kind(record), "")
-        return SeenCell(mark + _word(record), _kind(record))
-    number = next((trouble.number for trouble in troubles if record in trouble.records), None)
-    return SeenCell(record.status, record.status, number)
+        return SeenCell(mark + _word(record), _kind(record), number_of(record, troubles))
+    return SeenCell(record.status, record.status, number_of(record, troubles))
 
 
 def _line(record: Record) -> tuple[str, str, str]:
     mark = {"hazard": f"{HAZARD} ", "wrong": f"{FAILED} "}.get(_kind(record), "")
     return CHECKS[record.benchmark], _kind(record), mark + (record.seen or "")
-
-
-def _again(record: Record) -> str:
-    return (record.reason or "").partition("\n")[2].strip()
 
 
 def _summary(run: Run, records: Mapping[str, Sequence[Record]]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers as people read them: one scale a table column, three significant digits, the unit always said."""
+"""Numbers as people read them: one scale per table column, the unit always said, no more digits than are known."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ class Scale:
     def number(self, value: float) -> str:
         return number(value / self.factor)
 
+    def of(self, figure: Figure) -> str:
+        return number(figure.value / self.factor, digits_of(figure))
+
     def with_unit(self, value: float) -> str:
         return f"{self.number(value)} {self.unit}"
 
@@ -42,11 +45,16 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
     return Scale(factor, f"{name}/{per}" if per else name)
 
 
-def number(value: float) -> str:
+def digits_of(figure: Figure) -> int:
+    """Significant digits that a figure of so few launches can bear."""
+    return 2 if figure.is_range else 3
+
+
+def number(value: float, digits: int = 3) -> str:
     """Three significant digits (two below 0.1), thousands apart, no exponent: 0.012, 1.25, 12.5, 1,250, 12,500."""
     if value == 0 or not math.isfinite(value):
         return str(value)
-    significant = 3 if abs(value) >= 0.1 else 2
+    significant = digits if abs(value) >= 0.1 else min(digits, 2)
     # Rounding may carry into a new digit (9.999 is 10.0), so the place is found after it.
     rounded = float(f"{value:.{significant - 1}e}")
     places = significant - 1 - math.floor(math.log10(abs(rounded)) + 1e-12)
@@ -57,13 +65,13 @@ def interval(figure: Figure, factor: float = 1.0) -> str:
     """[low, high], or the bare range where there are too few launches for an interval."""
     if figure.launches == 1:
         return "one launch"
-    low, high = number(figure.low / factor), number(figure.high / factor)
+    low, high = (number(end / factor, digits_of(figure)) for end in (figure.low, figure.high))
     return f"range {low} to {high}" if figure.is_range else f"[{low}, {high}]"
 
 
-def times(value: float) -> str:
+def times(value: float, digits: int = 3) -> str:
     """A ratio: 1.94 or 0.012, and the sign for times."""
-    return f"{number(value)}{TIMES}"
+    return f"{number(value, digits)}{TIMES}"
 
 
 def size(count: float) -> str:

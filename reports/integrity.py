@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports import notes
+from reports.cells import number_of
 from reports.formatting import counted, listed, number
-from reports.jobs import INTEGRITY_SUITE, Job, is_finding
+from reports.jobs import APEX_SUITE, INTEGRITY_SUITE, WHOLE, Job
 from results import Record, Run
 from results.record import first_line
 
 UNSAFE = "✗"
-UNSAFE_MEANS = (
-    "did not pass the integrity suite: its figure is the speed of a buffer that can give wrong answers, or hang."
-)
+UNSAFE_MEANS = "unsafe between processes: its figure is the speed of a buffer that can return wrong rows, or hang."
 
 #: benchmark -> its column, what is wrong with a peer that fails, and what a cell counts
 CHECKS = {
@@ -56,21 +55,24 @@ class IntegrityPart:
     params: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Safety, Sequence[CheckCell | None]]]
-    findings: Sequence[tuple[str, str, str]]  # peer, what was found, the command that shows it again
     summary: str
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """Of the peers that the integrity suite was to test."""
+    """Of the peers that the integrity suite was to test, or whose rows were found broken in an Ape-X run."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
-        if record.suite == INTEGRITY_SUITE:
+        if record.suite == INTEGRITY_SUITE or _is_broken_ape_x(record):
             by_peer.setdefault(record.peer, []).append(record)
     return {peer: _safety(records) for peer, records in by_peer.items()}
 
 
+def _is_broken_ape_x(record: Record) -> bool:
+    return (record.suite, record.benchmark, record.status) == (APEX_SUITE, WHOLE, "wrong")
+
+
 def _safety(records: Sequence[Record]) -> Safety:
-    if wrong := [_fault(record) for record in records if is_finding(record)]:
+    if wrong := [_fault(record) for record in records if record.status == "wrong"]:
         return Safety("unsafe", ", ".join(dict.fromkeys(wrong)))
     if missing := [CHECKS[record.benchmark][0] for record in records if not record.ok]:
         return Safety("not tested", "" if len(missing) == len(records) else ", ".join(missing))
@@ -78,7 +80,7 @@ def _safety(records: Sequence[Record]) -> Safety:
 
 
 def _fault(record: Record) -> str:
-    return CHECKS[record.benchmark][1]
+    return "broken rows in Ape-X" if record.benchmark == WHOLE else CHECKS[record.benchmark][1]
 
 
 def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> IntegrityPart | None:
@@ -89,16 +91,12 @@ def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troub
     checks = [name for name in CHECKS if name in by_check]
     safety = safety_of(run)
     tested = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
-    records = [record for peer in tested for name in checks if (record := by_check[name].cells.get(peer))]
     return IntegrityPart(
         params=", ".join(f"{name} {value}" for name, value in jobs[0].params.items()),
         columns=[CHECKS[name][0] for name in checks],
         rows=[
             (peer, safety[peer], [_cell(by_check[name].cells.get(peer), troubles) for name in checks])
             for peer in tested
-        ],
-        findings=[
-            (record.peer, first_line(record.reason), _command(record)) for record in records if is_finding(record)
         ],
         summary=_summary({peer: safety[peer] for peer in tested}),
     )
@@ -107,21 +105,15 @@ def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troub
 def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> CheckCell | None:
     if record is None:
         return None
-    if is_finding(record):
-        return CheckCell(first_line(record.reason), record.status)
     if not record.ok:
-        found = next((trouble.number for trouble in troubles if record in trouble.records), None)
-        return CheckCell(record.status, record.status, found)
+        text = first_line(record.reason) if record.status == "wrong" else record.status
+        return CheckCell(text, record.status, number_of(record, troubles))
     values, counts = [sample.value for sample in record.samples], CHECKS[record.benchmark][2]
     if record.benchmark == "starvation":
         return CheckCell(f"{number(min(values))} {counts}", record.status)
     if record.benchmark == "killed":
         return CheckCell(f"all went on after {counted(int(sum(values)), 'kill')}", record.status)
     return CheckCell(f"none in {sum(values):,.0f} {counts}", record.status)
-
-
-def _command(record: Record) -> str:
-    return (record.reason or "").partition("\n")[2].strip()
 
 
 def _summary(safety: Mapping[str, Safety]) -> str:

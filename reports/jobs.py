@@ -12,29 +12,34 @@ from results import Record, Run
 
 #: The peer to which ratios are given, where the run has it.
 REFERENCE = "cpprb"
+#: The same for buffers that processes share: all ratios of these suites are to this one peer.
+SHARED_REFERENCE = "cpprb[MP]"
 
-#: It is not about speed, so it has no answers and a section of its own.
-MEMORY_SUITE = "memory"
-#: Of its benchmarks, those that look for a leak.
-LEAKS = ("leak", "leak_prioritized")
-#: Nor is this about what goes on for hours.
-STARTUP_SUITE = "startup"
-
-#: Nor is this: what it looks for is what must not happen.
-INTEGRITY_SUITE = "integrity"
-#: Nor this: it sees words, not speeds.
-CONFORMANCE_SUITE = "conformance"
-#: Its jobs are about more than one process at once: a section of its own, with ratios to this peer.
+THROUGHPUT_SUITE = "throughput"
+APEX_SUITE = "apex"
 SHARING_SUITE = "sharing"
-SHARING_REFERENCE = "cpprb[MP]"
+LATENCY_SUITE = "latency"
+MEMORY_SUITE = "memory"
+STARTUP_SUITE = "startup"
+INTEGRITY_SUITE = "integrity"
+CONFORMANCE_SUITE = "conformance"
+
+SHARED_SUITES = (APEX_SUITE, SHARING_SUITE)
+#: Of the memory suite, the benchmarks that look for a leak.
+LEAKS = ("leak", "leak_prioritized")
+#: Of the apex suite: how many rows were checked while the explorers ran. Not a speed.
+WHOLE = "whole"
 
 #: How benchmarks are called in tables, in this order; others come after, under their own name.
 BENCHMARKS = {
     "add": "add {batch}",
     "add_dicts": "add {batch} from dicts",
     "add_lists": "add {batch} from lists",
-    "add_prioritized": "add {batch} with priority",
+    "learner_step": "learner's step, {adds} added",
+    "learner_step_uniform": "learner's step, uniform, {adds} added",
     "sample": "sample {batch}",
+    "sample_held": "sample {batch}, {held} held",
+    "sample_beside": "sample {batch} beside {work_ms} ms of work",
     "prioritized": "prioritized cycle {batch}",
     "compressed_add": "frames once: add {batch}",
     "compressed_sample": "frames once: sample {batch}",
@@ -57,6 +62,7 @@ BENCHMARKS = {
     "first_cycle": "first prioritized cycle of 32",
     "explorers": "explorers N={explorers}",
     "learner": "learner N={explorers}",
+    WHOLE: "rows checked N={explorers}",
     "torn": "torn rows",
     "unwritten": "never-written rows",
     "stale": "stale priorities",
@@ -67,6 +73,9 @@ BENCHMARKS = {
     "adds": "add {batch} from N={explorers}",
     "samples": "sample 32 beside N={explorers}, add {batch}",
     "slowest": "slowest of N={explorers}, add {batch}",
+    "prioritized_adds": "prioritized add {batch} from N={explorers}",
+    "prioritized_cycles": "prioritized cycle beside N={explorers}, add {batch}",
+    "prioritized_slowest": "slowest of N={explorers}, prioritized add {batch}",
     "step": "learner's step, {batch} added",
     "add_alone": "add {batch} alone",
 }
@@ -74,7 +83,11 @@ BENCHMARKS = {
 EXPLAINED = {
     "add_dicts": "from dicts: each step is kept as a dict, and goes in by keyword where the library has keywords",
     "add_lists": "from lists: columns are nested Python lists",
-    "add_prioritized": "with priority: one by one into a prioritized buffer, each with its priority",
+    "learner_step": "learner's step: transitions added one by one to a prioritized buffer, then one prioritized sample "
+    "of 32 and the update of its priorities, timed as a whole",
+    "learner_step_uniform": "uniform: the same on a uniform buffer, so without priorities",
+    "sample_held": "held: the newest batches stay referenced, so their arrays cannot be recycled",
+    "sample_beside": "beside work: how long sample blocked a learner that works on 8 MB of other data between samples",
     "prioritized": "prioritized cycle: a prioritized sample, and the update of its priorities",
     "compressed_add": "frames once: next observations, and each frame of a stack, are stored once",
 }
@@ -101,12 +114,19 @@ class Job:
     def measured(self) -> dict[str, Record]:
         return {peer: record for peer, record in self.cells.items() if record.ok}
 
+    @property
+    def shown(self) -> dict[str, Record]:
+        """Records whose figure is shown: the measured ones, and those with samples from before something went wrong."""
+        return {peer: record for peer, record in self.cells.items() if has_figure(record)}
+
 
 def is_finding(record: Record) -> bool:
-    """A peer did what the integrity or conformance suite looks for, or leaks: that is its result, and no failure to
-    measure."""
-    looked_for = record.suite in (INTEGRITY_SUITE, CONFORMANCE_SUITE) or record.benchmark in LEAKS
-    return record.status == "wrong" and looked_for
+    """The peer crashed, hung, raised or answered wrong: a result about it, not a failure to measure."""
+    return record.status in ("wrong", "failed")
+
+
+def has_figure(record: Record) -> bool:
+    return bool(record.samples) and record.status != "invalidated"
 
 
 def jobs_of(run: Run) -> list[Job]:
@@ -170,24 +190,14 @@ def base_name(peer: str) -> str:
 
 
 def reference_name(run: Run, suite: str) -> str | None:
-    """Whose figures the ratios of this suite are to: REFERENCE, one of its variants (as a group), else the first peer.
+    """The peer that the ratios of this suite are to, or the first peer with a figure where that one has none.
 
-    None if the suite measured nobody.
+    None if the suite measured no peer.
     """
-    measured = {record.peer for record in run.records if record.suite == suite and record.ok}
+    measured = {record.peer for record in run.records if record.suite == suite and has_figure(record)}
     present = [peer.name for peer in run.peers if peer.name in measured]
-    if any(base_name(name) == REFERENCE for name in present):
-        return REFERENCE
-    return present[0] if present else None
-
-
-def reference_record(job: Job, name: str | None) -> Record | None:
-    """The record of this job that ratios are to: the named peer's, else that of its fastest variant here."""
-    measured = job.measured
-    if name is None or name in measured:
-        return measured.get(name or "")
-    variants = [record for peer, record in measured.items() if base_name(peer) == name]
-    return fastest_first(variants)[0] if variants else None
+    wanted = SHARED_REFERENCE if suite in SHARED_SUITES else REFERENCE
+    return wanted if wanted in present else next(iter(present), None)
 
 
 def fastest_first(records: list[Record]) -> list[Record]:

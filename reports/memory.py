@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from reports import notes, plots
-from reports.answers import figure_of
+from reports.cells import Cell, number_of, without_figure
 from reports.formatting import counted, interval, number, size, times
 from reports.jobs import LEAKS, MEMORY_SUITE, Job
-from reports.suite import Cell, Picture
+from reports.ratios import figure_of
+from reports.suite import Picture
 from results import Run
 
 #: benchmark -> what the buffer was asked for; others come after, under their own name
@@ -135,9 +136,9 @@ def _beside(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | No
         return None
     if not record.ok:
         if record.benchmark in LEAKS and record.status == "wrong":
-            return Cell(peer, "", value=(record.reason or "").partition(" of ")[0])
-        number_of = next((trouble.number for trouble in troubles if record in trouble.records), None)
-        return Cell(peer, "", status=record.status, trouble=number_of)
+            leaked = (record.reason or "").partition(" of ")[0]
+            return Cell(peer, "", value=leaked, trouble=number_of(record, troubles))
+        return without_figure(record, "", troubles)
     value = figure_of(record).value
     if record.benchmark in LEAKS:
         return Cell(peer, "", value=f"none above {number(value)} B")
@@ -169,8 +170,7 @@ def _cell(job: Job, peer: str, row_bytes: int, troubles: Sequence[notes.Trouble]
     if record is None:
         return None
     if not record.ok:
-        number_of = next((trouble.number for trouble in troubles if record in trouble.records), None)
-        return Cell(peer, "", status=record.status, trouble=number_of)
+        return without_figure(record, "", troubles)
     figure = figure_of(record)
     least = min(figure_of(other).value for other in job.measured.values())
     return Cell(

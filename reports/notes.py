@@ -1,16 +1,20 @@
-"""What a figure alone would hide: footnotes from the peers' features, and the cells that have no figure."""
+"""What a figure alone would hide: footnotes from the peers' features, and the cells that are not ok."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from reports.answers import keeps_references
-from reports.formatting import NOTHING, listed, without_evidence
+from reports.formatting import NOTHING, counted, listed, without_evidence
 from reports.jobs import Job, is_finding
 from results import Peer, Record, Run
+from results.record import first_line
 
-KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, NO_PRIORITY_ON_ADD = "†", "‡", "§", "¶"
+KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"
+BEFORE_MEANS = "was measured before the peer failed or answered wrong at this job: see what was found."
 
 #: mark -> (the feature it comes from, what it means)
 FOOTNOTES = {
@@ -21,25 +25,19 @@ FOOTNOTES = {
             "added (as many environments do), the buffer changes too"
         ),
     ),
-    GIVES_ROWS: ("gives", "gives rows: stacking them into columns is part of its figure, as it is for its user"),
-    NO_BATCH_ADD: ("batch_add", "has no batch add: its figure is that of as many calls as its user would have to make"),
-    NO_PRIORITY_ON_ADD: (
-        "prioritized",
-        "takes no priority with a step: its figure is that of its plain add into a prioritized buffer",
-    ),
+    GIVES_ROWS: ("gives", "returns rows: stacking them into columns is part of its figure, as it is for its user"),
+    NO_BATCH_ADD: ("batch_add", "has no batch add: the figure is for that many single adds"),
 }
 
 
 def marks(peer: Peer, job: Job) -> str:
     """The footnotes that belong beside this peer's figure at this job."""
     found = ""
-    if "add" in job.benchmark:
+    if job.benchmark.startswith(("add", "compressed_add")):
         if keeps_references(peer, job):
             found += KEEPS_REFERENCES
         if job.params.get("batch", 1) != 1 and not _says_yes(peer, "batch_add"):
             found += NO_BATCH_ADD
-        if job.benchmark == "add_prioritized" and "none on add" in peer.features.get("prioritized", ""):
-            found += NO_PRIORITY_ON_ADD
     elif peer.features.get("gives", "").startswith("rows"):
         found += GIVES_ROWS
     return found
@@ -60,12 +58,14 @@ def footnotes(run: Run, jobs: Sequence[Job]) -> list[tuple[str, str]]:
         if marked:
             said = "; ".join(f'{peer.name}: "{without_evidence(peer.features[feature])}"' for peer in marked)
             result.append((mark, f"{meaning} ({said})."))
+    if any(record.status != "ok" for job in jobs for record in job.shown.values()):
+        result.append((BEFORE_IT_WENT_WRONG, BEFORE_MEANS))
     return result
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Cells of one peer without a figure, for one reason. `number` is the mark beside them in the tables."""
+    """Cells of one peer that are not ok, for one reason. `number` is the mark beside them in the tables."""
 
     number: int
     peer: str
@@ -74,28 +74,85 @@ class Trouble:
     cells: str
     records: tuple[Record, ...]
 
+    @property
+    def is_finding(self) -> bool:
+        return any(is_finding(record) for record in self.records)
+
+    @property
+    def what(self) -> str:
+        return first_line(self.reason)
+
+    @property
+    def command(self) -> str:
+        """The command that shows it again, which some reasons name in a line of its own."""
+        return next((line for line in self._more if _COMMAND.match(line)), "")
+
+    @property
+    def details(self) -> str:
+        """What else the reason says: a traceback, mostly."""
+        return "\n".join(line for line in self._more if not _COMMAND.match(line)).strip()
+
+    @property
+    def _more(self) -> list[str]:
+        return self.reason.splitlines()[1:]
+
+
+_COMMAND = re.compile(r"(\S*/)?python -m ")
+
 
 def troubles(run: Run, jobs: Sequence[Job]) -> list[Trouble]:
-    """Every record that isn't ok, grouped by peer, status and reason; and peers whose own reason no record gives."""
+    """Every record that isn't ok, grouped by peer, status and reason, findings first; and peers whose own reason no
+    record gives. What the time budget left out is no trouble."""
     labels = {id(record): job.full_label for job in jobs for record in job.cells.values()}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.records:
-        if not record.ok and not is_finding(record):
-            groups.setdefault((record.peer, record.status, record.reason or ""), []).append(record)
+        if not record.ok and record.status != "left_out":
+            groups.setdefault((record.peer, _status(record), (record.reason or "").strip()), []).append(record)
     for peer in run.peers:
-        if peer.reason and not any((name, reason) == (peer.name, peer.reason) for name, _, reason in groups):
-            groups[peer.name, "not available", peer.reason] = []
+        if peer.reason and not any((name, reason) == (peer.name, peer.reason.strip()) for name, _, reason in groups):
+            groups[peer.name, "not available", peer.reason.strip()] = []
 
     order = {peer.name: number for number, peer in enumerate(run.peers)}
-    ordered = sorted(groups.items(), key=lambda group: order[group[0][0]])
-    result = []
-    for number, ((peer, status, reason), records) in enumerate(ordered, start=1):
-        all_of_it = sum(record.peer == peer for record in run.records)
-        if not records:
-            cells = NOTHING
-        elif len(records) == all_of_it and all_of_it > 1:
-            cells = f"all {all_of_it} cells"
-        else:
-            cells = listed([labels[id(record)] for record in records], most=12)
-        result.append(Trouble(number, peer, status, reason.strip(), cells, tuple(records)))
-    return result
+    ordered = sorted(groups.items(), key=lambda group: (not any(map(is_finding, group[1])), order[group[0][0]]))
+    return [
+        Trouble(number, peer, status, reason, _cells(run, peer, records, labels), tuple(records))
+        for number, ((peer, status, reason), records) in enumerate(ordered, start=1)
+    ]
+
+
+def _status(record: Record) -> str:
+    if record.status == "invalidated":
+        return f"withdrawn at revision {(record.invalidated_at or 'unknown')[:12]}"
+    return record.status
+
+
+def _cells(run: Run, peer: str, records: Sequence[Record], labels: Mapping[int, str]) -> str:
+    all_of_it = sum(record.peer == peer for record in run.records)
+    if not records:
+        return NOTHING
+    if len(records) == all_of_it and all_of_it > 1:
+        return f"all {all_of_it} cells"
+    return listed([labels[id(record)] for record in records], most=12)
+
+
+def left_out(run: Run) -> str:
+    """How long the run took, its budget, and what that left out; empty for a run without a budget that measured all."""
+    dropped = [record for record in run.records if record.status == "left_out"]
+    if run.minutes is None and not dropped:
+        return ""
+    took = f"The run took {minutes:.1f} minutes" if (minutes := run_minutes(run)) is not None else "The run"
+    budget = f" of a budget of {run.minutes:g} minutes" if run.minutes is not None else ""
+    if not dropped:
+        return f"{took}{budget}; no cell was left out."
+    by_peer: dict[str, int] = {}
+    for record in dropped:
+        by_peer[record.peer] = by_peer.get(record.peer, 0) + 1
+    what = listed([f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()], most=12)
+    return f"{took}{budget}. The budget left out {counted(len(dropped), 'cell')}: {what}."
+
+
+def run_minutes(run: Run) -> float | None:
+    if run.finished is None:
+        return None
+    started, finished = (datetime.fromisoformat(time) for time in (run.started, run.finished))
+    return (finished - started).total_seconds() / 60

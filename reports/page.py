@@ -9,24 +9,29 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from reports import notes
+from reports import notes, shades
 from reports.conformance import FAILED, FAILED_MEANS, HAZARD, conformance_part
 from reports.features import feature_tables
 from reports.formatting import listed
+from reports.headlines import headlines
+from reports.heatmap import heat_map
 from reports.integrity import UNSAFE, UNSAFE_MEANS, integrity_part, safety_of
 from reports.jobs import (
     CONFORMANCE_SUITE,
     INTEGRITY_SUITE,
+    LATENCY_SUITE,
     MEMORY_SUITE,
     REFERENCE,
-    SHARING_REFERENCE,
+    SHARED_REFERENCE,
     SHARING_SUITE,
     STARTUP_SUITE,
+    WHOLE,
     is_finding,
     jobs_of,
 )
 from reports.marks import marks_of
 from reports.memory import memory_part
+from reports.sentences import sentences
 from reports.sharing import sharing_part
 from reports.startup import startup_part
 from reports.statistics import FEWEST_FOR_INTERVAL
@@ -34,7 +39,7 @@ from reports.suite import SuitePart, suite_part
 from results import Run
 
 #: Suites that have a section of their own, and no say in who is fastest.
-APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, INTEGRITY_SUITE, CONFORMANCE_SUITE)
+APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, LATENCY_SUITE, INTEGRITY_SUITE, CONFORMANCE_SUITE)
 #: Suites of rows that were made for them.
 ON_MADE_ROWS = (INTEGRITY_SUITE, CONFORMANCE_SUITE)
 
@@ -43,10 +48,10 @@ def page_of(run: Run) -> dict[str, Any]:
     """The templates' context."""
     jobs = jobs_of(run)
     troubles = notes.troubles(run, jobs)
+    speeds = [job for job in jobs if job.suite not in APART and job.benchmark != WHOLE]
     suites = [
-        suite_part(run, name, [job for job in jobs if job.suite == name], troubles)
-        for name in dict.fromkeys(job.suite for job in jobs)
-        if name not in APART
+        suite_part(run, name, [job for job in speeds if job.suite == name], troubles)
+        for name in dict.fromkeys(job.suite for job in speeds)
     ]
     memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
     startup = startup_part(run, [job for job in jobs if job.suite == STARTUP_SUITE], troubles)
@@ -61,6 +66,11 @@ def page_of(run: Run) -> dict[str, Any]:
         "started": _when(run.started),
         "took": _took(run),
         "warnings": _warnings(run),
+        "sentences": sentences(run, jobs),
+        "heat": heat_map(run, jobs),
+        "heat_key": shades.KEY,
+        "headlines": headlines(run, jobs),
+        "left_out": notes.left_out(run),
         "suites": suites,
         "memory": memory,
         "startup": startup,
@@ -73,10 +83,11 @@ def page_of(run: Run) -> dict[str, Any]:
         "FAILED_MEANS": FAILED_MEANS,
         "HAZARD": HAZARD,
         "sharing": sharing,
-        "sharing_reference": SHARING_REFERENCE,
+        "shared_reference": SHARED_REFERENCE,
         "reference": REFERENCE,
         "feature_tables": feature_tables(run, _only_scaling(run, [suite for suite in suites if suite.scaling])),
-        "troubles": troubles,
+        "found": [trouble for trouble in troubles if trouble.is_finding],
+        "troubles": [trouble for trouble in troubles if not trouble.is_finding],
         "measured": sum(record.ok or is_finding(record) for record in run.records),
         "unrecorded": max(0, run.declared - len(run.records)),
         "launches": _span(launches),
@@ -128,10 +139,9 @@ def _when(time: str) -> str:
 
 
 def _took(run: Run) -> str:
-    if run.finished is None:
+    minutes = notes.run_minutes(run)
+    if minutes is None:
         return ""
-    started, finished = (datetime.fromisoformat(time) for time in (run.started, run.finished))
-    minutes = (finished - started).total_seconds() / 60
     return f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{minutes * 60:.0f} seconds"
 
 

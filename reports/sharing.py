@@ -8,21 +8,38 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reports import notes, plots
-from reports.answers import figure_of
-from reports.formatting import Scale, counted, interval, scale_for, times
-from reports.jobs import SHARING_REFERENCE, Job, base_name, fastest_first, usual
+from reports.cells import Cell, scale_of, speed_cell
+from reports.formatting import Scale, counted
+from reports.jobs import SHARED_REFERENCE, Job, base_name, fastest_first, usual
 from reports.marks import marks_of
-from reports.statistics import Figure, speed_up
-from reports.suite import Cell, Picture, crowding_note
-from results import Record, Run
+from reports.ratios import Ratio, figure_of, ratio_of
+from reports.statistics import Figure
+from reports.suite import Picture, crowding_note
+from results import Run
 
 #: benchmark -> what its table is called
 CROWD = {
-    "adds": "rows added a second, over all explorers",
-    "samples": "samples of 32 a second, of the learner beside them",
+    "adds": "rows added per second, over all explorers",
+    "samples": "samples of 32 per second, of the learner beside them",
     "slowest": "share of the slowest explorer, where a fair one is 1",
+    "prioritized_adds": "rows added per second to a prioritized buffer, over all explorers",
+    "prioritized_cycles": "prioritized samples of 32 per second, each with new priorities, of the learner beside them",
+    "prioritized_slowest": "share of the slowest explorer of a prioritized buffer, where a fair one is 1",
 }
-PLOTTED = {"adds": "explorers", "samples": "learner"}
+#: Shares of a peer's own explorers: no ratio to another peer's.
+SHARES = ("slowest", "prioritized_slowest")
+HIGHLIGHTED = {
+    "adds": "adds most",
+    "samples": "samples most",
+    "prioritized_adds": "adds most with priorities",
+    "prioritized_cycles": "makes most prioritized cycles",
+}
+PLOTTED = {
+    "adds": "explorers",
+    "samples": "learner",
+    "prioritized_adds": "prioritized explorers",
+    "prioritized_cycles": "prioritized learner",
+}
 
 
 @dataclass(frozen=True)
@@ -75,8 +92,8 @@ def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
     for (workload, batch), alike in _by(jobs, lambda job: (job.workload, job.params["batch"])).items():
         most = max(job.params["explorers"] for job in alike)
         best = [
-            f"{verb} most: {_most(job)}"
-            for benchmark, verb in (("adds", "adds"), ("samples", "samples"))
+            f"{verb}: {_most(job)}"
+            for benchmark, verb in HIGHLIGHTED.items()
             for job in alike
             if (job.benchmark, job.params["explorers"]) == (benchmark, most) and job.measured
         ]
@@ -86,20 +103,14 @@ def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
 
 def _most(job: Job) -> str:
     record = fastest_first(list(job.measured.values()))[0]
-    value = f"{record.peer}, {_scale(job).with_unit(figure_of(record).value)}"
-    ratio = _ratio(job, record)
-    return f"{value} ({times(ratio.value)} {SHARING_REFERENCE})" if ratio else value
-
-
-def _ratio(job: Job, record: Record) -> Figure | None:
-    reference = job.measured.get(SHARING_REFERENCE)
-    return speed_up(record, reference) if reference and reference is not record else None
+    scale = _scale(job)
+    value = f"{record.peer}, {scale.of(figure_of(record))} {scale.unit}"
+    ratio = ratio_of(record, job.shown.get(SHARED_REFERENCE))
+    return f"{value} ({ratio.text} {SHARED_REFERENCE})" if ratio else value
 
 
 def _scale(job: Job) -> Scale:
-    if job.unit == "rows/s":
-        return Scale(1e3, "thousand rows/s")
-    return scale_for(job.unit, [figure_of(record).value for record in job.measured.values()])
+    return Scale(1e3, "thousand rows/s") if job.unit == "rows/s" else scale_of(job)
 
 
 def _crowd_tables(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> Iterator[SharingTable]:
@@ -137,26 +148,20 @@ def _other_tables(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troubl
             )
 
 
-def _growth(steps: Sequence[Job], peer: str) -> Figure | None:
-    first, last = (job.measured.get(peer) for job in (steps[0], steps[-1]))
-    return speed_up(first, last) if first and last and first is not last else None
+def _growth(steps: Sequence[Job], peer: str) -> Ratio | None:
+    return ratio_of(steps[0].measured.get(peer), steps[-1].measured.get(peer))
 
 
-def _price(job: Job, peer: str) -> Figure | None:
-    mine, unshared = job.measured.get(peer), job.measured.get(base_name(peer))
-    return speed_up(unshared, mine) if mine and unshared and mine is not unshared else None
+def _price(job: Job, peer: str) -> Ratio | None:
+    return ratio_of(job.measured.get(base_name(peer)), job.measured.get(peer))
 
 
-def _with_column(table: SharingTable, label: str, compare: Callable[[str], Figure | None]) -> SharingTable:
-    """A column more, of ratios of a peer's own figures; left out where nobody has one."""
+def _with_column(table: SharingTable, label: str, compare: Callable[[str], Ratio | None]) -> SharingTable:
+    """One more column, of ratios of a peer's own figures; left out where no peer has one."""
     ratios = {peer: compare(peer) for peer, _ in table.rows}
     if not any(ratios.values()):
         return table
-    cells = {
-        peer: Cell(peer, "", value=times(ratio.value), interval=interval(ratio))
-        for peer, ratio in ratios.items()
-        if ratio
-    }
+    cells = {peer: Cell(peer, "", value=ratio.text, interval=ratio.interval) for peer, ratio in ratios.items() if ratio}
     rows = [(peer, [*shown, cells.get(peer)]) for peer, shown in table.rows]
     return replace(table, columns=[*table.columns, (label, "ratio")], rows=rows)
 
@@ -167,28 +172,14 @@ def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: S
         title=title,
         columns=[(label, _scale(job).unit) for label, job in columns],
         rows=[(peer, [_cell(job, peer, troubles, marks[peer]) for job in jobs]) for peer in _peers(run, jobs)],
-        has_ratios=any(job.benchmark != "slowest" and SHARING_REFERENCE in job.measured for job in jobs),
+        has_ratios=any(job.benchmark not in SHARES and SHARED_REFERENCE in job.measured for job in jobs),
     )
 
 
 def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble], marks: str) -> Cell | None:
-    record = job.cells.get(peer)
-    if record is None:
-        return None
-    if not record.ok:
-        number_of = next((trouble.number for trouble in troubles if record in trouble.records), None)
-        return Cell(peer, marks, status=record.status, trouble=number_of)
-    figure, scale = figure_of(record), _scale(job)
-    ratio = _ratio(job, record) if job.benchmark != "slowest" else None
-    return Cell(
-        peer=peer,
-        marks=marks,
-        value=scale.number(figure.value),
-        interval=interval(figure, scale.factor),
-        ratio=times(ratio.value) if ratio else "",
-        ratio_interval=interval(ratio) if ratio else "",
-        fastest=record is fastest_first(list(job.measured.values()))[0],
-    )
+    reference = None if job.benchmark in SHARES else SHARED_REFERENCE
+    cell = speed_cell(job, peer, reference, troubles, marks, _scale(job))
+    return replace(cell, ratio="") if cell and peer == SHARED_REFERENCE else cell
 
 
 def _lines(run: Run, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -199,7 +190,7 @@ def _lines(run: Run, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], An
         for benchmark, mine in _by(alike, lambda job: job.benchmark).items():
             lines: dict[str, dict[int, Figure]] = {}
             for job in mine:
-                for peer, record in job.measured.items():
+                for peer, record in job.shown.items():
                     lines.setdefault(peer, {})[int(job.params["explorers"])] = figure_of(record)
             if len(mine) > 1 and lines:
                 title = f"{PLOTTED[benchmark]}, add {batch} on {workload}"

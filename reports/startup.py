@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports import notes
-from reports.answers import figure_of
-from reports.formatting import counted, interval, scale_for, times
+from reports.cells import Cell, without_figure
+from reports.formatting import counted, interval, scale_for
 from reports.jobs import REFERENCE, Job
-from reports.statistics import speed_up
-from reports.suite import Cell
+from reports.ratios import figure_of, ratio_of
 from results import Run
 
 #: benchmark -> its column; others come after, under their own name
@@ -59,17 +58,16 @@ def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None
     if record is None:
         return None
     if not record.ok:
-        number = next((trouble.number for trouble in troubles if record in trouble.records), None)
-        return Cell(peer, "", status=record.status, trouble=number)
+        return without_figure(record, "", troubles)
     figure = figure_of(record)
     scale = scale_for(record.unit, [figure.value])
-    reference = job.measured.get(REFERENCE) if job.benchmark in WITH_RATIO else None
+    ratio = ratio_of(record, job.measured.get(REFERENCE)) if job.benchmark in WITH_RATIO else None
     least = min(figure_of(other).value for other in job.measured.values())
     return Cell(
         peer=peer,
         marks="",
-        value=scale.with_unit(figure.value) if figure.value > LEAST else "nothing",
+        value=f"{scale.of(figure)} {scale.unit}" if figure.value > LEAST else "nothing",
         interval="" if figure.launches == 1 else interval(figure, scale.factor),
-        ratio=times(speed_up(record, reference).value) if reference and reference is not record else "",
+        ratio=ratio.text if ratio else "",
         fastest=figure.value == least,
     )

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import notes, plots
-from reports.answers import Answer, Standing, Summary, answers_of, figure_of, podium, standings, summary
-from reports.formatting import NOTHING, Scale, counted, interval, scale_for, times
-from reports.jobs import EXPLAINED, REFERENCE, Job, fastest_first, reference_name, reference_record, usual
+from reports.answers import Answer, Standing, answers_of, standings
+from reports.cells import Cell, scale_of, speed_cell
+from reports.formatting import NOTHING, counted, interval, scale_for
+from reports.jobs import EXPLAINED, REFERENCE, SHARED_REFERENCE, SHARED_SUITES, Job, reference_name, usual
 from reports.marks import explained, marks_of
-from reports.statistics import Figure, speed_up
+from reports.ratios import Ratio, figure_of
+from reports.statistics import Figure
 from results import Run
 
 #: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
@@ -23,27 +25,12 @@ TITLES = {"apex": "Ape-X"}
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A peer at a job, as the tables show it."""
-
-    peer: str
-    marks: str
-    value: str = NOTHING  # in the job's scale
-    interval: str = ""
-    ratio: str = ""  # to the reference
-    ratio_interval: str = ""
-    status: str = "ok"
-    trouble: int | None = None  # its number in the list of what has no figure
-    fastest: bool = False
-
-
-@dataclass(frozen=True)
 class JobTable:
     label: str
     unit: str
     better: str
     reference: str | None
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, Cell | None]
 
 
 @dataclass(frozen=True)
@@ -97,7 +84,6 @@ class SuitePart:
     scaling: bool
     reference: str | None
     reference_note: str
-    summary: Summary
     answers: Sequence[AnswerRow]
     standings: Sequence[Standing]
     workloads: Sequence[WorkloadPart]
@@ -127,8 +113,7 @@ def suite_part(run: Run, name: str, jobs: list[Job], troubles: Sequence[notes.Tr
         title=TITLES.get(name, name.capitalize()),
         scaling=scaling,
         reference=reference,
-        reference_note=" ".join(filter(None, [_reference_note(reference, jobs), scaling and crowding_note(run, jobs)])),
-        summary=summary(run, name, jobs, answers, reference),
+        reference_note=" ".join(filter(None, [_reference_note(reference, name), scaling and crowding_note(run, jobs)])),
         answers=[_answer_row(answer, marks_of(run)) for answer in answers],
         standings=standings(run, jobs, answers, reference),
         workloads=workloads,
@@ -147,15 +132,12 @@ def crowding_note(run: Run, jobs: Sequence[Job]) -> str:
     )
 
 
-def _reference_note(reference: str | None, jobs: Sequence[Job]) -> str:
-    """Whose speed the ratios are to, where that isn't plain."""
-    if reference is None:
+def _reference_note(reference: str | None, suite: str) -> str:
+    """Which peer's speed the ratios are to, where that isn't the usual one."""
+    wanted = SHARED_REFERENCE if suite in SHARED_SUITES else REFERENCE
+    if reference is None or reference == wanted:
         return ""
-    if reference != REFERENCE:
-        return f"{REFERENCE} has no figure in this suite, so ratios are to {reference}, the first peer that has."
-    if not any(reference in job.measured for job in jobs):
-        return f"Ratios are to the fastest of {REFERENCE}'s variants at the same job."
-    return ""
+    return f"{wanted} has no figure in this suite, so ratios are to {reference}, the first peer that has."
 
 
 def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
@@ -168,7 +150,7 @@ def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
     return AnswerRow(
         workload=job.workload,
         job=job.label + (" (copying)" if answer.among_copying else ""),
-        fastest=named(answer.winner, mark) if answer.winner else "nobody",
+        fastest=named(answer.winner, mark) if answer.winner else NOTHING,
         figure=_with_interval(answer.figure, job.unit) if answer.figure else NOTHING,
         ratio=_ratio(answer.over_reference)
         if answer.over_reference
@@ -187,16 +169,16 @@ def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
 
 
 def _with_interval(figure: Figure, unit: str) -> str:
-    scale = scale_for(unit, [figure.value])
-    return f"{scale.with_unit(figure.value)} {interval(figure, scale.factor)}"
+    return f"{_alone(figure, unit)} {interval(figure, scale_for(unit, [figure.value]).factor)}"
 
 
 def _alone(figure: Figure, unit: str) -> str:
-    return scale_for(unit, [figure.value]).with_unit(figure.value)
+    scale = scale_for(unit, [figure.value])
+    return f"{scale.of(figure)} {scale.unit}"
 
 
-def _ratio(ratio: Figure) -> str:
-    return f"{times(ratio.value)} {interval(ratio)}"
+def _ratio(ratio: Ratio) -> str:
+    return f"{ratio.text} {ratio.interval}".strip()
 
 
 def _workload(
@@ -237,33 +219,13 @@ def _common(jobs: Sequence[Job]) -> Iterator[str]:
 
 
 def _job_table(run: Run, job: Job, reference: str | None, troubles: Sequence[notes.Trouble]) -> JobTable:
-    scale = _scale_of(job)
-    against = reference_record(job, reference)
-    best = podium(fastest_first(list(job.measured.values())))[0] if job.measured else None
+    scale = scale_of(job)
     peers, unsafe = {peer.name: peer for peer in run.peers}, marks_of(run)
-    cells = {}
-    for name, record in job.cells.items():
-        marks = notes.marks(peers[name], job) + unsafe[name]
-        if not record.ok:
-            number = next((trouble.number for trouble in troubles if record in trouble.records), None)
-            cells[name] = Cell(name, marks, status=record.status, trouble=number)
-            continue
-        figure = figure_of(record)
-        ratio = speed_up(record, against) if against and against is not record else None
-        cells[name] = Cell(
-            peer=name,
-            marks=marks,
-            value=scale.number(figure.value),
-            interval=interval(figure, scale.factor),
-            ratio=times(ratio.value) if ratio else "reference" if record is against else "",
-            ratio_interval=interval(ratio) if ratio else "",
-            fastest=record is best,
-        )
-    return JobTable(job.label, scale.unit, job.better, against.peer if against else None, cells)
-
-
-def _scale_of(job: Job) -> Scale:
-    return scale_for(job.unit, [figure_of(record).value for record in job.measured.values()])
+    cells = {
+        name: speed_cell(job, name, reference, troubles, notes.marks(peers[name], job) + unsafe[name], scale)
+        for name in job.cells
+    }
+    return JobTable(job.label, scale.unit, job.better, reference if reference in job.shown else None, cells)
 
 
 def _dots(
@@ -276,7 +238,7 @@ def _dots(
             plots.Dot(
                 name,
                 notes.marks(peers[name], job) + unsafe[name],
-                figure_of(record) if record.ok else None,
+                figure_of(record) if name in job.shown else None,
                 record.status,
             )
             for name, record in job.cells.items()
@@ -284,7 +246,7 @@ def _dots(
         made.append(
             (
                 f"{job.suite}: {job.label} on {workload}",
-                lambda job=job, entries=entries: plots.dots(job.label, entries, _scale_of(job), job.better, look),
+                lambda job=job, entries=entries: plots.dots(job.label, entries, scale_of(job), job.better, look),
             )
         )
     return made
@@ -298,7 +260,7 @@ def _lines(
         mine = [job for job in jobs if job.benchmark == benchmark]
         lines: dict[str, dict[Any, Figure]] = {}
         for job in mine:
-            for peer, record in job.measured.items():
+            for peer, record in job.shown.items():
                 lines.setdefault(peer, {})[job.params[ALONG]] = figure_of(record)
         title = f"{benchmark} on {workload}"
         made.append(

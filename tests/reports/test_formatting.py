@@ -25,7 +25,7 @@ def test_scales(unit, values, shown):
 
 def test_intervals():
     assert interval(Figure(2, 1, 3, 5)) == "[1.00, 3.00]"
-    assert interval(Figure(2, 1, 3, 2)) == "range 1.00 to 3.00"
+    assert interval(Figure(2, 1, 3, 2)) == "range 1.0 to 3.0"
     assert interval(Figure(2, 2, 2, 1)) == "one launch"
 
 

@@ -1,0 +1,61 @@
+"""A peer at a job, as the tables show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.formatting import NOTHING, Scale, interval, scale_for
+from reports.jobs import Job, fastest_first, has_figure
+from reports.notes import BEFORE_IT_WENT_WRONG, Trouble
+from reports.ratios import figure_of, ratio_of
+from results import Record
+
+
+@dataclass(frozen=True)
+class Cell:
+    peer: str
+    marks: str
+    value: str = NOTHING  # in the job's scale
+    interval: str = ""
+    ratio: str = ""  # to the reference
+    ratio_interval: str = ""
+    status: str = "ok"
+    trouble: int | None = None  # its number in the lists of what was found and what has no figure
+    fastest: bool = False
+
+
+def scale_of(job: Job) -> Scale:
+    return scale_for(job.unit, [figure_of(record).value for record in job.shown.values()])
+
+
+def without_figure(record: Record, marks: str, troubles: Sequence[Trouble]) -> Cell:
+    return Cell(record.peer, marks, status=record.status.replace("_", " "), trouble=number_of(record, troubles))
+
+
+def number_of(record: Record, troubles: Sequence[Trouble]) -> int | None:
+    return next((trouble.number for trouble in troubles if record in trouble.records), None)
+
+
+def speed_cell(
+    job: Job, peer: str, reference: str | None, troubles: Sequence[Trouble], marks: str, scale: Scale
+) -> Cell | None:
+    """None if the peer has no such cell. A figure from before something went wrong is shown, with a mark."""
+    record = job.cells.get(peer)
+    if record is None:
+        return None
+    if not has_figure(record):
+        return without_figure(record, marks, troubles)
+    figure, against = figure_of(record), job.shown.get(reference or "")
+    ratio = ratio_of(record, against)
+    measured = list(job.measured.values())
+    return Cell(
+        peer=peer,
+        marks=marks if record.ok else marks + BEFORE_IT_WENT_WRONG,
+        value=scale.of(figure),
+        interval=interval(figure, scale.factor),
+        ratio=ratio.text if ratio else "reference" if record is against else "",
+        ratio_interval=ratio.interval if ratio else "",
+        trouble=number_of(record, troubles),
+        fastest=bool(measured) and record is fastest_first(measured)[0],
+    )

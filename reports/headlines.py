@@ -1,0 +1,115 @@
+"""The headlines, in the order of what use depends on: Ape-X, a learner's whole step, single calls. Each says what it
+does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.cells import scale_of
+from reports.formatting import counted, listed
+from reports.heatmap import columns_of_one_process, shared_columns, typical_workloads
+from reports.integrity import safety_of
+from reports.jobs import APEX_SUITE, THROUGHPUT_SUITE, Job, base_name, reference_name
+from reports.ratios import figure_of, ratio_of
+from results import Run
+
+
+@dataclass(frozen=True)
+class Headline:
+    kind: str  # of which a page shows one
+    title: str
+    text: str
+    not_shown: str
+
+
+def headlines(run: Run, jobs: Sequence[Job]) -> list[Headline]:
+    """Of the run's first peer, or in Ape-X of the first of its variants. Those without a record are left out."""
+    if not run.peers:
+        return []
+    subject = run.peers[0].name
+    found = [_ape_x(run, jobs, subject), _steps(run, jobs, subject), _single_calls(run, jobs, subject)]
+    return [headline for headline in found if headline]
+
+
+def _ape_x(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
+    columns, _ = shared_columns(jobs)
+    sides = {column.job.benchmark: column.job for column in columns}
+    peer = _variant(run, list(sides.values()), subject)
+    if len(sides) < 2 or peer is None:
+        return None
+    said = [part for job in sides.values() if (part := _figure_and_ratio(run, job, peer, job.benchmark))]
+    cores, explorers = int(run.machine["cores"]), int(next(iter(sides.values())).params["explorers"])
+    unsafe = safety_of(run).get(reference_name(run, APEX_SUITE) or "")
+    note = f" The reference is unsafe: {unsafe.found}." if unsafe and unsafe.mark else ""
+    return Headline(
+        "apex",
+        f"Ape-X, {counted(explorers, 'explorer')} and one learner",
+        f"{peer}: {'; '.join(said)}.{note}",
+        "There is no neural network: the learner only samples and updates priorities. "
+        f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure.",
+    )
+
+
+def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:
+    """The first variant of the subject with figures at all of these jobs: its library's default comes first."""
+    names = [peer.name for peer in run.peers if base_name(peer.name) == base_name(subject)]
+    return next((name for name in names if jobs and all(name in job.shown for job in jobs)), None)
+
+
+def _steps(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
+    small, _ = columns_of_one_process(run, jobs)
+    steps = [column.job for column in small if column.job.benchmark == "learner_step" and subject in column.job.shown]
+    if not steps:
+        return None
+    said = [
+        part for job in steps if (part := _figure_and_ratio(run, job, subject, f"{int(job.params['capacity']):,} rows"))
+    ]
+    adds, batch = steps[0].params["adds"], steps[0].params["batch"]
+    return Headline(
+        "step",
+        f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, its new priorities",
+        f"{subject} on {steps[0].workload}: {'; '.join(said)}.",
+        "One process, with nothing else between the calls: a network's own work would evict the caches and take most "
+        "of the time.",
+    )
+
+
+def _single_calls(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
+    workloads = typical_workloads(run, [job for job in jobs if job.suite == THROUGHPUT_SUITE])
+    reference = reference_name(run, THROUGHPUT_SUITE)
+    spans = []
+    for columns, workload in zip(columns_of_one_process(run, jobs), workloads, strict=True):
+        ratios = [
+            (ratio, column.job)
+            for column in columns
+            if column.job.benchmark in ("add", "sample", "sample_beside", "sample_held", "prioritized")
+            and (ratio := ratio_of(column.job.shown.get(subject), column.job.shown.get(reference or "")))
+        ]
+        if ratios and workload:
+            least, most = (pick(ratios, key=lambda each: each[0].value) for pick in (min, max))
+            ends = [f"{ratio.words} ({job.label})" for ratio, job in ([least, most] if len(ratios) > 1 else [least])]
+            slower = [job.label for ratio, job in ratios if ratio.value < 1]
+            lost = f"; slower at {listed(slower)}" if slower else ""
+            spans.append(f"on {workload.name} from {' to '.join(ends)}{lost}")
+    if not spans:
+        return None
+    return Headline(
+        "calls",
+        "Single calls",
+        f"{subject} over {reference}: {'. '.join(_capital(span) for span in spans)}.",
+        "One call in a loop of its own, in caches that it keeps warm; a training loop mixes calls and shows less.",
+    )
+
+
+def _figure_and_ratio(run: Run, job: Job, peer: str, name: str) -> str | None:
+    record, reference = job.shown.get(peer), reference_name(run, job.suite)
+    if record is None:
+        return None
+    scale, ratio = scale_of(job), ratio_of(record, job.shown.get(reference or ""))
+    figure = f"{name} {scale.of(figure_of(record))} {scale.unit}"
+    return f"{figure}, {ratio.words} {reference}" if ratio else figure
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,233 @@
+"""The one picture: peers by jobs, how many times as fast as the reference peer, for one process and for many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports import notes
+from reports.answers import keeps_references
+from reports.formatting import NOTHING, size
+from reports.jobs import (
+    APEX_SUITE,
+    REFERENCE,
+    SHARED_REFERENCE,
+    SHARING_SUITE,
+    THROUGHPUT_SUITE,
+    Job,
+    reference_name,
+)
+from reports.marks import explained, marks_of
+from reports.ratios import MATTERS, Ratio, ratio_of
+from results import Run, Workload
+
+#: A row of more bytes is a frame's: where copying it costs more than the call around it.
+LARGE_ROW = 4_096
+#: Shades on each side of 1 end here: the last has no end.
+SHADES = (MATTERS, 2.0, 5.0, 20.0)
+#: (benchmark, the parameters that it must have, its column's name, whether a narrow screen shows it)
+SMALL_ROWS = (
+    ("learner_step", {"adds": 4}, "step", True),
+    ("add", {"batch": 1}, "add 1", True),
+    ("add", {"batch": 100}, "add 100", False),
+    ("sample", {"batch": 32}, "sample 32", True),
+    ("sample_held", {"batch": 32}, "sample, 8 held", False),
+    ("sample_beside", {"batch": 32, "work_ms": 1}, "sample beside work", False),
+    ("prioritized", {"batch": 32}, "cycle 32", True),
+    ("sample", {"batch": 256}, "sample 256", False),
+    ("prioritized", {"batch": 256}, "cycle 256", False),
+)
+LARGE_ROWS = (
+    ("learner_step", {"adds": 4}, "step", False),
+    ("add", {"batch": 1}, "add 1", True),
+    ("sample", {"batch": 32}, "sample 32", False),
+    ("sample", {"batch": 256}, "sample 256", True),
+    ("prioritized", {"batch": 32}, "cycle 32", False),
+    ("add", {"batch": 100}, "add 100", False),
+    ("prioritized", {"batch": 256}, "cycle 256", False),
+)
+#: Columns that fit beside each other; wanted ones that come later are left to the tables below.
+MOST_SMALL, MOST_LARGE = 8, 4
+APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner", True))
+SHARING = (
+    ("prioritized_adds", {"batch": 1}, "prior. adds", True),
+    ("prioritized_cycles", {"batch": 1}, "prior. cycles", True),
+    ("adds", {"batch": 1}, "adds", False),
+    ("samples", {"batch": 1}, "samples", False),
+)
+Wanted = Sequence[tuple[str, Mapping[str, object], str, bool]]
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    text: str
+    shade: int | None  # 0 is as fast, 4 much faster, -4 much slower; None: no figure
+    about: str  # for a reader who points at it
+
+    @property
+    def css(self) -> str:
+        if self.shade is None:
+            return "none"
+        return f"{'better' if self.shade > 0 else 'worse'}-{abs(self.shade)}" if self.shade else "same"
+
+
+@dataclass(frozen=True)
+class HeatColumn:
+    label: str
+    group: str  # the workload, or the suite and its number of explorers
+    job: Job
+    narrow: bool  # also on a narrow screen
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    peer: str
+    marks: str
+    cells: Sequence[HeatCell]
+
+
+@dataclass(frozen=True)
+class HeatTable:
+    title: str
+    reference: str
+    columns: Sequence[HeatColumn]
+    rows: Sequence[HeatRow]
+
+    @property
+    def groups(self) -> list[tuple[str, int, int]]:
+        """(name, columns, columns on a narrow screen), side by side."""
+        names = list(dict.fromkeys(column.group for column in self.columns))
+        mine = {name: [column for column in self.columns if column.group == name] for name in names}
+        return [(name, len(mine[name]), sum(column.narrow for column in mine[name])) for name in names]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    tables: Sequence[HeatTable]
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """(sign, meaning) of the signs in it."""
+        texts = [cell.text for table in self.tables for row in table.rows for cell in row.cells]
+        signs = "".join(row.marks for table in self.tables for row in table.rows)
+        found = []
+        if any(notes.KEEPS_REFERENCES in text for text in texts):
+            found.append((notes.KEEPS_REFERENCES, "keeps references to the caller's arrays instead of copying them"))
+        if any(notes.BEFORE_IT_WENT_WRONG in text for text in texts):
+            found.append((notes.BEFORE_IT_WENT_WRONG, "measured before the peer failed or answered wrong at this job"))
+        found += explained(signs)
+        if any("~" in text for text in texts):
+            found.append(("~", "the middle of two launches or one: no interval"))
+        if any(">" in text for text in texts):
+            found.append((">", "a bound: the reference made too few calls for a ratio"))
+        if any(text == NOTHING for text in texts):
+            found.append((NOTHING, "no figure: not offered, not measured, or withdrawn"))
+        return found
+
+
+def heat_map(run: Run, jobs: Sequence[Job]) -> HeatMap:
+    one_process = [column for part in columns_of_one_process(run, jobs) for column in part]
+    shared = [column for part in shared_columns(jobs) for column in part]
+    tables = [
+        _table(run, "One process", reference_name(run, THROUGHPUT_SUITE) or REFERENCE, one_process),
+        _table(run, "Many processes", _shared_reference(run), shared),
+    ]
+    return HeatMap([table for table in tables if table.rows])
+
+
+def _shared_reference(run: Run) -> str:
+    return reference_name(run, APEX_SUITE) or reference_name(run, SHARING_SUITE) or SHARED_REFERENCE
+
+
+def columns_of_one_process(run: Run, jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
+    """Of small rows, and of large ones; each on the workload that has most jobs of its kind."""
+    speeds = [job for job in jobs if job.suite == THROUGHPUT_SUITE]
+    found = []
+    kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))
+    for (wanted, most), workload in zip(kinds, typical_workloads(run, speeds), strict=True):
+        mine = [job for job in speeds if workload and job.workload == workload.name]
+        group = f"{workload.name}, {size(workload.row_bytes)}" if workload else ""
+        found.append(_columns(mine, wanted, group)[:most])
+    return found[0], found[1]
+
+
+def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, Workload | None]:
+    """The workloads of small and of large rows on which most jobs were measured."""
+    counts = {each.name: sum(job.workload == each.name for job in jobs) for each in run.workloads}
+    measured = [workload for workload in run.workloads if counts[workload.name]]
+    kinds = ([w for w in measured if w.row_bytes < LARGE_ROW], [w for w in measured if w.row_bytes >= LARGE_ROW])
+    small, large = (max(kind, key=lambda each: counts[each.name], default=None) for kind in kinds)
+    return small, large
+
+
+def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
+    """Of Ape-X, and of shared buffers in empty loops; each with the most explorers that were measured."""
+    found = []
+    for suite, title, wanted in ((APEX_SUITE, "Ape-X", APEX), (SHARING_SUITE, "empty loops", SHARING)):
+        mine = [job for job in jobs if job.suite == suite and job.benchmark in {each[0] for each in wanted}]
+        workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
+        mine = [job for job in mine if job.workload == workload]
+        most = max((int(job.params["explorers"]) for job in mine), default=0)
+        mine = [job for job in mine if job.params["explorers"] == most]
+        found.append(_columns(mine, wanted, f"{title}, {most} explorers"))
+    return found[0], found[1]
+
+
+def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn]:
+    """Those that exist, in the order in which they are wanted."""
+    columns = []
+    for benchmark, params, label, narrow in wanted:
+        alike = [job for job in jobs if job.benchmark == benchmark and params.items() <= job.params.items()]
+        for place, job in enumerate(_capacities(alike, benchmark)):
+            rows = int(job.params.get("capacity", 0))
+            name = f"{label}, {_power(rows)} rows" if benchmark == "learner_step" else label
+            columns.append(HeatColumn(name, group, job, narrow and not place))
+    return columns
+
+
+def _capacities(jobs: Sequence[Job], benchmark: str) -> list[Job]:
+    """The usual one, or of the learner's step all from 10^5 rows."""
+    ordered = sorted(jobs, key=lambda job: int(job.params.get("capacity", 0)))
+    if benchmark == "learner_step":
+        large = [job for job in ordered if 10**5 <= int(job.params.get("capacity", 0)) <= 10**6]
+        return large or ordered[-1:]
+    near = [job for job in ordered if int(job.params.get("capacity", 0)) <= 10**5]
+    return (near or ordered)[-1:]
+
+
+def _power(rows: int) -> str:
+    powers = {10**power: f"10{sign}" for power, sign in ((4, "⁴"), (5, "⁵"), (6, "⁶"), (7, "⁷"))}
+    return powers.get(rows, f"{rows:,}")
+
+
+def _table(run: Run, title: str, reference: str, columns: Sequence[HeatColumn]) -> HeatTable:
+    signs, rows = marks_of(run), []
+    for peer in run.peers:
+        if any(peer.name in column.job.shown for column in columns):
+            careless = [keeps_references(peer, column.job) for column in columns]
+            cells = [
+                _cell(column.job, peer.name, reference, kept) for column, kept in zip(columns, careless, strict=True)
+            ]
+            rows.append(HeatRow(peer.name, signs[peer.name], cells))
+    return HeatTable(title, reference, columns, rows)
+
+
+def _cell(job: Job, peer: str, reference: str, careless: bool) -> HeatCell:
+    record = job.shown.get(peer)
+    against = job.shown.get(reference)
+    ratio = ratio_of(record, against)
+    if record is None or (ratio is None and record is not against):
+        status = job.cells[peer].status.replace("_", " ") if peer in job.cells else "not offered"
+        return HeatCell(NOTHING, None, f"{peer}, {job.full_label}: {status if record is None else 'no reference'}")
+    mark = (notes.KEEPS_REFERENCES if careless else "") + ("" if record.ok else notes.BEFORE_IT_WENT_WRONG)
+    if ratio is None:
+        return HeatCell("1", 0, f"{peer}, {job.full_label}: the reference")
+    text = ratio.short if ratio.is_bound else ratio.short.removesuffix("\N{MULTIPLICATION SIGN}")
+    return HeatCell(text + mark, shade_of(ratio), f"{peer}, {job.full_label}: {ratio.words} {reference}")
+
+
+def shade_of(ratio: Ratio) -> int:
+    """0 within 10% of the reference, then 1 to 4 either way: the colour is on a log scale, centred on 1."""
+    distance = max(ratio.value, 1 / ratio.value)
+    steps = sum(distance > end for end in SHADES)
+    return steps if ratio.value > 1 else -steps

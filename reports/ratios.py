@@ -1,0 +1,83 @@
+"""Ratios to a reference peer: what may be said of one, given its launches and the calls that it stands on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from reports.formatting import TIMES, digits_of, interval, times
+from reports.statistics import Figure, figure, speed_up
+from results import Record
+
+#: Where a library's code happens to lie in memory is worth up to 10%, in every launch (docs/measuring.md).
+MATTERS = 1.1
+FEWEST_FOR_CLEAR = 5  # launches: fewer can't give an interval worth the name
+FEWEST_CALLS = 1_000  # of the reference in a window: with fewer, its rate is too uncertain to divide by
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast as the reference."""
+
+    figure: Figure
+    is_bound: bool = False  # faster than a reference that made fewer than FEWEST_CALLS calls
+
+    @property
+    def value(self) -> float:
+        """What is shown, as a number: of a bound, the bound."""
+        return rounded_down(self.figure.low) if self.is_bound else self.figure.value
+
+    @property
+    def clearly_faster(self) -> bool:
+        return self.figure.launches >= FEWEST_FOR_CLEAR and self.figure.low > MATTERS
+
+    @property
+    def clearly_slower(self) -> bool:
+        return self.figure.launches >= FEWEST_FOR_CLEAR and self.figure.high < 1 / MATTERS
+
+    @property
+    def text(self) -> str:
+        """1.94, ~1.9 of too few launches for an interval, or >500 of too few calls."""
+        return self._text(digits_of(self.figure))
+
+    @property
+    def short(self) -> str:
+        return self._text(2)
+
+    @property
+    def words(self) -> str:
+        """For a sentence: the figure with its interval, or "more than 500"."""
+        return f"more than {self._bound}" if self.is_bound else f"{self.text} {self.interval}"
+
+    @property
+    def interval(self) -> str:
+        return "" if self.is_bound else interval(self.figure)
+
+    @property
+    def _bound(self) -> str:
+        return f"{rounded_down(self.figure.low):,g}{TIMES}"
+
+    def _text(self, digits: int) -> str:
+        if self.is_bound:
+            return f">{self._bound}"
+        return ("~" if self.figure.is_range else "") + times(self.figure.value, digits)
+
+
+def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:
+    """None without a reference, for the reference itself, and where no block has both."""
+    if record is None or reference is None or record is reference:
+        return None
+    found = speed_up(record, reference)
+    calls = [sample.calls for sample in reference.samples if sample.calls is not None]
+    few = bool(calls) and min(calls) < FEWEST_CALLS
+    return Ratio(found, few and found.low > 1) if found else None
+
+
+def rounded_down(value: float) -> float:
+    """To 1, 2 or 5 times a power of ten: 500 for 730, 0.2 for 0.31."""
+    power = 10.0 ** math.floor(math.log10(value) + 1e-12)
+    return float(f"{max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-12)) * power:.1g}")
+
+
+def figure_of(record: Record) -> Figure:
+    return figure([sample.value for sample in record.samples])

@@ -1,0 +1,138 @@
+"""The first screen: the heat map's cells, its picture, the sentences and the headlines say what the records do."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from reports.formatting import NOTHING
+from reports.headlines import headlines
+from reports.heatmap import heat_map
+from reports.heatmap_svg import PAGES, picture
+from reports.jobs import jobs_of
+from reports.sentences import sentences
+from reports.shades import DARK, LIGHT
+
+from .synthetic_runs import empty_run, throughput_run
+from .synthetic_use import add_shared, use_run
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return use_run()
+
+
+def table(run, title="One process"):
+    return next(each for each in heat_map(run, jobs_of(run)).tables if each.title == title)
+
+
+def cell(found, peer, label, group=""):
+    place = next(
+        place for place, column in enumerate(found.columns) if column.label == label and column.group.startswith(group)
+    )
+    return next(row for row in found.rows if row.peer == peer).cells[place]
+
+
+def test_peers_are_rows_and_jobs_columns_by_workload(run):
+    found = table(run)
+    assert [row.peer for row in found.rows[:2]] == ["cpprb_impl", "cpprb"]
+    assert [column.label for column in found.columns] == [
+        "step, 10⁵ rows", "step, 10⁶ rows", "add 1", "add 100", "sample 32", "sample, 8 held", "sample beside work",
+        "cycle 32", "add 1", "sample 32", "sample 256", "cycle 32",
+    ]  # fmt: skip
+    assert [name for name, _, _ in found.groups] == ["CartPole-v1, 46 B", "ALE/Seaquest-v5, 55.1 KiB"]
+    shared = table(run, "Many processes")
+    assert shared.reference == "cpprb[MP]"
+    assert [name for name, _, _ in shared.groups] == ["Ape-X, 4 explorers", "empty loops, 8 explorers"]
+
+
+def test_cells_are_ratios_with_marks_bounds_and_colours(run):
+    found, shared = table(run), table(run, "Many processes")
+    assert (cell(found, "cpprb_impl", "step, 10⁵ rows").text, cell(found, "cpprb_impl", "step, 10⁵ rows").shade) == (
+        "13",
+        3,
+    )
+    assert (cell(found, "cpprb", "add 1").text, cell(found, "cpprb", "add 1").shade) == ("1", 0)
+    kept = cell(found, "baselines-style", "add 1", "CartPole")
+    assert kept.text.endswith("†") and kept.shade == 4
+    assert cell(found, "reverb", "step, 10⁵ rows").shade == -4
+    assert cell(shared, "cpprb_impl[lock=none]", "samples").text == f">200{TIMES}"
+    assert next(row for row in shared.rows if row.peer == "cpprb[MP]").marks == "✗"
+
+
+def test_a_cell_without_a_figure_is_hatched_and_says_why(run):
+    changed = use_run(blocks=1)
+    for record in changed.records:
+        if (record.peer, record.benchmark) == ("rllib", "sample_held"):
+            record.samples, record.status = [], "left_out"
+    missing = cell(table(changed), "rllib", "sample, 8 held")
+    assert (missing.text, missing.css) == (NOTHING, "none")
+    assert "left out" in missing.about
+
+
+def test_a_withdrawn_figure_is_not_in_it():
+    changed = use_run(blocks=1)
+    for record in changed.records:
+        if (record.peer, record.benchmark) == ("rllib", "sample_held"):
+            record.status, record.reason, record.invalidated_at = "invalidated", "counted twice", "abc"
+    assert cell(table(changed), "rllib", "sample, 8 held").css == "none"
+
+
+@pytest.mark.parametrize("theme", PAGES)
+def test_the_picture_is_whole_and_deterministic(run, theme):
+    heat = heat_map(run, jobs_of(run))
+    drawn = picture(heat, theme)
+    assert drawn == picture(heat_map(run, jobs_of(run)), theme)
+    texts = [text for element in ElementTree.fromstring(drawn).iter() if (text := (element.text or "").strip())]
+    for peer in ("cpprb_impl", "torchrl[shared]", "cpprb[MP] ✗"):
+        assert peer in texts
+    assert f">200{TIMES}" in texts and "step, 10⁵" in texts
+
+
+@pytest.mark.parametrize("shades", [LIGHT, DARK])
+def test_texts_stand_out_from_their_shades(shades):
+    """At least 4.5 to 1, as WCAG asks of small text."""
+
+    def luminance(color):
+        parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    for name, colors in shades.items():
+        darker, lighter = sorted(map(luminance, colors))
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name
+
+
+def test_one_sentence_for_each_reader(run):
+    said = {each.reader: each.text for each in sentences(run, jobs_of(run))}
+    assert list(said) == [
+        "One process, small rows", "One process, large rows such as Atari frames", "Many processes",
+        "Correctness first",
+    ]  # fmt: skip
+    assert said["One process, small rows"].startswith("cpprb_impl is fastest at 14 of 15 jobs on CartPole-v1")
+    assert "cpprb at prioritized cycle 256" in said["One process, small rows"]
+    assert "cpprb_impl[lock=buffer] has the fastest learner of the sound buffers" in said["Many processes"]
+    assert "cpprb[MP], which is unsafe (broken rows in Ape-X, torn rows" in said["Many processes"]
+    assert "cpprb[MP] (broken rows in Ape-X" in said["Correctness first"]
+
+
+def test_headlines_come_in_the_order_of_use_and_say_what_they_do_not_show(run):
+    found = headlines(run, jobs_of(run))
+    assert [each.kind for each in found] == ["apex", "step", "calls"]
+    assert all(each.not_shown for each in found)
+    assert found[0].text.startswith("cpprb_impl[lock=none]: explorers ")
+    assert "100,000 rows" in found[1].text and "1,000,000 rows" in found[1].text
+    assert "slower at prioritized cycle" not in found[2].text
+
+
+def test_what_was_not_measured_is_left_out():
+    assert sentences(empty_run(), []) == [] and headlines(empty_run(), []) == []
+    assert heat_map(empty_run(), []).tables == []
+    alone = throughput_run(blocks=1)
+    assert [each.reader for each in sentences(alone, jobs_of(alone))] == ["One process, small rows"]
+    assert [each.kind for each in headlines(alone, jobs_of(alone))] == ["calls"]
+    shared = throughput_run(blocks=1)
+    shared.records.clear()
+    add_shared(shared)
+    assert [each.title for each in heat_map(shared, jobs_of(shared)).tables] == ["Many processes"]

@@ -1,0 +1,55 @@
+"""A ratio claims no more than its launches and its reference's calls can bear."""
+
+import pytest
+
+from reports.ratios import Ratio, ratio_of, rounded_down
+from reports.statistics import Figure
+from results import Record
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def record(values, calls=None, peer="cpprb[MP]"):
+    made = Record("sharing", "samples", peer, "CartPole-v1", {}, "samples/s", "higher")
+    for block, value in enumerate(values):
+        made.add_sample(block, value, calls)
+    return made
+
+
+def test_two_launches_give_two_digits_and_say_so():
+    ratio = ratio_of(record([2.468, 2.568], peer="other"), record([1.0, 1.0]))
+    assert (ratio.text, ratio.interval) == (f"~2.5{TIMES}", "range 2.5 to 2.6")
+
+
+def test_few_calls_of_the_reference_make_a_bound_below_the_interval():
+    mine, few = record([730.0] * 5, 90_000, peer="other"), record([1.0] * 5, 999)
+    assert ratio_of(mine, few).text == f">500{TIMES}"
+    assert ratio_of(mine, few).words == f"more than 500{TIMES}"
+    assert ratio_of(mine, record([1.0] * 5, 1_000)).text == f"730{TIMES}"
+    assert ratio_of(mine, record([1.0] * 5)).text == f"730{TIMES}"
+
+
+def test_no_bound_where_the_reference_is_faster():
+    assert ratio_of(record([0.5] * 5, peer="other"), record([1.0] * 5, 10)).text == f"0.500{TIMES}"
+
+
+def test_no_ratio_to_itself_or_to_none():
+    mine = record([1.0])
+    assert ratio_of(mine, mine) is None and ratio_of(mine, None) is None and ratio_of(None, mine) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "launches", "faster", "slower"),
+    [(1.2, 2, 5, True, False), (1.2, 2, 4, False, False), (1.05, 2, 5, False, False), (0.5, 0.8, 5, False, True),
+     (0.5, 0.95, 5, False, False)],
+)  # fmt: skip
+def test_clear_is_what_the_legend_says(low, high, launches, faster, slower):
+    ratio = Ratio(Figure((low + high) / 2, low, high, launches))
+    assert (ratio.clearly_faster, ratio.clearly_slower) == (faster, slower)
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"), [(730, 500), (500, 500), (499, 200), (0.31, 0.2), (1.0, 1), (1999, 1000), (9.99, 5)]
+)
+def test_rounding_down(value, rounded):
+    assert rounded_down(value) == rounded
