@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,18 @@ def revision(checkout: Path = HERE) -> str:
         return "unknown"
     changed = _first_line_of(["git", "status", "--porcelain"], checkout)
     return commit + ("+dirty" if changed else "")
+
+
+def is_older_than_code(measured_at: str, folders: Sequence[str], checkout: Path = HERE) -> bool:
+    """Whether a commit that this revision does not contain changed one of these folders of the repository.
+
+    False outside git, and for a revision that this checkout does not know.
+    """
+    top = _first_line_of(["git", "rev-parse", "--show-toplevel"], checkout)
+    commit = measured_at.removesuffix("+dirty")
+    if not top or not _first_line_of(["git", "cat-file", "-t", commit], Path(top)):
+        return False
+    return bool(_first_line_of(["git", "log", "-1", "--format=%H", f"{commit}..HEAD", "--", *folders], Path(top)))
 
 
 def _cpu_model() -> str:

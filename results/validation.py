@@ -120,6 +120,11 @@ def _other_complaints(data: Mapping[str, Any]) -> Iterator[str]:
         if record["workload"] not in workloads:
             known = ", ".join(sorted(workloads))
             yield f"{where}: workload: {record['workload']!r} is not among the file's workloads ({known})"
+        withdrawn_at = record.get("invalidated_at")
+        if record["status"] == "invalidated" and withdrawn_at is None:
+            yield f"{where}: invalidated_at: must name the revision that withdrew it"
+        elif record["status"] != "invalidated" and withdrawn_at is not None:
+            yield f"{where}: invalidated_at: only a withdrawn record has one"
         blocks = [sample["block"] for sample in record["samples"]]
         if len(set(blocks)) < len(blocks):
             again = next(block for block in blocks if blocks.count(block) > 1)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,28 @@ def test_what_was_seen_is_kept_and_older_files_need_not_have_it(tmp_path):
     save(tmp_path / "run.json", run)
     again = load(tmp_path / "run.json").records[0]
     assert (again.seen, again.hazard) == ("copies: 24 columns", True)
+
+
+def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(file):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(file)
+        git("add", "-A")
+        git("commit", "-qm", file)
+        return git("rev-parse", "HEAD")
+
+    assert not machine.is_older_than_code("abc", ["suites"], tmp_path)
+    git("init", "-q")
+    first = commit("suites/a.py")
+    commit("docs/b.md")
+    assert not machine.is_older_than_code(first, ["suites"], tmp_path)
+    last = commit("suites/c.py")
+    assert machine.is_older_than_code(first, ["suites"], tmp_path)
+    assert machine.is_older_than_code(f"{first}+dirty", ["suites"], tmp_path)
+    assert not machine.is_older_than_code(last, ["suites"], tmp_path)
+    assert not machine.is_older_than_code("0" * 40, ["suites"], tmp_path)
