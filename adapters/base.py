@@ -268,6 +268,11 @@ class Adapter(ABC):
     def __len__(self) -> int:
         """Rows that can be sampled now."""
 
+    @property
+    def waiting(self) -> int:
+        """Rows added last that the library has not been given yet, since a call takes a fixed number of them."""
+        return 0
+
     def close(self) -> None:  # noqa: B027 (most peers have nothing to give back)
         """Give back processes, segments and files. Called once; the adapter is not used afterwards."""
 

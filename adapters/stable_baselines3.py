@@ -1,8 +1,9 @@
 """Stable-Baselines3: its replay buffers, which its off-policy algorithms fill and learn from.
 
-Used as `OffPolicyAlgorithm._store_transition` does: `add` of one step of every parallel environment (one here, so a row
-a call, and many rows are as many calls), `sample` of PyTorch tensors. Spaces tell the shapes and dtypes. Fields named
-"obs.x" and "next_obs.x" make it a `DictReplayBuffer`.
+Used as `OffPolicyAlgorithm._store_transition` does: `add` of one step of every parallel environment, `sample` of
+PyTorch tensors. "stable-baselines3" has one environment, so a call adds one row, and many rows are as many calls;
+"stable-baselines3[vector]" has up to 100 (`n_envs`), and rows wait until each of them has one. Fields named "obs.x" and
+"next_obs.x" make it a `DictReplayBuffer`.
 Without `handle_timeout_termination`: it is for steps whose `infos` say that time ran out, and a `Step` has none.
 It keeps and gives `done` as float32.
 
@@ -13,12 +14,14 @@ first obs of the next one, and of a full buffer one row is never drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from adapters import dict_observations
+from adapters import dict_observations, parallel
 from adapters.base import Adapter, Columns, Features, Field, Spec, Step
 from adapters.dict_observations import NEXT_OBS, OBS, nested
+from adapters.parallel import Gathered
 from adapters.promises import Promises
 
 
@@ -31,7 +34,7 @@ class StableBaselines3(Adapter):
         "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
     )
     features = Features(
-        batch_add="no: one row of each parallel environment a call (here: a loop of single adds)",
+        batch_add="only a row of each parallel environment a call (here: one environment, a loop of single adds)",
         flexible_fields="no: five fixed fields; observations may be dicts (DictReplayBuffer)",
         prioritized="no",
         weights="no",
@@ -74,8 +77,16 @@ class StableBaselines3(Adapter):
             observation = space(spec.fields["obs"])
         buffer = DictReplayBuffer if self.parts else ReplayBuffer
         self.buffer = buffer(
-            spec.capacity, observation, space(spec.fields["act"]), device="cpu", handle_timeout_termination=False
+            spec.capacity,
+            observation,
+            space(spec.fields["act"]),
+            device="cpu",
+            n_envs=self.environments(spec),
+            handle_timeout_termination=False,
         )
+
+    def environments(self, spec: Spec) -> int:
+        return 1
 
     def add(self, steps: Sequence[Step]) -> None:
         add, array, infos = self.buffer.add, np.array, [{}]
@@ -117,3 +128,41 @@ class StableBaselines3(Adapter):
 
     def __len__(self) -> int:
         return self.buffer.size()
+
+
+class StableBaselines3Vector(StableBaselines3):
+    name = "stable-baselines3[vector]"
+    usage = "ReplayBuffer(n_envs=100).add, a row of each of 100 parallel environments (guide, Vectorized Environments)"
+    features = replace(StableBaselines3.features, batch_add="yes, a row of each parallel environment a call")
+
+    def environments(self, spec: Spec) -> int:
+        self.gathered = Gathered(parallel.environments(spec.capacity), self._put)
+        self.infos = [{}] * self.gathered.at_once
+        # A number has an axis in its space: see there.
+        self.numbers = [name for name, field in spec.fields.items() if not field.shape and "obs" in name]
+        return self.gathered.at_once
+
+    def add(self, steps: Sequence[Step]) -> None:
+        self.gathered.add_dicts([dict(zip(Step._fields, step, strict=True)) for step in steps])
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        self.gathered.add_dicts(steps)
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        self.gathered.add(columns)
+
+    def add_batches(self, batches: Sequence[Step]) -> None:
+        for batch in batches:
+            self.gathered.add(batch._asdict())
+
+    def _put(self, columns: Columns) -> None:
+        columns = columns | {name: columns[name][:, np.newaxis] for name in self.numbers}
+        obs, next_obs = nested(columns, self.parts) if self.parts else (columns["obs"], columns["next_obs"])
+        self.buffer.add(obs, next_obs, columns["act"], columns["rew"], columns["done"], self.infos)
+
+    def __len__(self) -> int:
+        return self.buffer.size() * self.buffer.n_envs
+
+    @property
+    def waiting(self) -> int:
+        return self.gathered.waiting

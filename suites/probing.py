@@ -61,7 +61,8 @@ class Buffer:
     @property
     def held(self) -> np.ndarray:
         """The numbers of the rows that it must hold, oldest first."""
-        return np.arange(max(0, self.added - self.spec.capacity), self.added)
+        stored = self.added - self.adapter.waiting
+        return np.arange(max(0, stored - self.spec.capacity), stored)
 
     def next_rows(self, rows: int) -> Columns:
         """To be added next; the caller's own arrays."""

@@ -1,0 +1,42 @@
+"""Rows of parallel environments, for libraries that store exactly one row of each of them in a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from adapters.base import Columns
+
+ENVIRONMENTS = 100  # as many as a batch of the suites has rows
+
+
+def environments(capacity: int) -> int:
+    """How many environments a buffer of this capacity is made for: all of them have as many rows, or the oldest rows
+    would not be overwritten first."""
+    return math.gcd(capacity, ENVIRONMENTS)
+
+
+class Gathered:
+    """Calls `put` with `at_once` rows whenever so many have come; the others wait."""
+
+    def __init__(self, at_once: int, put: Callable[[Columns], None]) -> None:
+        self.at_once, self.put = at_once, put
+        self.rest: Columns = {}
+
+    @property
+    def waiting(self) -> int:
+        return len(next(iter(self.rest.values()))) if self.rest else 0
+
+    def add(self, columns: Columns) -> None:
+        if self.rest:
+            columns = {name: np.concatenate([self.rest[name], column]) for name, column in columns.items()}
+        rows = len(next(iter(columns.values())))
+        whole = rows - rows % self.at_once
+        for at in range(0, whole, self.at_once):
+            self.put({name: column[at : at + self.at_once] for name, column in columns.items()})
+        self.rest = {name: column[whole:].copy() for name, column in columns.items()} if whole < rows else {}
+
+    def add_dicts(self, rows: Sequence[dict]) -> None:
+        self.add({name: np.stack([row[name] for row in rows]) for name in rows[0]})
