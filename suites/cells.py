@@ -58,6 +58,11 @@ SHARING: dict[str, dict[str, tuple[str, Better]]] = {
         "samples": ("samples/s", "higher"),
         "slowest": ("of a fair share", "higher"),
     },
+    "prioritized_crowd": {
+        "prioritized_adds": ("rows/s", "higher"),
+        "prioritized_cycles": ("cycles/s", "higher"),
+        "prioritized_slowest": ("of a fair share", "higher"),
+    },
     "step": {"step": ("s/step", "lower")},
     "alone": {"add_alone": ("s/transition", "lower")},
 }
@@ -113,6 +118,7 @@ class Result:
     reason: str | None = None
     seen: str | None = None  # what came out where that is no number: a word, and what it stands on after a colon
     hazard: bool = False  # as promised, and dangerous for who does not know it
+    calls: int | None = None  # that the value stands on, where they may be too few for a rate
 
     def is_of(self, record: Record) -> bool:
         """A launch measures one peer; the run may know it by another name (the gate's base and head)."""
@@ -149,7 +155,11 @@ class SharingJob:
     @property
     def benchmarks(self) -> list[str]:
         """Among one explorer there is no slowest."""
-        return [name for name in SHARING[self.kind] if name != "slowest" or self.explorers > 1]
+        return [name for name in SHARING[self.kind] if not name.endswith("slowest") or self.explorers > 1]
+
+    @property
+    def prioritized(self) -> bool:
+        return self.kind in ("prioritized_crowd", "step")
 
     def has(self, record: Record) -> bool:
         mine = record.benchmark in SHARING[self.kind], self.workload, self.params

@@ -164,7 +164,7 @@ def measure(
 
 def _take(record: Record, result: Result, block: int) -> None:
     if result.value is not None:
-        record.add_sample(block, result.value)
+        record.add_sample(block, result.value, result.calls)
     record.seen, record.hazard = result.seen, result.hazard
     if result.outcome != "ok":
         record.fail(result.outcome, result.reason or "no reason was given")

@@ -29,8 +29,10 @@ from suites.jobs import (
 EVERYWHERE = ("plain", "priorities", "next_of")  # of the memory suite: a stack needs frames
 
 
-def crowds(workload: str, capacity: int, batches: Sequence[int], explorers: Sequence[int]) -> list[SharingJob]:
-    return [SharingJob("crowd", workload, capacity, batch, number) for batch in batches for number in explorers]
+def crowds(
+    workload: str, capacity: int, batches: Sequence[int], explorers: Sequence[int], kind: str = "crowd"
+) -> list[SharingJob]:
+    return [SharingJob(kind, workload, capacity, batch, number) for batch in batches for number in explorers]
 
 
 def steps(*capacities: int) -> list[SharingJob]:
@@ -75,7 +77,8 @@ class Profile:
     conformance_draws: int  # in each test of a distribution; 0: no such launch
     sharing: Sequence[Sequence[SharingJob]]  # the jobs of one launch each
     sharing_blocks: int
-    sharing_seconds: float  # on each of its jobs
+    sharing_seconds: float  # on each of its jobs, and up to
+    sharing_cap_seconds: float  # while the learner has made too few calls
     limit_seconds: float  # after which a launch is killed
     own_rows: int = 0  # of a workload of the user's own: its capacity, unless these rows are more than
     own_bytes: int = 0  # so many bytes; 0: such a workload is not for this profile
@@ -125,11 +128,13 @@ PROFILES = {
         conformance_draws=4_000,
         sharing=(
             crowds("CartPole-v1", 2_000, (1, 100), (2,)),
+            crowds("CartPole-v1", 2_000, (100,), (2,), "prioritized_crowd"),
             crowds("ALE/Seaquest-v5", 256, (1,), (2,)),
             [*steps(2_000), *alone(2_000)],
         ),
         sharing_blocks=1,
         sharing_seconds=0.05,
+        sharing_cap_seconds=0.5,
         limit_seconds=120,
         own_rows=2_000,
         own_bytes=8 << 20,
@@ -166,12 +171,14 @@ PROFILES = {
         integrity_patience=5.0,
         conformance_draws=10_000,
         sharing=(
-            crowds("CartPole-v1", 100_000, (1, 100), (1, 4, 8)),
+            crowds("CartPole-v1", 20_000, (1, 100), (4,)) + crowds("CartPole-v1", 20_000, (1,), (8,)),
+            crowds("CartPole-v1", 20_000, (1, 100), (4,), "prioritized_crowd"),
             crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
             [*steps(10_000, 1_000_000), *alone(100_000)],
         ),
-        sharing_blocks=3,
-        sharing_seconds=0.15,
+        sharing_blocks=5,
+        sharing_seconds=0.5,
+        sharing_cap_seconds=2.0,
         limit_seconds=180,
         own_rows=100_000,
         own_bytes=128 << 20,
@@ -214,12 +221,14 @@ PROFILES = {
         integrity_patience=5.0,
         conformance_draws=4_000,
         sharing=(
-            crowds("CartPole-v1", 100_000, (1, 100), (8,)),
+            crowds("CartPole-v1", 20_000, (1, 100), (8,)),
+            crowds("CartPole-v1", 20_000, (100,), (4,), "prioritized_crowd"),
             crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
             [*steps(1_000_000), *alone(100_000)],
         ),
         sharing_blocks=1,
-        sharing_seconds=0.15,
+        sharing_seconds=0.5,
+        sharing_cap_seconds=2.0,
         limit_seconds=180,
         own_rows=100_000,
         own_bytes=128 << 20,
@@ -267,11 +276,13 @@ PROFILES = {
         conformance_draws=100_000,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8)),
+            crowds("CartPole-v1", 100_000, (1, 100), (1, 4, 8), "prioritized_crowd"),
             crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
             [*steps(10_000, 1_000_000), *alone(100_000)],
         ),
         sharing_blocks=10,
         sharing_seconds=2.0,
+        sharing_cap_seconds=10.0,
         limit_seconds=1_200,
         own_rows=100_000,
         own_bytes=512 << 20,
@@ -301,11 +312,13 @@ PROFILES = {
         conformance_draws=0,
         sharing=(
             crowds("CartPole-v1", 100_000, (1, 100), (1, 2, 4, 8, 16)),
+            crowds("CartPole-v1", 100_000, (100,), (1, 2, 4, 8, 16), "prioritized_crowd"),
             crowds("ALE/Seaquest-v5", 2_048, (1, 100), (4,)),
             [*steps(10_000, 100_000, 1_000_000, 10_000_000), *alone(100_000)],
         ),
         sharing_blocks=5,
         sharing_seconds=1.0,
+        sharing_cap_seconds=5.0,
         limit_seconds=600,
     ),
 }

@@ -204,7 +204,14 @@ def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: S
     def launch(peer: str, jobs: Sequence[SharingJob]) -> Launch:
         def command(records: Sequence[Record], cells: Path) -> list[str]:
             wanted = [job for job in jobs if any(job.has(record) for record in records)]
-            options = _as_options({"peer": peer, "seconds": profile.sharing_seconds, "cells": cells})
+            options = _as_options(
+                {
+                    "peer": peer,
+                    "seconds": profile.sharing_seconds,
+                    "most-seconds": profile.sharing_cap_seconds,
+                    "cells": cells,
+                }
+            )
             return [registry.python(peer), "-m", "suites.sharing", *(f"--job={job}" for job in wanted), *options]
 
         kinds = " and ".join(dict.fromkeys(job.kind for job in jobs))

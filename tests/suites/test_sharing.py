@@ -6,30 +6,33 @@ import pytest
 
 from results.record import load
 from suites.cells import SharingJob
+from suites.crowds import Part, Work
 
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
 IMPATIENT = (
-    "import sys; from suites import explorers, sharing;"
-    "explorers.PATIENCE, sharing.STARVED_SECONDS = {patience}, 0.5; sys.exit(sharing.main())"
+    "import sys; from suites import crowds, explorers, sharing;"
+    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, 0.5; sys.exit(sharing.main())"
 )
+RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
 CROWD, BATCHES, STEP, ALONE = (
     "crowd:CartPole-v1:2000:1:2", "crowd:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
     "alone:CartPole-v1:2000:1:0",
 )  # fmt: skip
 
 
-def sharing(surroundings, peer: str, *jobs: str, patience: float = 2.0):
-    options = [f"--job={job}" for job in jobs]
+def sharing(surroundings, peer: str, *jobs: str, patience: float = 2.0, most: float = 0.2):
+    options = [f"--most-seconds={most}", *(f"--job={job}" for job in jobs)]
     done = surroundings.run("-c", IMPATIENT.format(patience=patience), "--peer", peer, "--seconds=0.2", *options)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_a_sound_buffer_gets_every_figure(surroundings):
-    status, results = sharing(surroundings, "plain", CROWD, BATCHES, STEP, ALONE)
+    status, results = sharing(surroundings, "plain", CROWD, BATCHES, RANKED, RANKED_BATCHES, STEP, ALONE)
     assert status == 0
     crowd = ["adds", "samples", "slowest"]
-    assert [result["benchmark"] for result in results] == [*crowd, *crowd, "step", "add_alone"]
+    ranked = ["prioritized_adds", "prioritized_cycles", "prioritized_slowest"]
+    assert [result["benchmark"] for result in results] == [*crowd * 2, *ranked * 2, "step", "add_alone"]
     assert all(result["outcome"] == "ok" and result["value"] > 0 for result in results)
     assert results[0]["params"] == {"explorers": 2, "batch": 1, "capacity": 2000}
     assert results[-1]["params"] == {"batch": 1, "capacity": 2000}
@@ -41,6 +44,31 @@ def test_rows_are_counted_not_calls(surroundings):
     _, results = sharing(surroundings, "plain", CROWD, BATCHES)
     one, many = (result["value"] for result in results if result["benchmark"] == "adds")
     assert many > 5 * one
+
+
+def test_the_learners_calls_are_counted_and_its_alone(surroundings):
+    _, results = sharing(surroundings, "plain", CROWD, RANKED)
+    by_learner = {"samples", "prioritized_cycles"}
+    assert {result["benchmark"] for result in results if result["calls"]} == by_learner
+    for result in results:
+        if result["calls"]:
+            assert 0.3 < result["value"] * 0.2 / result["calls"] < 3  # in a window of 0.2 s
+
+
+def test_a_window_is_lengthened_until_the_learner_has_made_enough_calls_or_to_its_limit(surroundings):
+    """A dozing buffer allows 330 samples per second at most."""
+    calls = {}
+    for most in (0.2, 1.0):
+        _, results = sharing(surroundings, "dozing", CROWD, most=most)
+        calls[most] = next(result["calls"] for result in results if result["benchmark"] == "samples")
+    assert calls[0.2] < 120 and calls[0.2] < calls[1.0] < 500
+
+
+def test_the_usual_rate_is_that_of_half_of_the_time():
+    parts = [Part(0.1, 10, 0), Part(0.1, 12, 0), Part(0.1, 11, 0), Part(0.1, 900, 0)]
+    assert Work(parts, []).usual(lambda part: part.calls) == pytest.approx(110)
+    stuck = [Part(1.0, 1, 0), *parts]
+    assert Work(stuck, []).usual(lambda part: part.calls) == pytest.approx(1)
 
 
 def test_among_one_explorer_there_is_no_slowest(surroundings):
@@ -70,6 +98,8 @@ def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figure
         ("broken", CROWD, "wrong", "different added rows"),
         ("broken", STEP, "wrong", "different added rows"),
         ("unfair", STEP, "wrong", "weights"),
+        ("unfair", RANKED, "wrong", "weights"),
+        ("deadlocked", RANKED, "failed", "stuck"),
         ("deadly", CROWD, "failed", "died with exit code -9"),
         ("deadlocked", CROWD, "failed", "stuck"),
         ("absent", ALONE, "skipped", "no wheel for this platform"),
@@ -92,7 +122,7 @@ def test_after_a_job_that_hangs_come_the_others(surroundings):
 
 
 def test_a_job_is_read_as_it_is_written():
-    for text in (CROWD, BATCHES, STEP, ALONE):
+    for text in (CROWD, BATCHES, RANKED, STEP, ALONE):
         assert str(SharingJob.parse(text)) == text
     with pytest.raises(ValueError, match="unknown kind of job: dance"):
         SharingJob.parse("dance:CartPole-v1:2000:1:2")
@@ -106,10 +136,12 @@ def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
     assert done.returncode == 0, done.stderr
     of = {peer.name: [record for record in run.records if record.peer == peer.name] for peer in run.peers}
     assert [record.benchmark for record in of["cpprb_impl"]] == ["add_alone"]
-    assert {len(of[name]) for name in of if name != "cpprb_impl"} == {8}
+    assert {len(of[name]) for name in of if name != "cpprb_impl"} == {11}
+    calls = {record.benchmark: record.samples[0].calls for record in run.records if record.samples}
+    assert calls["samples"] and calls["prioritized_cycles"] and calls["adds"] is None
     for name, records in of.items():
         expected = {"broken": "wrong", "absent": "skipped"}.get(name, "ok")
         assert {record.status for record in records} == {expected}, name
     assert {record.unit for record in of["broken"]} == {
-        "rows/s", "samples/s", "of a fair share", "s/step", "s/transition"
+        "rows/s", "samples/s", "cycles/s", "of a fair share", "s/step", "s/transition"
     }  # fmt: skip
