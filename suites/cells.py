@@ -49,7 +49,7 @@ PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
 LATENCY = tuple(f"{call}_{name}" for call in LATENCY_CALLS for name in PERCENTILES)
 LATENCY_WORKLOAD = "CartPole-v1"
 #: benchmarks of the apex suite and their units (higher is better)
-APEX = {"explorers": "transitions/s", "learner": "steps/s"}
+APEX = {"explorers": "transitions/s", "learner": "steps/s", "whole": "rows checked"}
 APEX_WORKLOAD = "CartPole-v1"
 #: kinds of job of the sharing suite, their benchmarks, units, and which way is better
 SHARING: dict[str, dict[str, tuple[str, Better]]] = {

@@ -160,6 +160,8 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
         # Who has a connection to close takes longer.
         deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
+            if process.pid is None:  # it could not be started, and that error is on its way
+                continue
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 hung += 1

@@ -3,6 +3,9 @@ import signal
 
 import pytest
 
+from results.record import load
+from suites.explorers import exploring
+
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
 IMPATIENT = "import sys; from suites import apex, explorers; explorers.PATIENCE = 2.0; sys.exit(apex.main())"
 
@@ -12,21 +15,39 @@ def apex(surroundings, peer: str, *options: str):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_sound_buffer_gets_both_figures(surroundings):
+def test_a_sound_buffer_gets_every_figure(surroundings):
     status, results = apex(surroundings, "plain", "--explorers=2")
     assert status == 0
-    assert [result["benchmark"] for result in results] == ["explorers", "learner"]
+    assert [result["benchmark"] for result in results] == ["explorers", "learner", "whole"]
     for result in results:
         assert result["outcome"] == "ok" and result["value"] > 0
         assert result["params"] == {"explorers": 2, "capacity": 2000}
     assert surroundings.leftovers() == []
 
 
+@pytest.mark.parametrize("peer", ["torn", "broken"])
+def test_a_figure_is_kept_although_rows_were_torn(peer, surroundings):
+    status, results = apex(surroundings, peer, "--explorers=2")
+    explorers, learner, whole = results
+    assert status == 1
+    assert explorers["outcome"] == learner["outcome"] == "ok" and explorers["value"] > 0 and learner["value"] > 0
+    assert whole["outcome"] == "wrong" and whole["value"] % 64 == 0
+    assert f"of {whole['value']} sampled rows are no step of CartPole" in whole["reason"]
+    assert surroundings.leftovers() == []
+
+
+def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
+    out = surroundings.folder / "run.json"
+    arguments = ("-m", "suites.run", "--profile=tiny", "--suites=apex", "--peers=torn", f"--out={out}")
+    surroundings.run(*arguments)
+    for record in load(out).records:
+        assert record.status == ("wrong" if record.benchmark == "whole" else "ok")
+        assert record.samples and record.samples[0].value > 0
+
+
 @pytest.mark.parametrize(
     ("peer", "outcome", "reason"),
     [
-        ("torn", "wrong", "sampled rows are no step of CartPole"),
-        ("broken", "wrong", "sampled rows are no step of CartPole"),
         ("deadly", "failed", "died with exit code -9"),
         ("deadlocked", "failed", "stuck"),
         ("absent", "skipped", "no wheel for this platform"),
@@ -35,9 +56,10 @@ def test_a_sound_buffer_gets_both_figures(surroundings):
 def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
     status, results = apex(surroundings, peer, "--explorers=2")
     assert status == (outcome != "skipped")
-    assert len(results) == 2
+    assert len(results) == 3
     for result in results:
-        assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
+        whole = result["benchmark"] == "whole" and result["value"] is not None  # rows checked before the end came
+        assert whole or (result["outcome"] == outcome and reason in result["reason"] and result["value"] is None)
     assert surroundings.leftovers() == []
 
 
@@ -45,7 +67,13 @@ def test_the_figures_go_to_the_cells_file(surroundings):
     cells = surroundings.folder / "cells.jsonl"
     status, printed = apex(surroundings, "plain", f"--cells={cells}")
     assert status == 0 and printed == []
-    assert len(cells.read_text().splitlines()) == 2
+    assert len(cells.read_text().splitlines()) == 3
+
+
+def test_an_explorer_that_cannot_be_started_shows_why():
+    cannot_be_pickled = lambda number, shared: None  # noqa: E731
+    with pytest.raises(Exception, match="pickle"), exploring(cannot_be_pickled, 2, "spawn"):
+        pass
 
 
 NATIVE = """

@@ -9,7 +9,7 @@ import pytest
 
 from results.record import Run
 from suites import driver, launch, plan
-from suites.cells import Result, append_result, declare_apex, declare_throughput, failure, node_id, read_results
+from suites.cells import APEX, Result, append_result, declare_apex, declare_throughput, failure, node_id, read_results
 from suites.profiles import PROFILES
 from suites.workloads import NAMES
 
@@ -38,7 +38,7 @@ def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
 def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
     run = a_run()
     cells = declare_throughput(run, "a", JOBS) + declare_apex(run, "a", 2, 10)
-    assert run.declared == len(cells) == len(JOBS) + 2
+    assert run.declared == len(cells) == len(JOBS) + len(APEX)
     for cell in cells:
         result = Result(cell.benchmark, "another name", cell.workload, dict(cell.params), "ok", 1.0)
         assert [other for other in cells if result.is_of(other)] == [cell]
