@@ -1,0 +1,107 @@
+"""Does a second run of the same revision say the same?  python -m reports.agreement REFERENCE.json AGAIN.json
+
+For each job that both runs measured at three peers or more: Spearman's rank correlation of the peers' figures, and how
+many ratios to the reference peer agree. A ratio agrees if the intervals of the two runs overlap; of fewer than three
+launches, whose interval is only a range, it says little and is not counted. Prints a Markdown table and exits with 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy import stats
+
+from reports.jobs import Job, jobs_of, reference_name
+from reports.ratios import Ratio, figure_of, ratio_of
+from results import BadRecord, Run, load
+
+FEWEST_PEERS = 3  # of which an order can be told
+COMPARED = ("throughput", "latency", "apex", "sharing")
+WANTED_CORRELATION, WANTED_SHARE = 0.95, 0.95
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One job in two runs."""
+
+    label: str
+    peers: int
+    correlation: float
+    ratios: int
+    apart: Sequence[str]  # "rlox 2.1x [2.0, 2.2] and 2.6x [2.5, 2.7]": ratios whose intervals do not overlap
+
+
+def agreements(first: Run, second: Run) -> Iterator[Agreement]:
+    """Of the jobs that both runs hold, in the first one's order."""
+    there = {_key(job): job for job in jobs_of(second)}
+    for job in jobs_of(first):
+        again = there.get(_key(job))
+        if job.suite not in COMPARED or again is None:
+            continue
+        peers = [peer for peer in job.measured if peer in again.measured]
+        if len(peers) < FEWEST_PEERS:
+            continue
+        figures = [[figure_of(each.measured[peer]).value for peer in peers] for each in (job, again)]
+        pairs = [(peer, _ratio(first, job, peer), _ratio(second, again, peer)) for peer in peers]
+        told = [(peer, one, two) for peer, one, two in pairs if _has_interval(one) and _has_interval(two)]
+        apart = [f"{peer} {one.words} and {two.words}" for peer, one, two in told if not _overlap(one, two)]
+        yield Agreement(job.full_label, len(peers), float(stats.spearmanr(*figures).statistic), len(told), apart)
+
+
+def _key(job: Job) -> tuple:
+    return job.suite, job.workload, job.benchmark, tuple(sorted(job.params.items()))
+
+
+def _ratio(run: Run, job: Job, peer: str) -> Ratio | None:
+    return ratio_of(job.measured[peer], job.measured.get(reference_name(run, job.suite) or ""))
+
+
+def _has_interval(ratio: Ratio | None) -> bool:
+    return ratio is not None and not ratio.figure.is_range
+
+
+def _overlap(one: Ratio, two: Ratio) -> bool:
+    """Two bounds, or a bound and a figure, agree where the figure is not below the bound."""
+    if one.is_bound or two.is_bound:
+        return one.figure.high >= two.value and two.figure.high >= one.value
+    return one.figure.low <= two.figure.high and two.figure.low <= one.figure.high
+
+
+def report(found: Sequence[Agreement]) -> str:
+    """The table, worst jobs first, and what it adds up to."""
+    lines = ["| job | peers | rank correlation | ratios that agree | apart |", "|---|--:|--:|--:|---|"]
+    for each in sorted(found, key=lambda each: each.correlation):
+        agree = f"{each.ratios - len(each.apart)} of {each.ratios}"
+        lines.append(f"| {each.label} | {each.peers} | {each.correlation:.3f} | {agree} | {'; '.join(each.apart)} |")
+    ratios, apart = sum(each.ratios for each in found), sum(len(each.apart) for each in found)
+    close = sum(each.correlation >= WANTED_CORRELATION for each in found)
+    share = f" ({100 * (1 - apart / ratios):.1f}%; wanted: {100 * WANTED_SHARE:.0f}%)" if ratios else ""
+    lines += [
+        "",
+        f"{close} of {len(found)} jobs have a rank correlation of at least {WANTED_CORRELATION}. "
+        f"{ratios - apart} of {ratios} ratios agree{share}.",
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m reports.agreement", description=__doc__.partition("\n")[0])
+    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN.json")
+    options = parser.parse_args(arguments)
+    try:
+        first, second = map(load, options.runs)
+    except BadRecord as error:
+        print(f"bad run file: {error}", file=sys.stderr)
+        return 1
+    if first.revision != second.revision:
+        print(f"two revisions: {first.revision} and {second.revision}", file=sys.stderr)
+    print(report(list(agreements(first, second))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+import pytest
+
+from reports.agreement import agreements, main, report
+from results import save
+from tests.reports.synthetic_runs import add_workload, empty_run
+
+
+def a_run(speeds: dict[str, float], launches: int = 5):
+    """Seconds of each peer at one job, in launches that differ by some percent."""
+    run = empty_run()
+    add_workload(run, "CartPole-v1")
+    for peer in speeds:
+        run.add_peer(peer, "1", "made up")
+    about = {"suite": "throughput", "benchmark": "add", "workload": "CartPole-v1", "unit": "s/transition"}
+    for peer, seconds in speeds.items():
+        record = run.cell(peer=peer, params={"batch": 1, "capacity": 10}, better="lower", **about)
+        for block in range(launches):
+            # Not in step with each other, so that ratios have an interval.
+            record.add_sample(block, seconds * (1 + 0.03 * ((block * len(peer)) % 3)))
+    return run
+
+
+SPEEDS = {"cpprb": 1e-5, "swift": 1e-6, "slowest": 1e-3}
+
+
+def test_a_run_agrees_with_itself():
+    (found,) = agreements(a_run(SPEEDS), a_run(SPEEDS))
+    assert (found.peers, found.correlation, found.ratios, found.apart) == (3, pytest.approx(1.0), 2, [])
+
+
+def test_another_order_and_another_ratio_show():
+    (found,) = agreements(a_run(SPEEDS), a_run(SPEEDS | {"swift": 1e-2}))
+    assert found.correlation < 0.6 and len(found.apart) == 1
+    assert found.apart[0].startswith("swift 10") and "0.00" in found.apart[0]
+    assert "0 of 1 jobs" in report([found]) and "1 of 2 ratios agree (50.0%; wanted: 95%)" in report([found])
+
+
+def test_of_two_launches_no_ratio_is_counted():
+    (found,) = agreements(a_run(SPEEDS, launches=2), a_run(SPEEDS))
+    assert found.ratios == 0 and found.correlation == pytest.approx(1.0)
+    assert "0 of 0 ratios agree." in report([found])
+
+
+def test_the_command_prints_the_table(tmp_path, capsys):
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file in files:
+        save(file, a_run(SPEEDS))
+    assert main([str(file) for file in files]) == 0
+    assert "| add 1 on CartPole-v1 | 3 | 1.000 | 2 of 2 |" in capsys.readouterr().out
+    assert main([str(files[0]), str(tmp_path / "none.json")]) == 1
