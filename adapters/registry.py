@@ -28,6 +28,8 @@ MORE: dict[str, str] = {
     "torchrl[TensorDictReplayBuffer]": "adapters.torchrl:TorchRLTensorDict",
     "torchrl[memmap]": "adapters.torchrl:TorchRLMemmap",
     "torchrl[shared]": "adapters.torchrl_shared:TorchRLShared",
+    "torchrl[prefetch]": "adapters.torchrl_ways:TorchRLPrefetch",
+    "torchrl[compile]": "adapters.torchrl_ways:TorchRLCompile",
     "torchrl[naive]": "adapters.torchrl:TorchRLNaive",
     "stable-baselines3": "adapters.stable_baselines3:StableBaselines3",
     "stable-baselines3[vector]": "adapters.stable_baselines3:StableBaselines3Vector",

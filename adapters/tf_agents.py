@@ -138,6 +138,7 @@ class TFAgentsVector(TFAgents):
         "tf.function, as_dataset (TF-Agents tutorial, Replay Buffers)"
     )
     features = replace(TFAgents.features, batch_add="yes, a row of each parallel environment a call")
+    promises = Promises(seed="none", source=SOURCE)  # with parallel calls: now and then the same rows again, seen
 
     def environments_for(self, capacity: int) -> int:
         return parallel.environments(capacity)
