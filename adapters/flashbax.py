@@ -4,8 +4,11 @@ Rows are whole transitions, so the item buffer is the one its README advises ("I
 function compiled, the buffer's state donated so that it is updated in place (its README, "In-place Updating of Buffer
 State", and the quickstart notebooks); the key is split and the importance weights are computed within the compiled
 sample, as `examples/anakin_prioritised_dqn_example.ipynb` has them. Naive: compiled and not donated, so that every add
-copies the whole buffer. The README's quickstart compiles nothing, which is no row here: each prioritized call takes
-half a second, since its loop is compiled anew every time.
+copies the whole buffer. "flashbax[jitted step]" does a learner's whole step in one compiled function, as that notebook
+does: the rows are added, stacked, then come the sample and its new priorities. Of 10^5 CartPole rows with priorities,
+a step with 16 adds takes half as long that way, one with 4 as long, and one with a single add 1.6 times as long. The
+README's quickstart compiles nothing, which is no row here: each prioritized call takes half a second, since its loop is
+compiled anew every time.
 
 JAX compiles a function anew for each shape of its arguments: the first add and sample of each batch size takes up to
 seconds. That is no part of the throughput figures, which warm up first. Calls return before their work is done, so an
@@ -135,6 +138,31 @@ class FlashbaxNaive(Flashbax):
     donates = False
 
 
+class FlashbaxJittedStep(Flashbax):
+    name = "flashbax[jitted step]"
+    usage = (
+        "as flashbax; a learner's step (add, sample, set_priorities) is one jitted function whose state is donated "
+        "(examples/anakin_prioritised_dqn_example.ipynb)"
+    )
+
+    def learner_step(self, steps: Sequence[Step], batch_size: int, priorities: np.ndarray) -> Columns:
+        return self._step(steps, batch_size, priorities.astype(np.float32))
+
+    def learner_step_uniform(self, steps: Sequence[Step], batch_size: int) -> Columns:
+        return self._step(steps, batch_size)
+
+    def _step(self, steps: Sequence[Step], batch_size: int, *priorities: np.ndarray) -> Columns:
+        columns = {
+            name: np.array(values, self.fields[name].dtype)
+            for name, values in zip(Step._fields, zip(*steps, strict=True), strict=True)
+        }
+        step = self.functions.steps.get(batch_size)
+        if step is None:
+            step = self.functions.steps[batch_size] = self.functions.make_step(batch_size)
+        self.state, batch, self.key = step(self.state, self.key, columns, *priorities)
+        return {name: np.asarray(column) for name, column in batch.items()}
+
+
 @functools.cache
 def compiled_for(*asked: Any) -> Functions:
     """The same for all buffers of one kind in this process: JAX takes up to seconds for each shape."""
@@ -155,8 +183,9 @@ class Functions:
         self.fields, self.capacity, self.alpha, self.beta = dict(fields), capacity, alpha, beta
         self.dtypes = {name: np.dtype(field.dtype) for name, field in fields}
         self.samplers: dict[int, Any] = {}
+        self.steps: dict[int, Any] = {}
         one, many = self.make_buffer(add_batches=False), self.make_buffer(add_batches=True)
-        self.init = one.init
+        self.init, self.many = one.init, many
 
         def add_one(state, row):
             return one.add(state, self.cast(row))
@@ -200,6 +229,22 @@ class Functions:
         return {name: self.jnp.asarray(column, self.dtypes[name]) for name, column in columns.items()}
 
     def make_sampler(self, batch_size: int) -> Any:
+        return self.jax.jit(self.drawing(batch_size))
+
+    def make_step(self, batch_size: int) -> Any:
+        draw, many = self.drawing(batch_size), self.many
+
+        def step(state, key, columns, priorities=None):
+            state = many.add(state, self.cast(columns))
+            batch, key = draw(state, key)
+            if priorities is not None:
+                state = many.set_priorities(state, batch["indexes"], priorities)
+            return state, batch, key
+
+        return self.jax.jit(step, donate_argnums=0)
+
+    def drawing(self, batch_size: int) -> Any:
+        """A sample with its weights: a function of the state and a key, not compiled."""
         jax, jnp, prioritized, beta = self.jax, self.jnp, self.alpha is not None, self.beta
         buffer = self.make_buffer(batch_size)
 
@@ -212,4 +257,4 @@ class Functions:
                 batch["weights"], batch["indexes"] = weights / jnp.max(weights), drawn.indices
             return batch, key
 
-        return jax.jit(draw)
+        return draw

@@ -41,6 +41,7 @@ MORE: dict[str, str] = {
     "baselines": "adapters.baselines:Baselines",
     "chainerrl": "adapters.chainerrl:ChainerRL",
     "flashbax": "adapters.flashbax:Flashbax",
+    "flashbax[jitted step]": "adapters.flashbax:FlashbaxJittedStep",
     "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
     "tf-agents": "adapters.tf_agents:TFAgents",
     "tf-agents[get_next]": "adapters.tf_agents:TFAgentsGetNext",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -141,6 +143,8 @@ def segments() -> set[str]:
 def nothing_left() -> Iterator[None]:
     """After the test no child process and no shared segment is there that was not there before."""
     resource_tracker.ensure_running()  # Python's own, which stays until this process ends
+    with suppress(ImportError):
+        importlib.import_module("tqdm").tqdm.get_lock()  # a semaphore for good; torch.compile takes it
     processes_before, segments_before = child_processes(), segments()
     yield
     gc.collect()

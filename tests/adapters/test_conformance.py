@@ -146,6 +146,44 @@ def test_a_batch_has_the_workloads_shapes_and_kinds(peer: str, prioritized: bool
     assert all(np.shape(batch[name]) == (batch_size,) for name in more)
 
 
+def part(columns: Columns, *bounds: int) -> Columns:
+    return {name: column[slice(*bounds)] for name, column in columns.items()}
+
+
+def test_a_learners_step_sets_priorities_that_count(prioritized_peer: str) -> None:
+    spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=1.0)
+    columns = keyed_columns(CARTPOLE, 84)
+    known = AddedRows(columns, CARTPOLE)
+    adapter = make(prioritized_peer, spec)
+    try:
+        adapter.add_batch(part(columns, 64), np.ones(64))
+        for first in (64, 68):  # a step whose shapes are new, and one like it
+            batch = adapter.learner_step(as_steps(part(columns, first, first + 4)), 16, np.full(16, 1e3))
+        chosen = set(known.check(batch, 16).tolist())
+        for _ in range(adapter.batches_ahead):
+            draw(adapter, spec, 16)
+        assert len(adapter) == 64 and chosen <= set(range(8, 72))
+        again = known.check(adapter.sample(8), 8)
+    finally:
+        adapter.close()
+    likely = chosen | set(range(64, 72))  # new rows may have the largest priority
+    assert adapter.batches_ahead or sum(number in likely for number in again) >= 4
+
+
+def test_a_learners_step_of_a_uniform_buffer_adds_and_samples(peer: str) -> None:
+    spec = Spec(capacity=64, fields=CARTPOLE)
+    columns = keyed_columns(CARTPOLE, 80)
+    known = AddedRows(columns, CARTPOLE)
+    adapter = make(peer, spec)
+    try:
+        adapter.add_batch(part(columns, 64))
+        for first in range(64, 80, 4):
+            known.check(adapter.learner_step_uniform(as_steps(part(columns, first, first + 4)), 16), 16)
+        check_overwriting(adapter, spec, columns)
+    finally:
+        adapter.close()
+
+
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
 def test_draws_weights_and_updates_follow_the_priorities(prioritized_peer: str, alpha: float) -> None:
     spec = Spec(capacity=64, fields=CARTPOLE, prioritized=True, alpha=alpha, beta=0.5, seed=7)
