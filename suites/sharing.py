@@ -33,11 +33,12 @@ from suites import workloads
 from suites.cells import SHARING, Result, SharingJob, failure, hand_back
 from suites.crowds import LEARNER_BATCH, PRIORITY_SETS, Window, watch
 from suites.explorers import giving_up, prepare
-from suites.filling import fill
+from suites.filling import TooSlow, fill
 from suites.workloads import Workload
 
 STEPS_A_CALL = 64  # of an adapter, which loops over them
 ROUND_SECONDS = 0.002
+FILL_SECONDS = 30.0
 CHECKED = {"rows": 32, "batches": 100}
 
 
@@ -57,8 +58,10 @@ def launch(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Re
         figures: Figures = {}
         outcome, reason = "ok", None
         try:
-            with giving_up(2 * window.longest):
+            with giving_up(FILL_SECONDS + 2 * window.longest):
                 figures = measure(peer, job, window)
+        except TooSlow as error:
+            outcome, reason = "skipped", str(error)
         except Exception as error:
             outcome, reason = failure(error)
         for name in job.benchmarks:
@@ -82,7 +85,7 @@ def measure(peer: str, job: SharingJob, window: Window) -> Figures:
         _check_draws(make, spec)
     adapter = make(spec)
     try:
-        fill(adapter, spec, recording)
+        fill(adapter, spec, recording, FILL_SECONDS)
         check_round_trip(adapter, spec, known)
         return MEASURES[job.kind](adapter, job, recording, window)
     finally:

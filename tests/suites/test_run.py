@@ -275,7 +275,7 @@ def test_every_profile_plans_known_benchmarks_on_known_workloads():
         assert all(job.task in USUAL for job in jobs)
         assert all(benchmark in MEMORY for _, benchmarks in profile.memory.values() for benchmark in benchmarks)
         shared = [job for group in profile.sharing for job in group]
-        assert len(shared) == len(set(shared)) and {job.kind for job in shared} == set(SHARING)
+        assert len(shared) == len(set(shared)) and {job.kind for job in shared} <= set(SHARING)
         assert all(job.workload in workloads.NAMES for job in shared)
 
 

@@ -92,6 +92,14 @@ def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figure
     assert surroundings.leftovers() == []
 
 
+def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
+    slow = "import sys; from suites import sharing; sharing.FILL_SECONDS = 0.0; sys.exit(sharing.main())"
+    done = surroundings.run("-c", slow, "--peer=plain", f"--job={CROWD}")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and {result["outcome"] for result in results} == {"skipped"}
+    assert "too slow for 2,000 rows" in results[0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("peer", "job", "outcome", "reason"),
     [
