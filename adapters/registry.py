@@ -50,6 +50,7 @@ MORE: dict[str, str] = {
     "reverb[naive]": "adapters.reverb_ways:Naive",
     "reverb[Writer]": "adapters.reverb_ways:ByWriter",
     "reverb[TrajectoryWriter]": "adapters.reverb_ways:ByTrajectoryWriter",
+    "reverb[shared chunks]": "adapters.reverb_ways:SharingChunks",
     "reverb[TFClient]": "adapters.reverb_ways:ByTFClient",
     "reverb[TimestepDataset]": "adapters.reverb_ways:OutByTimestepDataset",
     "reverb[in-process]": "adapters.reverb_ways:InProcess",

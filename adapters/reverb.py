@@ -68,6 +68,12 @@ class Reverb(Adapter):
         last_release="0.14.0, 2023-12-10 [PyPI]",
     )
 
+    # What `suites.reverb_settings` tries other values of.
+    workers: int = 2  # a dataset; -1: as many as Reverb chooses
+    in_flight: int = 2  # batches requested by each worker
+    flush_every: int = FLUSH_EVERY  # items
+    left_pending: int = 0  # items that such a flush does not wait for
+
     #: where the server runs
     host: ClassVar[type[ServerProcess] | type[ServerHere]] = ServerProcess
 
@@ -144,23 +150,24 @@ class Reverb(Adapter):
             pattern = lib.pattern_from_transform(step, lambda s: {name: s[name][-1] for name in self.fields})
             self.writers["structured"] = self.client.structured_writer([lib.create_config(pattern, TABLE)])
         writer = self.writers["structured"]
-        append, flush = writer.append, writer.flush
+        append, flush, every, left = writer.append, writer.flush, self.flush_every, self.left_pending
         for i, row in enumerate(rows, 1):
             append(row)
-            if i % FLUSH_EVERY == 0:
-                flush()
+            if i % every == 0:
+                flush(left)
         flush()  # returns when the server has confirmed every row
 
     def _create_items(self, rows: Rows, priorities: Iterable[float]) -> None:
         if "trajectory" not in self.writers:
             self.writers["trajectory"] = self.client.trajectory_writer(num_keep_alive_refs=1)
         writer, names = self.writers["trajectory"], tuple(self.fields)
+        every, left = self.flush_every, self.left_pending
         for i, (row, priority) in enumerate(zip(rows, priorities, strict=False), 1):
             writer.append(row)
             history = writer.history
             writer.create_item(TABLE, priority, {name: history[name][-1] for name in names})
-            if i % FLUSH_EVERY == 0:
-                writer.flush()
+            if i % every == 0:
+                writer.flush(left)
         writer.flush()
 
     # Sampling.
@@ -168,7 +175,10 @@ class Reverb(Adapter):
     def _dataset(self, batch_size: int):
         """Of single rows."""
         return self.reverb.TrajectoryDataset.from_table_signature(
-            self.address, TABLE, max_in_flight_samples_per_worker=2 * batch_size, num_workers_per_iterator=2
+            self.address,
+            TABLE,
+            max_in_flight_samples_per_worker=self.in_flight * batch_size,
+            num_workers_per_iterator=self.workers,
         )
 
     def _batches(self, batch_size: int):
