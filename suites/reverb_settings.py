@@ -2,9 +2,10 @@
 
     python -m suites.reverb_settings [--capacity ROWS] [--rounds N] [--out FILE]
 
-Servers hold CartPole rows, with priorities where the writer can give them. Each round makes every setting once, forwards and then backwards,
-so that a slow moment hits all alike; a figure is the median over rounds. Settings of the writer are timed over calls
-that end when the server has confirmed every row. A batch is drawn by a dataset that has run for some batches.
+Servers hold CartPole rows, with priorities where the writer can give them. Each round makes every setting once,
+forwards and then backwards, so that a slow moment hits all alike; a figure is the median over rounds. Settings of the
+writer are timed over calls that end when the server has confirmed every row. A batch is drawn by a dataset that has run
+for some batches.
 """
 
 from __future__ import annotations
