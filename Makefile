@@ -48,8 +48,9 @@ bench: $(BUILT) ## compare the buffers on this machine, then write the report: [
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
 	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
 
-report: $(BUILT) ## write the report again: of the newest run, or of RUN=results/....json
+report: $(BUILT) ## write the report again, of the newest run or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)
+	@$(PY) -m reports.readme
 
 gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
 	@.ci/gate '$(BASE)' $(CHOICE)

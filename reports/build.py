@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from reports import shades
 from reports.formatting import counted, interval, listed, number, runnable, size, times
-from reports.heatmap_svg import save_pictures
+from reports.heatmap_svg import pictures as heat_pictures
 from reports.page import page_of
 from results import BadRecord, Run, latest, load
 
@@ -36,7 +36,9 @@ def build(run: Run, out: Path) -> list[Path]:
     for picture in pictures:
         (out / picture.file).parent.mkdir(exist_ok=True)
         (out / picture.file).write_bytes(picture.png)
-    save_pictures(page["heat"], out / "plots", "answer")
+    for theme, drawn in heat_pictures(page["heat"]).items():
+        (out / "plots").mkdir(exist_ok=True)
+        (out / "plots" / f"answer-{theme}.svg").write_text(drawn, encoding="utf-8")
     written = []
     for name in ("report.html", "report.md"):
         (out / name).write_text(_render(f"{name}.j2", page), encoding="utf-8")

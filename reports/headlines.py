@@ -81,25 +81,30 @@ def _single_calls(run: Run, jobs: Sequence[Job], subject: str) -> Headline | Non
     spans = []
     for columns, workload in zip(columns_of_one_process(run, jobs), workloads, strict=True):
         ratios = [
-            (ratio, column.job)
-            for column in columns
-            if column.job.benchmark in ("add", "sample", "sample_beside", "sample_held", "prioritized")
-            and (ratio := ratio_of(column.job.shown.get(subject), column.job.shown.get(reference or "")))
+            (ratio, job)
+            for job in _calls([column.job for column in columns])
+            if (ratio := ratio_of(job.shown.get(subject), job.shown.get(reference or "")))
         ]
         if ratios and workload:
             least, most = (pick(ratios, key=lambda each: each[0].value) for pick in (min, max))
-            ends = [f"{ratio.words} ({job.label})" for ratio, job in ([least, most] if len(ratios) > 1 else [least])]
+            ends = dict.fromkeys(f"{ratio.text} {ratio.interval} ({job.label})" for ratio, job in (least, most))
             slower = [job.label for ratio, job in ratios if ratio.value < 1]
-            lost = f"; slower at {listed(slower)}" if slower else ""
-            spans.append(f"on {workload.name} from {' to '.join(ends)}{lost}")
+            lost = f", slower at {listed(slower)}" if len(slower) > 1 else ""
+            spans.append(f"{' to '.join(ends)} on {workload.name}{lost}")
     if not spans:
         return None
     return Headline(
         "calls",
         "Single calls",
-        f"{subject} over {reference}: {'. '.join(_capital(span) for span in spans)}.",
-        "One call in a loop of its own, in caches that it keeps warm; a training loop mixes calls and shows less.",
+        f"{subject} runs at {'; at '.join(spans)}, as multiples of {reference}'s speed.",
+        "Each call runs in a loop of its own, mostly in warm caches; a training loop mixes calls and gains less.",
     )
+
+
+def _calls(jobs: Sequence[Job]) -> list[Job]:
+    """Sampling as users meet it, beside other work or with batches held, where that was measured."""
+    realistic = any(job.benchmark in ("sample_beside", "sample_held") for job in jobs)
+    return [job for job in jobs if job.benchmark != "learner_step" and not (realistic and job.benchmark == "sample")]
 
 
 def _figure_and_ratio(run: Run, job: Job, peer: str, name: str) -> str | None:
@@ -108,8 +113,4 @@ def _figure_and_ratio(run: Run, job: Job, peer: str, name: str) -> str | None:
         return None
     scale, ratio = scale_of(job), ratio_of(record, job.shown.get(reference or ""))
     figure = f"{name} {scale.of(figure_of(record))} {scale.unit}"
-    return f"{figure}, {ratio.words} {reference}" if ratio else figure
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return f"{figure}, {ratio.words(reference or '')}" if ratio else figure

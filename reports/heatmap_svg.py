@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 from reports.heatmap import HeatCell, HeatColumn, HeatMap, HeatTable
@@ -16,15 +15,9 @@ LINE = 12  # of a column's name
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
 
 
-def save_pictures(heat: HeatMap, folder: Path, stem: str) -> list[Path]:
-    """`stem`-light.svg and `stem`-dark.svg; none of a heat map without tables."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for theme in PAGES if heat.tables else ():
-        path = folder / f"{stem}-{theme}.svg"
-        path.write_text(picture(heat, theme), encoding="utf-8")
-        written.append(path)
-    return written
+def pictures(heat: HeatMap) -> dict[str, str]:
+    """Theme -> SVG; none of a heat map without tables."""
+    return {theme: picture(heat, theme) for theme in PAGES} if heat.tables else {}
 
 
 def picture(heat: HeatMap, theme: str) -> str:

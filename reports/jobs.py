@@ -76,6 +76,11 @@ BENCHMARKS = {
     "prioritized_adds": "prioritized add {batch} from N={explorers}",
     "prioritized_cycles": "prioritized cycle beside N={explorers}, add {batch}",
     "prioritized_slowest": "slowest of N={explorers}, prioritized add {batch}",
+    **{
+        f"{call}_{end}": f"{call} {tail}"
+        for call in ("add", "sample", "update")
+        for end, tail in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))
+    },
     "step": "learner's step, {batch} added",
     "add_alone": "add {batch} alone",
 }

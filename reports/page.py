@@ -29,6 +29,7 @@ from reports.jobs import (
     is_finding,
     jobs_of,
 )
+from reports.latency import latency_part
 from reports.marks import marks_of
 from reports.memory import memory_part
 from reports.sentences import sentences
@@ -77,6 +78,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "suites": suites,
         "memory": memory,
         "startup": startup,
+        "latency": latency_part(run, [job for job in jobs if job.suite == LATENCY_SUITE], troubles),
         "integrity": integrity,
         "safety": safety_of(run),
         "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",

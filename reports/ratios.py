@@ -44,10 +44,12 @@ class Ratio:
     def short(self) -> str:
         return self._text(2)
 
-    @property
-    def words(self) -> str:
-        """For a sentence: the figure with its interval, or "more than 500"."""
-        return f"more than {self._bound}" if self.is_bound else f"{self.text} {self.interval}"
+    def words(self, reference: str) -> str:
+        """For a sentence: how many times as fast as the reference, and how sure that is."""
+        if self.is_bound:
+            return f"more than {self._bound} as fast as {reference}"
+        sure = self.interval if self.interval.startswith("[") else f"({self.interval})"
+        return f"{self.text} as fast as {reference} {sure}"
 
     @property
     def interval(self) -> str:

@@ -1,0 +1,57 @@
+"""The latency suite's part of the report: how long single calls take, and how long the slowest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports import notes
+from reports.cells import Cell, scale_of, speed_cell
+from reports.formatting import counted
+from reports.jobs import REFERENCE, Job
+from reports.marks import marks_of
+from results import Run
+
+CALLS = {"add": "add", "sample": "sample", "update": "update priorities"}
+TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+
+
+@dataclass(frozen=True)
+class LatencyTable:
+    title: str
+    columns: Sequence[tuple[str, str]]  # label and unit
+    rows: Sequence[tuple[str, Sequence[Cell | None]]]
+
+
+@dataclass(frozen=True)
+class LatencyPart:
+    where: str
+    launches: str
+    reference: str
+    tables: Sequence[LatencyTable]
+
+
+def latency_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> LatencyPart | None:
+    """A table for each kind of call; None if the run has no such suite."""
+    if not jobs:
+        return None
+    counts = [len(record.samples) for job in jobs for record in job.measured.values()]
+    params = jobs[0].params
+    where = f"{jobs[0].workload}, capacity {int(params['capacity']):,}, batches of {params['batch']}"
+    by_benchmark = {job.benchmark: job for job in jobs}
+    tables = []
+    for call, title in CALLS.items():
+        columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
+        if columns:
+            tables.append(_table(run, title, columns, troubles))
+    return LatencyPart(where, counted(max(counts, default=0), "launch"), REFERENCE, tables)
+
+
+def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: Sequence[notes.Trouble]) -> LatencyTable:
+    signs = marks_of(run)
+    peers = [peer.name for peer in run.peers if any(peer.name in job.cells for _, job in columns)]
+    rows = [
+        (peer, [speed_cell(job, peer, REFERENCE, troubles, signs[peer], scale_of(job)) for _, job in columns])
+        for peer in peers
+    ]
+    return LatencyTable(title, [(label, scale_of(job).unit) for label, job in columns], rows)

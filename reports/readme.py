@@ -1,0 +1,276 @@
+"""README's figures, written from the committed records between its markers.  python -m reports.readme
+
+A marker is a line `<!-- generated: NAME -->`; what stands between it and `<!-- end -->` is replaced. The heat map is
+written beside it, as docs/answer-light.svg and docs/answer-dark.svg. Nothing changes while the records don't.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from reports import notes
+from reports.formatting import NOTHING, TIMES, counted, listed
+from reports.headlines import headlines
+from reports.heatmap import HeatMap, heat_map, typical_workloads
+from reports.heatmap_svg import pictures
+from reports.integrity import safety_of
+from reports.jobs import (
+    SHARED_REFERENCE,
+    SHARING_SUITE,
+    THROUGHPUT_SUITE,
+    Job,
+    jobs_of,
+    reference_name,
+)
+from reports.marks import explained, marks_of
+from reports.ratios import ratio_of
+from results import REFERENCE, BadRecord, Run, load
+
+ROOT = Path(__file__).resolve().parents[1]
+STEM = "answer"
+#: Profiles in the order in which a figure is looked for: what `make bench` measures, with most launches, comes first.
+PROFILES = ("quick", "full", "survey", "sweep")
+#: And where the table of all peers is looked for.
+WIDE = ("survey", "full", "quick")
+SHARED_COLUMNS = (
+    ("prioritized_adds", 1, "prioritized: adds"),
+    ("prioritized_cycles", 1, "prioritized: cycles"),
+    ("adds", 1, "uniform, add 1: adds"),
+    ("samples", 1, "samples"),
+    ("adds", 100, "uniform, add 100: adds"),
+    ("samples", 100, "samples"),
+)
+
+
+@dataclass
+class Reference:
+    """A committed record."""
+
+    path: Path
+    run: Run
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        return jobs_of(self.run)
+
+    @cached_property
+    def heat(self) -> HeatMap:
+        return heat_map(self.run, self.jobs)
+
+    @property
+    def name(self) -> str:
+        return f"results/reference/{self.path.name}"
+
+    @property
+    def source(self) -> str:
+        return f"`make report RUN={self.name}` shows the record."
+
+
+def references(folder: Path = REFERENCE) -> dict[str, Reference]:
+    """The newest committed run of each profile."""
+    found: dict[str, Reference] = {}
+    for path in sorted(folder.glob("*.json")):
+        run = load(path)
+        known = found.get(run.profile)
+        if run.kind == "bench" and (known is None or known.run.started < run.started):
+            found[run.profile] = Reference(path, run)
+    return found
+
+
+def _in_order(found: Mapping[str, Reference], profiles: Sequence[str]) -> list[Reference]:
+    return [found[profile] for profile in profiles if profile in found]
+
+
+def headline_lines(found: Mapping[str, Reference]) -> list[str]:
+    """A headline of each kind, from the first record that has one."""
+    lines = []
+    told = [(each, headlines(each.run, each.jobs)) for each in _in_order(found, PROFILES)]
+    for kind in ("apex", "step", "calls"):
+        chosen = next(
+            ((each, headline) for each, mine in told for headline in mine if headline.kind == kind),
+            None,
+        )
+        if chosen:
+            each, headline = chosen
+            lines += [
+                f"- **{headline.title}.** {headline.text} *Not shown:* {headline.not_shown}",
+                f"  {each.source}",
+            ]
+    return [*lines, ""] if lines else []
+
+
+def pictured(found: Mapping[str, Reference]) -> Reference | None:
+    """The record with most parts of the heat map."""
+    known = _in_order(found, PROFILES)
+    return max(known, key=lambda each: len(each.heat.tables), default=None)
+
+
+def picture_lines(found: Mapping[str, Reference]) -> list[str]:
+    each = pictured(found)
+    if each is None or not each.heat.tables:
+        return []
+    about = f"Heat map of peers by jobs: how many times as fast as {each.heat.tables[0].reference}"
+    return [
+        "<picture>",
+        f'  <source media="(prefers-color-scheme: dark)" srcset="docs/{STEM}-dark.svg">',
+        f'  <img alt="{about}" src="docs/{STEM}-light.svg">',
+        "</picture>",
+        "",
+        f"{_machine(each.run)} {each.source}",
+        "",
+    ]
+
+
+def _machine(run: Run) -> str:
+    counts = sorted({len(record.samples) for record in run.records if record.ok and record.suite == THROUGHPUT_SUITE})
+    ends = dict.fromkeys([*counts[:1], *counts[-1:]])
+    span = f", {' to '.join(map(str, ends))} launches per figure" if counts else ""
+    return f"Measured on {counted(int(run.machine['cores']), 'core')} ({run.machine['cpu']}){span}."
+
+
+def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
+    """All adds, samples and prioritized cycles on the workload of large rows, for every peer."""
+    for each in _in_order(found, WIDE):
+        speeds = [job for job in each.jobs if job.suite == THROUGHPUT_SUITE]
+        _, workload = typical_workloads(each.run, speeds)
+        jobs = [
+            job
+            for job in speeds
+            if workload and job.workload == workload.name and job.benchmark in ("add", "sample", "prioritized")
+        ]
+        if workload is None or not jobs:
+            continue
+        reference = reference_name(each.run, THROUGHPUT_SUITE)
+        subject = each.run.peers[0].name
+        behind = [
+            f"{job.label} ({ratio.short})"
+            for job in jobs
+            if (ratio := ratio_of(job.shown.get(subject), job.shown.get(reference or ""))) and ratio.value < 1
+        ]
+        lost = f"{subject} is slower than {reference} at {listed(behind)}." if behind else ""
+        return [
+            f"Times as fast as {reference} on {workload.name}, {workload.row_bytes:,} bytes per row, "
+            f"{int(jobs[0].params['capacity']):,} rows stored. {each.source} {lost}".strip(),
+            "",
+            *_table(each.run, [(job.label, job) for job in jobs], reference),
+        ]
+    return []
+
+
+def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
+    """Shared buffers in empty loops, with the most explorers measured, beside what the integrity suite found."""
+    for each in _in_order(found, PROFILES):
+        mine = [job for job in each.jobs if job.suite == SHARING_SUITE and "explorers" in job.params]
+        if not mine:
+            continue
+        workload = max((job.workload for job in mine), key=[job.workload for job in mine].count)
+        most = max(int(job.params["explorers"]) for job in mine if job.workload == workload)
+        columns = [
+            (name, job)
+            for benchmark, batch, name in SHARED_COLUMNS
+            for job in mine
+            if (job.workload, job.benchmark, job.params["explorers"], job.params["batch"])
+            == (workload, benchmark, most, batch)
+        ]
+        steps = [job for job in each.jobs if (job.suite, job.benchmark) == (SHARING_SUITE, "step")]
+        columns += [(f"step, {int(job.params['capacity']):,} rows", job) for job in steps[-1:]]
+        return [
+            f"Times as fast as {SHARED_REFERENCE}: {counted(most, 'explorer')} and one learner in loops with nothing "
+            f"else in them, on {workload}. In use, an environment and a network take most of the time: see the Ape-X "
+            f"figure. {each.source}",
+            "",
+            *_table(each.run, columns, SHARED_REFERENCE, with_integrity=True),
+        ]
+    return []
+
+
+def _table(
+    run: Run, columns: Sequence[tuple[str, Job]], reference: str | None, with_integrity: bool = False
+) -> list[str]:
+    """A row for each peer with a figure."""
+    peers = [peer for peer in run.peers if any(peer.name in job.shown for _, job in columns)]
+    second = ["integrity"] if with_integrity else []
+    lines = [_row(["peer", *second, *(name for name, _ in columns)])]
+    lines.append(_row(["---", *("---" for _ in second), *("--:" for _ in columns)]))
+    signs = marks_of(run)
+    words = {name: f"{each.word}: {each.found}" if each.found else each.word for name, each in safety_of(run).items()}
+    for peer in peers:
+        figures = [_figure(peer.name, job, reference, notes.marks(peer, job)) for _, job in columns]
+        lines.append(
+            _row(
+                [f"{peer.name} {signs[peer.name]}".strip(), *(words.get(peer.name, NOTHING) for _ in second), *figures]
+            )
+        )
+    meanings = {
+        **{mark: meaning for mark, (_, meaning) in notes.FOOTNOTES.items()},
+        notes.BEFORE_IT_WENT_WRONG: notes.BEFORE_MEANS,
+        **dict(explained("".join(signs.values()))),
+        "~": "the middle of fewer than three launches: no interval",
+    }
+    used = {mark: meaning for mark, meaning in meanings.items() if any(mark in line for line in lines)}
+    return [*lines, "", *(f"{mark} {meaning.rstrip('.')}.  " for mark, meaning in used.items())]
+
+
+def _figure(peer: str, job: Job, reference: str | None, marks: str) -> str:
+    record, against = job.shown.get(peer), job.shown.get(reference or "")
+    if record is None or against is None:
+        return NOTHING
+    ratio = ratio_of(record, against)
+    text = ratio.short if ratio else f"1{TIMES}" if record is against else NOTHING
+    return f"{text} {marks if record.ok else marks + notes.BEFORE_IT_WENT_WRONG}".strip()
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
+    "headlines": headline_lines,
+    "picture": picture_lines,
+    "large rows": large_row_lines,
+    "sharing": sharing_lines,
+}
+MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- end -->)", re.DOTALL)
+
+
+def generated(text: str, found: Mapping[str, Reference]) -> str:
+    """The README with its marked parts as these records give them."""
+
+    def part(match: re.Match[str]) -> str:
+        lines = PARTS[match["name"]](found)
+        body = "\n".join(lines).rstrip()
+        return f"{match[1]}{body}\n{match[4]}" if body else f"{match[1]}{match[4]}"
+
+    return MARKED.sub(part, text)
+
+
+def files(root: Path = ROOT, folder: Path = REFERENCE) -> dict[Path, str]:
+    """What README and its pictures should be."""
+    found = references(folder)
+    wanted = {root / "README.md": generated((root / "README.md").read_text(encoding="utf-8"), found)}
+    each = pictured(found)
+    for theme, drawn in pictures(each.heat).items() if each else ():
+        wanted[root / "docs" / f"{STEM}-{theme}.svg"] = drawn
+    return wanted
+
+
+def main() -> int:
+    try:
+        wanted = files()
+    except BadRecord as error:
+        print(f"README's figures stay as they are: {error}", file=sys.stderr)
+        return 1
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"written anew from the committed records: {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

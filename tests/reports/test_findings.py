@@ -1,0 +1,78 @@
+"""What a peer did wrong is a finding; what the harness, the budget or a withdrawal cost is said apart from it."""
+
+import re
+
+import pytest
+
+from reports.build import build
+from reports.notes import left_out
+from results import Run
+
+from .synthetic_runs import throughput_run
+from .synthetic_use import add_latency, add_shared
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    run = throughput_run(blocks=3)
+    add_shared(run, blocks=3)
+    add_latency(run, blocks=3)
+    run.minutes = 10.0
+    for status, benchmark, reason in (
+        ("broken", "sample", "the recording could not be read"),
+        ("left_out", "add", "no time in the budget"),
+        ("invalidated", "prioritized", "counted twice"),
+    ):
+        record = next(each for each in run.records if (each.peer, each.benchmark) == ("rllib", benchmark))
+        record.status, record.reason = status, reason
+        record.samples = [] if status == "left_out" else record.samples
+        record.invalidated_at = "fedcba9876543210" if status == "invalidated" else None
+    return [path.read_text(encoding="utf-8") for path in build(run, tmp_path_factory.mktemp("report"))]
+
+
+def section(page, title):
+    return page.split(f"\n## {title}")[1].split("\n## ")[0]
+
+
+def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_stay_with_a_mark(pages):
+    markdown = pages[1]
+    assert (
+        "| 1 | cpprb[MP] | wrong: 3 of 20,672 rows were torn (synthetic) | rows checked N=4 on CartPole-v1 | "
+        "`.venv/bin/python -m suites.apex '--peer=cpprb[MP]'` |" in section(markdown, "What was found")
+    )
+    assert re.search(r"\| explorers N=4 \| cpprb\[MP\] \| [\d,]+ ✗ \| transitions/s \|", section(markdown, "Ape-X"))
+    assert "rows checked" not in section(markdown, "Ape-X") + section(markdown, "Which peer is fastest")
+    assert "torn" not in section(markdown, "What has no figure")
+
+
+def test_a_broken_harness_and_a_withdrawn_record_have_no_figure(pages):
+    told = section(pages[1], "What has no figure")
+    assert "| rllib | broken | sample 32 on CartPole-v1 | the recording could not be read |" in told
+    assert (
+        "| rllib | withdrawn at revision fedcba987654 | prioritized cycle 32 on CartPole-v1 | counted twice |" in told
+    )
+    assert "no time in the budget" not in told
+    rows = [line for line in section(pages[1], "Throughput").splitlines() if "| rllib |" in line]
+    assert any(line.startswith("| prioritized cycle 32 | rllib | invalidated (") for line in rows)
+    assert "| add 1 | rllib | left out | | | | |" in rows
+
+
+def test_the_budget_says_what_it_left_out(pages):
+    said = "The run took 8.0 minutes of a budget of 10 minutes. The budget left out 1 cell: 1 cell of rllib."
+    assert said in pages[0] and said in pages[1]
+
+
+def test_latency_has_a_table_for_each_call(pages):
+    told = section(pages[1], "Latency")
+    assert re.search(r"\| add \| p50, .s/call \| p99, .s/call \| p99\.9, .s/call \|", told)
+    assert re.search(r"\| reverb \| [\d.]+ \[.*\] 0\.036. \| .* \| skipped \(\d+\) \|", told)
+    assert re.search(r"\| cpprb_impl \| \*\*[\d.]+\*\* \[", told)
+    assert '<section id="latency">' in pages[0]
+    assert "p99.9" not in section(pages[1], "Which peer is fastest")
+
+
+def test_a_run_without_a_budget_says_nothing_of_it():
+    assert left_out(throughput_run(peers=("cpprb",), blocks=1)) == ""
+    run: Run = throughput_run(peers=("cpprb",), blocks=1)
+    run.minutes = 10.0
+    assert left_out(run) == "The run took 8.0 minutes of a budget of 10 minutes; no cell was left out."

@@ -1,0 +1,111 @@
+"""README's figures are those of the committed records, and the program that writes them copes with any of these."""
+
+import re
+
+import pytest
+
+from reports import readme
+from reports.readme import MARKED, PARTS, Reference, files, generated, references
+from results import save
+
+from .synthetic_runs import add_sharing, empty_run, throughput_run
+from .synthetic_use import use_run
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+BLANK = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n\n" for name in PARTS)
+
+
+def test_readme_and_its_pictures_are_what_the_records_give():
+    """If this fails: make report, and commit what it writes."""
+    for path, text in files().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} differs from the committed records"
+
+
+def test_readme_has_every_generated_part_once():
+    text = (readme.ROOT / "README.md").read_text(encoding="utf-8")
+    assert sorted(match["name"] for match in MARKED.finditer(text)) == sorted(PARTS)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """(README, its folder) of two synthetic records."""
+    root = tmp_path_factory.mktemp("checkout")
+    folder = root / "reference"
+    quick, survey = use_run(), use_run(blocks=2)
+    quick.profile, survey.profile = "quick", "survey"
+    save(folder / "a-quick.json", quick)
+    save(folder / "a-survey.json", survey)
+    (root / "README.md").write_text(f"# Title\n\n{BLANK}Kept as it is.\n", encoding="utf-8")
+    wanted = files(root, folder)
+    return wanted[root / "README.md"], root, wanted
+
+
+def part(text, name):
+    return next(match["old"] for match in MARKED.finditer(text) if match["name"] == name)
+
+
+def test_headlines_name_the_command_that_shows_their_record_and_what_they_do_not_show(written):
+    told = part(written[0], "headlines")
+    lines = told.strip().splitlines()
+    assert [re.match(r"- \*\*(Ape-X|A learner's whole step|Single calls)", line)[1] for line in lines[::2]] == [
+        "Ape-X", "A learner's whole step", "Single calls",
+    ]  # fmt: skip
+    assert all("*Not shown:*" in line for line in lines[::2])
+    assert set(lines[1::2]) == {"  `make report RUN=results/reference/a-quick.json` shows the record."}
+
+
+def test_the_table_of_frames_has_all_six_jobs_and_says_where_we_lose(written):
+    told = part(written[0], "large rows")
+    assert "| peer | add 1 | add 100 | sample 32 | sample 256 | prioritized cycle 32 | prioritized cycle 256 |" in told
+    assert f"| cpprb | {' | '.join([f'1{TIMES}'] * 6)} |" in told
+    assert "a-survey.json" in told and "~" in told  # two launches
+    lost = use_run(blocks=3)
+    for record in lost.records:
+        if (record.peer, record.benchmark, record.workload) == ("cpprb_impl", "sample", "ALE/Seaquest-v5"):
+            record.samples[:] = [type(each)(each.block, each.value * 4) for each in record.samples]
+    found = {"survey": Reference(readme.REFERENCE / "x.json", lost)}
+    assert re.search(
+        r"cpprb_impl is slower than cpprb at sample 32 \(0\.\d+.\) and sample 256", generated(BLANK, found)
+    )
+
+
+def test_the_table_of_shared_buffers_has_bounds_and_what_the_integrity_suite_found(written):
+    told = part(written[0], "sharing")
+    assert f">200{TIMES}" in told
+    assert "| cpprb[MP] ✗ | unsafe: torn rows, hangs after a kill, broken rows in Ape-X |" in told or (
+        "| cpprb[MP] ✗ | unsafe: broken rows in Ape-X, torn rows, hangs after a kill |" in told
+    )
+
+
+def test_pictures_are_written_in_light_and_dark(written):
+    _, root, wanted = written
+    assert {path.relative_to(root).as_posix() for path in wanted} == {
+        "README.md", "docs/answer-light.svg", "docs/answer-dark.svg",
+    }  # fmt: skip
+    assert 'srcset="docs/answer-dark.svg"' in part(written[0], "picture")
+
+
+def test_what_is_outside_the_markers_stays_and_nothing_changes_the_second_time(written):
+    text, root, _ = written
+    assert text.startswith("# Title\n") and text.endswith("Kept as it is.\n")
+    assert generated(text, references(root / "reference")) == text
+
+
+def test_of_a_profile_the_newest_record_counts(tmp_path):
+    for name, started in (("b", "2026-11-19T06:30:00Z"), ("a", "2026-11-20T06:30:00Z")):
+        run = throughput_run(peers=("cpprb",), blocks=1)
+        run.profile, run.started = "quick", started
+        save(tmp_path / f"{name}.json", run)
+    assert references(tmp_path)["quick"].path.name == "a.json"
+
+
+def test_figures_without_a_record_are_left_out():
+    assert generated(BLANK, {}) == BLANK
+    found = {"quick": Reference(readme.REFERENCE / "x.json", empty_run())}
+    assert generated(BLANK, found) == BLANK
+    run = throughput_run(blocks=1)
+    run.records.clear()
+    add_sharing(run)
+    told = generated(BLANK, {"quick": Reference(readme.REFERENCE / "x.json", run)})
+    assert part(told, "headlines") == part(told, "large rows") == ""
+    assert "cpprb_impl[lock=buffer]" in part(told, "sharing")
