@@ -1,13 +1,12 @@
 """Buffers of one process: the thin Python face of the native rings.
 
 `add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
-function around them would cost more than they do. Only with `Nstep`, or with fields of Python objects,
-do `add` and what is sampled go through Python.
+function around them would cost more than they do. Only with fields of Python objects do `add` and
+what is sampled go through Python.
 """
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
@@ -16,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.face import Face, PrioritizedFace
+from cpprb_impl.face import Face
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
 from cpprb_impl.files import Saved
-from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.state import Columns, columns_of
@@ -69,7 +68,8 @@ class ReplayBuffer(Face, Saved, Ring):
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
         then returns None until a transition is complete, and `on_episode_end` completes those that wait: call it
-        whenever an episode ends. `cpprb_impl.nstep.NstepWindow` says which steps a transition is made of.
+        whenever an episode ends. A transition ends at its first step that is done: later rewards don't count, next_* is
+        that step's, and done is 1.
     seed : int, optional
         From 0 to 2**64 - 1: makes sampling reproducible. Default: from the system, and anew in every forked child.
 
@@ -81,7 +81,9 @@ class ReplayBuffer(Face, Saved, Ring):
         When the system refuses the address space, or the files.
     """
 
+    # Of fields of Python objects.
     _read: RowReader | None = None
+    _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
     _parts = ("_read", "_window", "_objects")
 
@@ -124,12 +126,14 @@ class ReplayBuffer(Face, Saved, Ring):
         known = {f"next_{name}" for name in following}
         fields = [field for field in fields if field[0] not in known]
         given = fields + next_fields(fields, following)
-        if nstep:
-            self._window = NstepWindow(nstep, given, prioritized or None)
+        steps = read_options(nstep, given) if nstep else None
         if objects:
             refuse_objects(objects, stacked, mmap_prefix)
-            self._read = RowReader(given, prioritized or None)
             self._objects = ObjectColumns(fields, capacity)
+            if steps is None:
+                self._read = RowReader(given, prioritized or None)
+            else:
+                self._window = NstepWindow(steps, given, prioritized or None)
         self._make(
             capacity,
             without_objects(fields),
@@ -137,16 +141,21 @@ class ReplayBuffer(Face, Saved, Ring):
             stack_compress=stacked,
             mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
             seed=whole_seed(seed),
-            add_through_python=bool(nstep or objects),
+            nstep=None if objects else steps,
+            add_through_python=bool(objects),
             batch_through_python=bool(objects),
             **prioritized,
         )
 
     def _add_through(self, **rows: Any) -> int | None:
-        return super()._add_through(**rows) if self._window is not None else self._add_read(**self._read(rows))
+        """What `add` is with fields of Python objects."""
+        if self._window is None:
+            return self._add_read(**self._read(rows))
+        return self._window.push(rows, self._add_read)
 
     def _add_read(self, **rows: np.ndarray) -> int:
-        return self._add_rows(**rows) if self._objects is None else self._objects.add(rows, self._add_rows)
+        """Store rows that a `RowReader` has read."""
+        return self._objects.add(rows, self._add_rows)
 
     def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self._objects.fill(batch)
@@ -155,31 +164,29 @@ class ReplayBuffer(Face, Saved, Ring):
         columns = columns_of(self, slots)
         return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
+    def on_episode_end(self) -> None:
+        """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
+        if self._window is not None:
+            self._window.flush(self._add_read)
+        super().on_episode_end()
+
     def clear(self) -> None:
         """Forget every transition, those that wait for further steps included."""
         super().clear()
         if self._objects is not None:
             self._objects.clear()
+        if self._window is not None:
+            self._window.clear()
+
+    def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
+        """Whether N-step transitions are stored."""
+        return super().is_Nstep() or self._window is not None
 
     def _steps(self) -> dict[str, Any] | None:
-        return None if self._window is None else self._window.settings()
-
-    def _is_empty(self) -> bool:
-        return super()._is_empty() and not self._window
-
-    def _own_state(self) -> dict[str, np.ndarray]:
-        waiting = {} if self._window is None else self._window.get_state()
-        return {f"waiting {name}": column for name, column in waiting.items()}
-
-    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
-        if self._window is None:
-            return {}
-        window = copy.copy(self._window)
-        window.set_state({name.removeprefix("waiting "): column for name, column in state.items()})
-        return {"_window": window}
+        return self._recipe[2]["nstep"] if self._window is None else self._window.options
 
 
-class PrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, ReplayBuffer):
+class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     """Proportional prioritized replay (Schaul et al. 2015).
 
     Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
@@ -225,6 +232,11 @@ class PrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, ReplayBuffer):
             eps=check_exponent("eps", eps),
             check_for_update=check_for_update,
         )
+
+    def _add_read(self, **rows: np.ndarray) -> int:
+        given = rows["priorities"]
+        rows["priorities"] = np.where(np.isnan(given), self.get_max_priority(), given)
+        return super()._add_read(**rows)
 
 
 def create_buffer(

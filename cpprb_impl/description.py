@@ -24,7 +24,7 @@ class Description:
     fields: list[NativeField]
     options: dict[str, Any]  # of the native ring
     prioritized: bool
-    nstep: dict[str, Any] | None = None  # an `NstepWindow`'s settings
+    nstep: dict[str, Any] | None = None  # of `nstep.read_options`
 
     def text(self) -> str:
         fields = [{"name": name, "dtype": _told(dtype), "shape": shape} for name, dtype, shape in self.fields]

@@ -30,13 +30,15 @@ from cpprb_impl import cpprb_files
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
 from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
-from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes
+from cpprb_impl.nstep import fitting_steps
+from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes, waiting_steps
 from cpprb_impl.told import Told
 
 if TYPE_CHECKING:
     from cpprb_impl.files import Saved
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
+WAITING = "waiting "  # before the name of a column of steps that wait
 
 
 @dataclass
@@ -50,12 +52,14 @@ class Contents:
     # Where the saved buffer stood, and attributes of its kind; None when this buffer can't go on from there.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] | None = None
+    waiting: Columns | None = None  # the steps that waited there
 
 
 def write(buffer: Saved, stream: IO[bytes]) -> None:
     """Write the buffer's file. Raises ValueError for objects, RuntimeError when the buffer changes meanwhile."""
     head, slots, kinds = buffer._get_head(), held_slots(buffer), kinds_of(buffer)
-    position, leaves, own = position_of(buffer), leaves_of(buffer, slots), buffer._own_state()
+    position, leaves = position_of(buffer), leaves_of(buffer, slots)
+    own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
     for name, (dtype, _) in kinds.items():
         if dtype.hasobject:
             raise ValueError(f"{name}: Python objects can't be saved: to load them, one would have to trust a pickle")
@@ -121,7 +125,19 @@ def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
             _powers(np.array([contents.max_priority]), *buffer._exponents())
     if about["options"] == _options(buffer):
         contents.position, contents.attributes = stood, buffer._read_own_state(own)
+        contents.waiting = _read_waiting(buffer, own)
     return contents
+
+
+def _read_waiting(buffer: Saved, own: dict[str, np.ndarray]) -> Columns:
+    steps = {name.removeprefix(WAITING): column for name, column in own.items() if name.startswith(WAITING)}
+    waiting = fitting_steps(steps, waiting_steps(buffer), buffer._steps())
+    if waiting and isinstance(buffer, PrioritizedRing):
+        given = waiting["priorities"][~np.isnan(waiting["priorities"])]
+        if not (np.isfinite(given) & (given >= 0)).all():
+            raise ValueError("priorities: they must be finite and not negative")
+        _powers(given, *buffer._exponents())
+    return waiting
 
 
 def _read_cpprb(buffer: Saved, reader: ArrayReader) -> Contents:

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from cpprb_impl import file_format
-from cpprb_impl.state import Portable, add_columns, held_slots, restore
+from cpprb_impl.state import Portable, add_columns, held_slots, restore, waiting_steps
 
 File = str | os.PathLike[str] | IO[bytes]
 
@@ -66,7 +66,7 @@ class Saved(Portable):
             contents = file_format.read(self, stream)
         if contents.position is not None and self._is_empty():
             try:
-                restore(self, contents.position, contents.columns, contents.rows, contents.leaves)
+                restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
             except BaseException:  # Ctrl-C, or no memory left
                 self.clear()
                 raise
@@ -90,7 +90,8 @@ class Saved(Portable):
 
     def _is_empty(self) -> bool:
         """Whether nothing is stored, and nothing waits to be."""
-        return self.get_stored_size() == 0 and self.get_current_episode_len() == 0
+        steps = waiting_steps(self)
+        return not (self.get_stored_size() or self.get_current_episode_len() or (steps and len(steps["done"])))
 
     # For subclasses that keep more than the native ring does.
 

@@ -1,8 +1,10 @@
-"""N-step transitions: what `Nstep` makes of the steps that are added.
+"""N-step transitions: reading `Nstep`, and the window of buffers with fields of Python objects.
 
 Of the steps t, t+1, ..., t+N-1 one transition is stored: step t's own fields, the discounted sum of their rewards
 r_t + gamma r_(t+1) + ... and the last step's next_*. A learner bootstraps from it with gamma^N (1 - done): the
 multi-step target of Hessel et al. 2018, "Rainbow", arXiv:1710.02298, section "Multi-step learning".
+
+All other buffers have their window in native code (core/nstep.hpp), which is some fifty times as fast.
 """
 
 from __future__ import annotations
@@ -19,12 +21,75 @@ from cpprb_impl.row_reader import Columns, RowReader
 KNOWN = ("size", "rew", "gamma", "next")
 
 
+def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> dict[str, Any]:
+    """cpprb's `Nstep`, checked, as JSON has it: buffers of equal options make equal transitions of equal steps.
+
+    Parameters
+    ----------
+    options : mapping
+        "size": N, at least 1; a float is cut. "rew", "next": names of fields, str or sequence of str; none when
+        missing. "gamma": discount, default 0.99.
+    fields : sequence of (name, dtype, shape)
+        Of the transitions; one must be "done", of one element.
+
+    Raises
+    ------
+    TypeError, KeyError, ValueError
+        For an option that does not exist, a name that is no field, rewards of whole numbers.
+    """
+    if not isinstance(options, Mapping):
+        raise TypeError(f"Nstep must be a dict with 'size', not {options!r}")
+    for name in options:
+        if name not in KNOWN:
+            raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
+    if "size" not in options:
+        raise KeyError("Nstep needs 'size', the number of steps")
+    size = positive_whole("Nstep: size", options["size"])
+    gamma = float(options.get("gamma", 0.99))
+    if not (np.isfinite(gamma) and gamma >= 0):
+        raise ValueError(f"Nstep: gamma must be finite and not negative, but is {options['gamma']!r}")
+    by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
+    if "done" not in by_name:
+        raise KeyError("Nstep needs the field 'done', which env_dict has not")
+    dtype, shape = by_name["done"]
+    if np.prod(shape) != 1:
+        raise ValueError(f"Nstep needs one 'done' a transition, but its shape is {shape}")
+    if dtype.kind not in "biufcO":
+        raise TypeError(f"Nstep: 'done' must be a number or a bool, but has dtype {dtype}")
+    following, rewards = _names("next", options.get("next"), by_name), _names("rew", options.get("rew"), by_name)
+    for name in rewards:
+        if by_name[name][0].kind not in "fc":
+            raise TypeError(f"Nstep: {name!r} has dtype {by_name[name][0]}, which can't hold discounted sums")
+    return {"size": size, "gamma": gamma, "rew": sorted(rewards), "next": sorted(following)}
+
+
 def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...]:
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for name in names:
         if name not in fields:
             raise KeyError(f"Nstep: {option} names {name!r}, which env_dict has not")
     return names
+
+
+def fitting_steps(
+    steps: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray], options: Mapping[str, Any] | None
+) -> Columns:
+    """Columns of `steps` that waited elsewhere, in the dtypes of `like`: the steps that wait in a buffer of `options`.
+
+    Raises ValueError, KeyError or TypeError for what can't have waited there.
+    """
+    fitting = {}
+    for name, wanted in like.items():
+        column = steps[name]
+        if column.dtype != wanted.dtype and column.dtype.kind == "V":  # as a file keeps some dtypes
+            column = column.view(wanted.dtype)
+        fitting[name] = column.astype(wanted.dtype)
+        if column.shape[1:] != wanted.shape[1:] or column.ndim != wanted.ndim:
+            raise ValueError(f"{name}: shape {column.shape} does not hold steps of {wanted.shape[1:]}")
+    counts = {len(column) for column in fitting.values()}
+    if like and (len(counts) != 1 or max(counts) >= options["size"]):
+        raise ValueError(f"Nstep: with a size of {options['size']} no {sorted(counts)} steps can wait")
+    return fitting
 
 
 class NstepWindow:
@@ -36,18 +101,12 @@ class NstepWindow:
 
     Parameters
     ----------
-    options : mapping
-        "size": N, at least 1; a float is cut. "rew", "next": names of fields, str or sequence of str; none when
-        missing. "gamma": discount, default 0.99.
+    options : dict
+        What `read_options` returns.
     fields : sequence of (name, dtype, shape)
-        Of the transitions; one must be "done", of one element.
+        Of the transitions.
     prioritized : dict, optional
         As for `RowReader`: a transition has its first step's priority.
-
-    Raises
-    ------
-    TypeError, KeyError, ValueError
-        For options that can't be: one that does not exist, a name that is no field, rewards of whole numbers.
     """
 
     def __init__(
@@ -56,32 +115,13 @@ class NstepWindow:
         fields: Sequence[NativeField],
         prioritized: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(options, Mapping):
-            raise TypeError(f"Nstep must be a dict with 'size', not {options!r}")
-        for name in options:
-            if name not in KNOWN:
-                raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
-        if "size" not in options:
-            raise KeyError("Nstep needs 'size', the number of steps")
-        self.size = positive_whole("Nstep: size", options["size"])
-        self.gamma = float(options.get("gamma", 0.99))
-        if not (np.isfinite(self.gamma) and self.gamma >= 0):
-            raise ValueError(f"Nstep: gamma must be finite and not negative, but is {options['gamma']!r}")
-        by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
-        if "done" not in by_name:
-            raise KeyError("Nstep needs the field 'done', which env_dict has not")
-        self._done_dtype, done_shape = by_name["done"]
-        if np.prod(done_shape) != 1:
-            raise ValueError(f"Nstep needs one 'done' a transition, but its shape is {done_shape}")
-        self._next = _names("next", options.get("next"), by_name)
-        self._rewards = {name: by_name[name][0] for name in _names("rew", options.get("rew"), by_name)}
-        for name, dtype in self._rewards.items():
-            if dtype.kind not in "fc":
-                raise TypeError(f"Nstep: {name!r} has dtype {dtype}, which can't hold discounted sums")
+        self.options, self.size, self.gamma = options, options["size"], options["gamma"]
+        dtypes = {name: np.dtype(dtype) for name, dtype, _ in fields}
+        self._done_dtype, self._next = dtypes["done"], options["next"]
+        self._rewards = {name: dtypes[name] for name in options["rew"]}
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
-        self._takes_priorities = prioritized is not None
         self._lock = threading.RLock()
         self.clear()
 
@@ -113,37 +153,6 @@ class NstepWindow:
         """Forget the waiting steps."""
         with self._lock:
             self._steps = self._read.empty()
-
-    def get_state(self) -> Columns:
-        """The waiting steps: for each field, and "priorities" if prioritized, a fresh array (steps, *shape)."""
-        with self._lock:
-            return {name: column.copy() for name, column in self._steps.items()}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Put back what `get_state` gave.
-
-        Raises KeyError, ValueError or TypeError for what does not fit; the window is then as it was.
-        """
-        with self._lock:
-            steps = {}
-            for name, waiting in self._steps.items():
-                column = np.asarray(state[name])
-                if column.dtype != waiting.dtype and column.dtype.kind == "V":  # as a file keeps some dtypes
-                    column = column.view(waiting.dtype)
-                steps[name] = np.array(column, dtype=waiting.dtype)
-                if steps[name].shape[1:] != waiting.shape[1:] or steps[name].ndim != waiting.ndim:
-                    raise ValueError(f"{name}: shape {steps[name].shape} does not hold steps of {waiting.shape[1:]}")
-            counts = {len(column) for column in steps.values()}
-            if len(counts) != 1 or max(counts) >= self.size:
-                raise ValueError(f"Nstep: with a size of {self.size} no {sorted(counts)} steps can wait")
-            given = steps["priorities"] if self._takes_priorities else np.empty(0)
-            if not (np.isnan(given) | (np.isfinite(given) & (given >= 0))).all():
-                raise ValueError("priorities: they must be finite and not negative")
-            self._steps = steps
-
-    def settings(self) -> dict[str, Any]:
-        """The options, as JSON has them: windows of equal settings make equal transitions of equal steps."""
-        return {"size": self.size, "gamma": self.gamma, "rew": sorted(self._rewards), "next": sorted(self._next)}
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

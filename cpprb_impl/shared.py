@@ -26,11 +26,11 @@ from typing import Any, Self
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of
-from cpprb_impl.face import Face, PrioritizedFace
+from cpprb_impl.face import Face
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
 from cpprb_impl.machine import Machine, check_machine, this_machine
 from cpprb_impl.multiprocessing import try_start
-from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.nstep import read_options
 from cpprb_impl.state import Attributes
 from cpprb_impl.watchdog import watch
 
@@ -47,22 +47,8 @@ def _close_all() -> None:
         buffer.close()
 
 
-# This process's own: no other one has it, as numbers of processes come again.
-_process = object()
-
-
-def _in_forked_child() -> None:
-    global _process
-    _process = object()
-
-
-os.register_at_fork(after_in_child=_in_forked_child)
-
-
 class _Shared(Face, Attributes, Ring):
     """What both MP classes do alike: reach the segment, and be passed to other processes."""
-
-    _parts = ("_windows",)
 
     def _build(
         self,
@@ -97,7 +83,7 @@ class _Shared(Face, Attributes, Ring):
         prefix = os.fspath(mmap_prefix or "")
         if prefix:  # found again from another folder too
             native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
-        steps = NstepWindow(nstep, fields).settings() if nstep else None
+        steps = read_options(nstep, fields) if nstep else None
         self._make(Description(whole_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
@@ -111,26 +97,11 @@ class _Shared(Face, Attributes, Ring):
             seed=number,
             segment=segment,
             description=recipe.text(),
-            add_through_python=recipe.nstep is not None,
+            nstep=recipe.nstep,
             **recipe.options,
         )
-        self._recipe, self._windows = recipe, {}
+        self._recipe = recipe
         _open.add(self)
-
-    @property
-    def _window(self) -> NstepWindow | None:
-        """Steps are of one process's episode: a forked child begins with none."""
-        if self._recipe.nstep is None:
-            return None
-        window = self._windows.get(_process)
-        if window is None:
-            priorities = (
-                {name: self._recipe.options[name] for name in ("alpha", "eps")} if self._recipe.prioritized else None
-            )
-            window = self._windows.setdefault(
-                _process, NstepWindow(self._recipe.nstep, self._recipe.fields, priorities)
-            )
-        return window
 
     @classmethod
     def attach(cls, segment: str, *, seed: int | None = None) -> Self:
@@ -263,7 +234,7 @@ class MPReplayBuffer(_Shared):
         )
 
 
-class MPPrioritizedReplayBuffer(PrioritizedFace, PrioritizedRing, MPReplayBuffer):
+class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
     `update_priorities` is for the process that sampled. Of a sample's indexes, whole and as they came, it finds the

@@ -91,6 +91,20 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
 
 
+def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
+    """The steps that wait for n-step transitions, as `Ring._get_waiting` has them; without these an empty dict."""
+    return buffer._get_waiting() or {}
+
+
+def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
+    """Let `steps`, which `waiting_steps` returned, wait in a buffer where none does."""
+    for i in range(len(steps["done"]) if steps else 0):
+        step = {name: column[i] for name, column in steps.items()}
+        if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]):
+            del step["priorities"]
+        Ring.add(buffer, **step)
+
+
 def held_slots(buffer: Ring) -> np.ndarray:
     """The slots that hold a transition, int64 (stored size,), the oldest one's first."""
     stored = buffer.get_stored_size()
@@ -115,8 +129,17 @@ def position_of(buffer: Ring) -> dict[str, Any]:
     return position
 
 
-def restore(buffer: Ring, position: dict[str, Any], columns: Columns, rows: int, leaves: np.ndarray | None) -> None:
+def restore(
+    buffer: Ring,
+    position: dict[str, Any],
+    columns: Columns,
+    rows: int,
+    leaves: np.ndarray | None,
+    waiting: Mapping[str, np.ndarray],
+) -> None:
     """Make an empty buffer one that holds `rows` transitions, oldest first in `columns`, and stands at `position`.
+
+    `waiting` are the steps that wait for n-step transitions.
 
     Everything must have been checked to fit: a call that fails here leaves half of it.
     """
@@ -128,6 +151,7 @@ def restore(buffer: Ring, position: dict[str, Any], columns: Columns, rows: int,
     buffer._set_unseen(position["unseen"])
     buffer._set_episode_len(position["episode_len"])
     buffer._set_random(position["random"])
+    add_waiting(buffer, waiting)
 
 
 class Attributes:
@@ -166,7 +190,13 @@ class Portable(Attributes):
         if self._recipe[2].get("mmap_prefix") is not None:
             raise TypeError("a buffer with mmap_prefix can't be copied: its data is in files; see save_transitions")
         head, slots = self._get_head(), held_slots(self)
-        held = (position_of(self), self._ring_columns(slots), len(slots), leaves_of(self, slots))
+        held = (
+            position_of(self),
+            self._ring_columns(slots),
+            len(slots),
+            leaves_of(self, slots),
+            waiting_steps(self),
+        )
         # Copies of their own, whatever the attributes are: what they hold is not to be shared.
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
         if self._get_head() != head:

@@ -29,19 +29,31 @@ Discipline discipline_named(const char* name) {
 
 int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded(-1, [&] {
-    static const char* names[] = {
-        "capacity", "fields",  "next_of",          "stack_compress",     "mmap_prefix",
-        "lock",     "segment", "description",      "prefault",           "seed",
-        "alpha",    "eps",     "check_for_update", "add_through_python", "batch_through_python",
-        nullptr};
+    static const char* names[] = {"capacity",
+                                  "fields",
+                                  "next_of",
+                                  "stack_compress",
+                                  "mmap_prefix",
+                                  "lock",
+                                  "segment",
+                                  "description",
+                                  "prefault",
+                                  "seed",
+                                  "alpha",
+                                  "eps",
+                                  "check_for_update",
+                                  "nstep",
+                                  "add_through_python",
+                                  "batch_through_python",
+                                  nullptr};
     Py_ssize_t capacity;
-    PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None;
+    PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None, *nstep = nullptr;
     const char *mmap_prefix = nullptr, *lock = "unshared", *segment = nullptr, *description = "";
     double alpha = 0.6, eps = 1e-4;
     int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszspOddppp", const_cast<char**>(names), &capacity, &fields,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszspOddpOpp", const_cast<char**>(names), &capacity, &fields,
                                      &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
-                                     &seed, &alpha, &eps, &check_for_update, &add_through_python,
+                                     &seed, &alpha, &eps, &check_for_update, &nstep, &add_through_python,
                                      &batch_through_python))
       throw PythonError();
     auto* object = reinterpret_cast<RingObject*>(self);
@@ -76,6 +88,7 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
     ring->alpha = alpha;
     ring->eps = eps;
+    ring->nstep = parse_nstep(nstep, ring->fields, prioritized);
     ring->add_through_python = add_through_python != 0;
     ring->batch_through_python = batch_through_python != 0;
     if (prioritized && !std::isfinite(ring->leaf(1.0)))

@@ -40,22 +40,6 @@ Field parse_field(PyObject* entry) {
   return field;
 }
 
-// The numbers of the fields that `names` (a sequence of str) names; KeyError for one that is not there.
-std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option) {
-  std::vector<std::size_t> found;
-  if (names == nullptr || names == Py_None) return found;
-  Ref sequence(checked(PySequence_Fast(names, "names of fields must be a sequence")));
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-    PyObject* name = PySequence_Fast_GET_ITEM(sequence.get(), i);
-    const auto at = std::find_if(fields.begin(), fields.end(), [name](const Field& field) {
-      return PyUnicode_Check(name) && PyUnicode_Compare(name, field.name.get()) == 0;
-    });
-    if (at == fields.end()) raise(PyExc_KeyError, "%s: there is no field %R", option, name);
-    found.push_back(static_cast<std::size_t>(at - fields.begin()));
-  }
-  return found;
-}
-
 // The pending exception again, with the field's name in front, and the first one as its cause.
 [[noreturn]] void raise_naming(PyObject* name) {
   PyObject *type, *value, *trace;
@@ -154,6 +138,32 @@ void check_whole(const Ref& indexes) {
 
 }  // namespace
 
+Field like(const Field& field) {
+  Field other;
+  other.name = Ref::borrow(field.name.get());
+  other.dtype = Ref::borrow(field.dtype.get());
+  other.shape = field.shape;
+  other.elements = field.elements;
+  other.bytes = field.bytes;
+  other.put_numbers = field.put_numbers;
+  return other;
+}
+
+std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option) {
+  std::vector<std::size_t> found;
+  if (names == nullptr || names == Py_None) return found;
+  Ref sequence(checked(PySequence_Fast(names, "names of fields must be a sequence")));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
+    PyObject* name = PySequence_Fast_GET_ITEM(sequence.get(), i);
+    const auto at = std::find_if(fields.begin(), fields.end(), [name](const Field& field) {
+      return PyUnicode_Check(name) && PyUnicode_Compare(name, field.name.get()) == 0;
+    });
+    if (at == fields.end()) raise(PyExc_KeyError, "%s: there is no field %R", option, name);
+    found.push_back(static_cast<std::size_t>(at - fields.begin()));
+  }
+  return found;
+}
+
 std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked) {
   Ref entries(checked(PySequence_Fast(sequence, "fields must be a sequence")));
   std::vector<Field> fields;
@@ -161,15 +171,10 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
     fields.push_back(parse_field(PySequence_Fast_GET_ITEM(entries.get(), i)));
   // Names the fields first, so that stacked may say next_x as well.
   for (const auto of : find_fields(fields, next_of, "next_of")) {
-    Field next;
+    Field next = like(fields[of]);
     PyObject* name = checked(PyUnicode_FromFormat("next_%U", fields[of].name.get()));
     PyUnicode_InternInPlace(&name);
     next.name = Ref(name);
-    next.dtype = Ref::borrow(fields[of].dtype.get());
-    next.shape = fields[of].shape;
-    next.elements = fields[of].elements;
-    next.bytes = fields[of].bytes;
-    next.put_numbers = fields[of].put_numbers;
     next.next_of = of;
     fields.push_back(std::move(next));
   }

@@ -29,6 +29,10 @@ struct Field {
 // From a sequence of (name, dtype, shape); for each name in `next_of` a field next_NAME comes behind the
 // others, and those in `stacked` are stacks of frames. Raises ValueError, TypeError, KeyError.
 std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked);
+// A field of the same name, dtype and shape.
+Field like(const Field& field);
+// The numbers of the fields that `names` (a sequence of str) names; raises KeyError for one that is not there.
+std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option);
 // What is to be kept of each; in files {prefix}_{name}.dat unless `prefix` is empty.
 std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix);
 

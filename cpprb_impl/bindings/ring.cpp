@@ -32,8 +32,9 @@ PyObject* ring_add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
 
 PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    if (!ring_of(self).add_through_python) [[likely]]
-      return add_rows(self, args, nargs, names);
+    const Ring& ring = ring_of(self);
+    if (!ring.add_through_python) [[likely]]
+      return ring.nstep ? add_steps(self, args, nargs, names) : add_rows(self, args, nargs, names);
     std::vector<PyObject*> all{self};
     all.insert(all.end(), args, args + nargs + (names ? PyTuple_GET_SIZE(names) : 0));
     const Ref through(checked(PyUnicode_InternFromString("_add_through")));
@@ -125,18 +126,35 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
 PyObject* ring_clear(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Use use(self);
-    TurnWaiting waiting(use.ring());
-    LearnerTurn turn(use.store(), waiting);
-    use.store().clear();
-    use.ring().episode_rows = 0;
+    {
+      TurnWaiting waiting(use.ring());
+      LearnerTurn turn(use.store(), waiting);
+      use.store().clear();
+      use.ring().episode_rows = 0;
+    }
+    if (use.ring().nstep) clear_steps(self);  // after the turn: the thread that has the window may wait for one
     Py_RETURN_NONE;
   });
 }
 
 PyObject* ring_on_episode_end(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
+    if (ring_of(self).nstep) flush_steps(self);
     ring_of(self).episode_rows = 0;
     Py_RETURN_NONE;
+  });
+}
+
+PyObject* ring_is_nstep(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyBool_FromLong(ring_of(self).nstep != nullptr); });
+}
+
+PyObject* ring_get_waiting(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    Ring& ring = ring_of(self);
+    if (ring.nstep == nullptr) Py_RETURN_NONE;
+    know_process(ring);
+    return waiting_steps(*ring.nstep, ring.prioritized);
   });
 }
 
@@ -180,10 +198,12 @@ PyMethodDef ring_methods[] = {
      "add($self, /, **transition)\n--\n\n"
      "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape), or flat, or with\n"
      "further leading axes, which are cut into rows. Returns the first one's index, int; beside other processes the\n"
-     "others need not follow it. Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming\n"
+     "others need not follow it. With N-step transitions it is that of the first one that becomes complete, or None.\n"
+     "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming\n"
      "the field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
-     "_add_rows($self, /, **rows)\n--\n\nWhat add() is when no feature written in Python stands before it."},
+     "_add_rows($self, /, **rows)\n--\n\nStore transitions as they are: what add() is without N-step transitions and\n"
+     "features written in Python."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
      "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). They are new, or those of the dict\n"
@@ -198,9 +218,17 @@ PyMethodDef ring_methods[] = {
      "get_all_transitions($self, /, shuffle=False)\n--\n\n"
      "All that is stored, a dict of new arrays (stored size, *shape): in index order, or if `shuffle` in random\n"
      "order."},
-    {"clear", ring_clear, METH_NOARGS, "clear($self, /)\n--\n\nForget every transition."},
+    {"clear", ring_clear, METH_NOARGS,
+     "clear($self, /)\n--\n\nForget every transition, those that wait for further steps included."},
     {"on_episode_end", ring_on_episode_end, METH_NOARGS,
-     "on_episode_end($self, /)\n--\n\nThe next add begins an episode."},
+     "on_episode_end($self, /)\n--\n\n"
+     "The next add begins an episode; N-step transitions that wait are completed with the steps there are."},
+    {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nWhether N-step transitions are stored, bool."},
+    {"_get_waiting", ring_get_waiting, METH_NOARGS,
+     "_get_waiting($self, /)\n--\n\n"
+     "The steps that wait for those that follow them, a dict of new arrays (steps, *shape), \"priorities\" included "
+     "(NaN\n"
+     "where none was given); rewards are as they are summed. None without N-step transitions."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
      "get_current_episode_len($self, /)\n--\n\nTransitions that this process added since the last episode end, int."},
     {"get_stored_size", ring_get_stored_size, METH_NOARGS, "get_stored_size($self, /)\n--\n\nTransitions stored, int."},
@@ -230,7 +258,7 @@ PyTypeObject RingType = [] {
   type.tp_doc =
       "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock='unshared', segment=None,\n"
       "description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False,\n"
-      "add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
+      "nstep=None, add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
       "cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;

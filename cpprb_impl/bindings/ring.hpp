@@ -12,6 +12,7 @@
 #include "../core/shared_store.hpp"
 #include "batch.hpp"
 #include "fields.hpp"
+#include "nstep.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -21,6 +22,7 @@ struct Incoming {
   std::vector<Source> sources;
   std::vector<const char*> data;  // by field
   std::vector<float> leaves;
+  std::vector<double> priorities;  // of steps
 };
 
 struct Ring {
@@ -45,6 +47,7 @@ struct Ring {
 
   std::uint64_t episode_rows = 0;
   Keywords keywords;
+  std::unique_ptr<Nstep> nstep;  // null where each step is a transition
   Incoming incoming;
   RecentBatches recent;
   Drawn drawn;
@@ -95,6 +98,14 @@ class Lent {
   Kept kept_;
 };
 
+class LentIncoming : public Lent<Incoming> {
+ public:
+  using Lent::Lent;
+  ~LentIncoming() {
+    for (auto& source : (*this)->sources) source.let_go();
+  }
+};
+
 [[noreturn]] void raise_bad_priority(const Numbers& priorities, std::size_t place);
 
 struct RingObject {
@@ -118,6 +129,10 @@ class Use {
 
 Ring& ring_of(PyObject* self);
 
+// A process that was forked since the last call has no other threads, random numbers and a turn of its own, and of a
+// shared ring no steps that wait.
+void know_process(Ring& ring);
+
 // The batch size a caller asked for; raises TypeError, ValueError.
 npy_intp batch_size(PyObject* value);
 
@@ -132,7 +147,21 @@ RecentBatches* recent_batches(Ring& ring);
 // `out` as the caller gave it; raises TypeError where it can't be given.
 PyObject* for_batch(const Ring& ring, PyObject* out);
 
-// Stores the rows of one call of add(). `priorities` may be null; returns the first row's slot.
+// What one call of add() was given, beside what is in its `Incoming`.
+struct Arguments {
+  std::size_t count = 0;
+  bool has_priorities = false;
+  Numbers priorities;
+  double largest = 0;  // of the priorities
+};
+
+// Reads one call's arguments, for `fields`; raises KeyError, TypeError, ValueError or OverflowError.
+Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
+                    Py_ssize_t nargs, PyObject* names, Incoming& in);
+// Raises RuntimeError where rows must not be added, since another process writes the same files.
+void check_files(const Ring& ring);
+
+// Stores the rows of one call of add(), as they are; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 
 extern PyTypeObject RingType;

@@ -66,18 +66,25 @@ Ring& ring_of(PyObject* self) {
   return *ring;
 }
 
+void know_process(Ring& ring) {
+  if (ring.process == process_number()) [[likely]]
+    return;
+  ring.process = process_number();
+  if (ring.store) ring.store->forked();
+  ring.random.reseed(entropy());
+  // By a thread that this process has not; one that only waited may have the lock, too.
+  ring.copying = false;
+  ring.end_of_copy.~mutex();
+  new (&ring.end_of_copy) std::mutex;
+  if (ring.nstep == nullptr) return;
+  ring.nstep->taken = false;
+  if (ring.is_shared) ring.nstep->window.clear();
+}
+
 Use::Use(PyObject* self) : ring_(ring_of(self)) {
   if (ring_.signalled != 0 && ring_.signalled == PyThread_get_thread_ident())
     raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
-  if (ring_.process != process_number()) {
-    ring_.process = process_number();
-    if (ring_.store) ring_.store->forked();
-    ring_.random.reseed(entropy());
-    // By a thread that this process has not; one that only waited may have the lock, too.
-    ring_.copying = false;
-    ring_.end_of_copy.~mutex();
-    new (&ring_.end_of_copy) std::mutex;
-  }
+  know_process(ring_);
   ring_.let_copy_end();
   // Only now: while this thread waited, another one may have closed it.
   if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");

@@ -55,12 +55,10 @@ class ChangesThoughItFails:
 
 
 class ForgetsWhatWaits:
-    """As in cpprb: the steps that wait when an episode ends never become whole."""
+    """The steps that wait when an episode ends are completed with those of the next one."""
 
     def on_episode_end(self):
-        if self._window is not None:
-            self._window.clear()
-        super().on_episode_end()
+        self._set_episode_len(0)
 
 
 class GivesItsOwnArrays:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.fields import native_fields
-from cpprb_impl.nstep import NstepWindow
+from cpprb_impl.nstep import fitting_steps, read_options
+from cpprb_impl.state import add_waiting
 
 FIELDS = {"obs": {"shape": 2}, "rew": {"shape": 2}, "next_obs": {"shape": 2}, "done": {"dtype": bool}, "tag": {}}
 
@@ -217,25 +218,32 @@ def test_clear_forgets_the_waiting_steps():
     assert [buffer.add(**steps([0], i)) for i in range(3)] == [None, None, 0]
 
 
-def test_state_out_and_back():
-    fields = native_fields(FIELDS)
-    window, stored = NstepWindow(nstep(4), fields), []
+@pytest.mark.parametrize("priorities", [[], [3.0, 0.0, 2.0], [np.nan, 5.0, np.nan]])
+def test_waiting_steps_out_and_back(priorities):
+    kind = PrioritizedReplayBuffer if priorities else ReplayBuffer
+    buffer, other = (kind(9, FIELDS, Nstep=nstep(4)) for _ in range(2))
+    for i, done in enumerate([0, 1, 0]):
+        given = {"priorities": priorities[i]} if priorities and priorities[i] == priorities[i] else {}
+        buffer.add(**steps([done], i), **given)
+    waiting = buffer._get_waiting()
+    assert waiting["tag"].ravel().tolist() == [0, 1, 2] and waiting["rew"].dtype == np.float64
+    if priorities:
+        assert np.array_equal(waiting["priorities"], priorities, equal_nan=True)
+    add_waiting(other, waiting)
+    waiting["rew"][:] = 99  # they are copies
+    assert all(np.array_equal(c, buffer._get_waiting()[n], equal_nan=True) for n, c in other._get_waiting().items())
+    for each in (buffer, other):
+        each.on_episode_end()
+        assert len(each._get_waiting()["tag"]) == 0
+    theirs, ours = buffer.get_all_transitions(), other.get_all_transitions()
+    assert all(np.array_equal(theirs[name], ours[name]) for name in theirs)
 
-    def store(**rows):
-        stored.append(rows)
-        return 0
 
-    window.push(steps([0, 1, 0]), store)
-    state = window.get_state()
-    window.flush(store)
-    other = NstepWindow(nstep(4), fields)
-    other.set_state(state)
-    state["rew"][:] = 99  # the state is a copy
-    assert len(other) == 3
-    other.flush(store)
-    assert all(np.array_equal(stored[0][name], stored[1][name]) for name in stored[0])
-    other.set_state(window.get_state())
-    assert len(other) == 0 and other.flush(store) is None
+def test_without_nstep_nothing_waits():
+    buffer = ReplayBuffer(9, FIELDS)
+    assert buffer._get_waiting() is None
+    add_waiting(buffer, {})
+    assert buffer.get_stored_size() == 0
 
 
 @pytest.mark.parametrize(
@@ -243,18 +251,83 @@ def test_state_out_and_back():
     [
         ({"obs": np.zeros((3, 5))}, ValueError),
         ({"obs": np.zeros((2, 2))}, ValueError),
+        ({"tag": np.array([["a"], ["b"], ["c"]])}, ValueError),
         ({name: np.zeros((4, *shape)) for name, _, shape in native_fields(FIELDS)}, ValueError),
     ],
 )
-def test_a_state_that_does_not_fit_changes_nothing(change, error):
-    window = NstepWindow(nstep(4), native_fields(FIELDS))
-    window.push(steps([0, 0, 0]), None)
-    before = window.get_state()
+def test_waiting_steps_that_do_not_fit(change, error):
+    buffer = ReplayBuffer(9, FIELDS, Nstep=nstep(4))
+    buffer.add(**steps([0, 0, 0]))
+    waiting, options = buffer._get_waiting(), read_options(nstep(4), native_fields(FIELDS))
+    assert fitting_steps(waiting, waiting, options).keys() == waiting.keys()
     with pytest.raises(error):
-        window.set_state({**before, **change})
+        fitting_steps({**waiting, **change}, waiting, options)
     with pytest.raises(KeyError):
-        window.set_state({"obs": before["obs"]})
-    assert all(np.array_equal(column, before[name]) for name, column in window.get_state().items())
+        fitting_steps({"obs": waiting["obs"]}, waiting, options)
+
+
+def test_rewards_are_rounded_to_half_precision_as_by_numpy():
+    rng = np.random.default_rng(0)
+    edges = np.array(
+        [0.0, -0.0, 65504, 65519.99, 65520, 1e9, -np.inf, np.nan, 2.0**-24, 2.0**-25, 1.5 * 2**-25, 6.1e-5]
+    )
+    ties = np.float16(rng.normal(size=200)).astype(np.float64) * (1 + 2.0**-11)
+    rewards = np.concatenate([edges, ties, rng.normal(size=500) * 2.0 ** rng.integers(-30, 20, 500)])
+    buffer = ReplayBuffer(1000, {"rew": {"dtype": np.float16}, "done": {}}, Nstep={"size": 1, "rew": "rew"})
+    buffer.add(rew=rewards, done=np.zeros(len(rewards)))
+    with np.errstate(over="ignore"):
+        expected = rewards.astype(np.float16)
+    rew = buffer.get_all_transitions()["rew"].ravel()
+    assert np.array_equal(rew, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(rew), np.signbit(expected))
+
+
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">c8", ">c16"])
+def test_rewards_of_the_other_byte_order(dtype):
+    buffer = ReplayBuffer(9, {"rew": {"dtype": dtype}, "done": {}}, Nstep={"size": 2, "rew": "rew", "gamma": 0.5})
+    buffer.add(rew=np.array([1, 2, 4]), done=[0, 0, 0])
+    rew = buffer.get_all_transitions()["rew"]
+    assert rew.dtype == np.dtype(dtype) and rew.ravel().tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["?", "u1", "i8", ">i4", "f2", "f4", ">f4", "f8", ">f8", "g", "c8", ">c8", "c16", "G"]
+)
+def test_done_of_any_dtype(dtype):
+    dones = np.array([0, 1, 0, 0], dtype)
+    if np.dtype(dtype).kind in "fc":
+        dones[2], dones[3] = -0.0, np.nan  # as for Python, NaN is no zero
+    buffer = ReplayBuffer(9, {"rew": {}, "done": {"dtype": dtype}}, Nstep={"size": 2, "rew": "rew", "gamma": 1.0})
+    buffer.add(rew=[1, 2, 4, 8], done=dones)
+    buffer.on_episode_end()
+    rows = buffer.get_all_transitions()
+    assert rows["done"].dtype == dones.dtype
+    assert rows["done"].ravel().tolist() == [1, 1, np.isnan(dones[3]), np.isnan(dones[3])]
+    assert rows["rew"].ravel().tolist() == [3, 2, 12, 8]
+
+
+def test_a_done_that_is_no_number():
+    with pytest.raises(TypeError, match="'done' must be a number or a bool"):
+        ReplayBuffer(9, {"done": {"dtype": "U1"}}, Nstep={"size": 2})
+
+
+@pytest.mark.parametrize("end", range(12))
+def test_an_episode_that_ends_anywhere_inside_a_large_batch(end):
+    """The last steps of a batch's transitions lie one behind the other, but for those before an end."""
+    buffer, model = ReplayBuffer(30, FIELDS, Nstep=nstep(3)), Model(3, 0.5)
+    for target in (buffer, model):
+        target.add(**steps([i == end for i in range(12)]))
+    same(model, buffer.get_all_transitions())
+
+
+def test_options_name_done_and_rewards_twice():
+    """A reward is summed whatever else is asked for; a done that is one of "next" is the last step's as it is."""
+    fields = {"rew": {"dtype": np.float64}, "done": {}}
+    options = {"size": 2, "rew": "rew", "next": ["rew", "done"], "gamma": 1.0}
+    buffer = ReplayBuffer(9, fields, Nstep=options)
+    buffer.add(rew=[1, 2, 4], done=[0, 7, 0])
+    rows = buffer.get_all_transitions()
+    assert rows["rew"].ravel().tolist() == [3, 2] and rows["done"].ravel().tolist() == [7, 7]
 
 
 @pytest.mark.parametrize(

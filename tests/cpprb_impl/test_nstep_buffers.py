@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import cpprb_impl
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
+from .jobs import WIDE, WIDE_ENV_DICT, add_wide_for_ever, explorers, kill, wait_until
 from .test_copies import WAYS
 from .test_nstep import FIELDS, Model, nstep, same, steps
 
@@ -64,13 +67,13 @@ def test_bad_priorities_change_nothing_even_where_they_would_wait(bad, kind):
 def test_a_store_that_fails_leaves_the_window(kind):
     buffer = kind(30, FIELDS, Nstep=nstep(3))
     buffer.add(**steps([0, 0]))
-    before = buffer._window.get_state()
+    before = buffer._get_waiting()
     buffer.close()
     with pytest.raises(ValueError, match="closed"):
         buffer.add(**steps([0, 0], 2))
     with pytest.raises(ValueError, match="closed"):
         buffer.on_episode_end()
-    after = buffer._window.get_state()
+    after = buffer._get_waiting()
     assert all(np.array_equal(before[name], after[name], equal_nan=True) for name in before)
 
 
@@ -108,6 +111,75 @@ def test_threads_lose_no_step():
         thread.join()
     buffer.on_episode_end()
     assert sorted(buffer.get_all_transitions()["x"].ravel()) == list(range(4000))
+
+
+def test_threads_that_wait_in_a_locked_store_lose_no_step():
+    """The store lets other threads run then, who find the window taken."""
+    count, fields = 400, {"x": {"dtype": np.int64}, "wide": {"shape": 4000}, "done": {}}
+    buffer = MPReplayBuffer(4 * count, fields, Nstep={"size": 3}, lock="buffer")
+    buffer.add(x=[-1, -1, -1], wide=np.zeros((3, 4000)), done=[1, 1, 1])
+    stop = threading.Event()
+
+    def sample():
+        while not stop.is_set():
+            buffer.sample(100)  # 1.6 MB: copied while other threads run, with the lock held
+
+    def add(first):
+        for x in range(first, first + count):
+            buffer.add(x=x, wide=np.full(4000, x, np.float32), done=0)
+
+    learner = threading.Thread(target=sample)
+    threads = [threading.Thread(target=add, args=(count * k,)) for k in range(3)]
+    for thread in (learner, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    learner.join()
+    buffer.on_episode_end()
+    rows = buffer.get_all_transitions()
+    assert sorted(rows["x"].ravel()) == [-1, -1, -1, *range(3 * count)]
+    assert (rows["wide"][3:] == rows["x"][3:]).all()
+    buffer.close()
+
+
+class AlarmError(Exception):
+    pass
+
+
+def test_an_add_that_is_interrupted_while_it_waits_leaves_the_window():
+    buffer = MPReplayBuffer(30, WIDE_ENV_DICT, Nstep={"size": 2}, lock="buffer")
+    row = {"obs": np.zeros(WIDE), "act": 0, "rew": 0.0, "next_obs": [0, 0], "done": 0}
+
+    def alarm(*_):
+        raise AlarmError
+
+    old = signal.signal(signal.SIGALRM, alarm)
+    interrupted = 0
+    try:
+        with explorers(add_wide_for_ever, buffer, 1, rows_a_call=12) as (processes, added):
+            wait_until(lambda: added[0].value > 0)
+            for number in range(100):
+                before = buffer._get_waiting()["act"].ravel().tolist()
+                kill(processes[0], signal.SIGSTOP)  # it has the lock, more often than not
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.08)
+                    buffer.add(**{**row, "act": number})
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    expected = [number]
+                except AlarmError:
+                    interrupted += 1
+                    expected = before
+                kill(processes[0], signal.SIGCONT)
+                assert buffer._get_waiting()["act"].ravel().tolist() == expected
+                if interrupted == 3:
+                    break
+                time.sleep(0.01)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        buffer.close()
+    assert interrupted == 3
 
 
 def priorities_of(buffer):
@@ -201,17 +273,18 @@ def test_create_buffer_and_reverse():
     assert buffer.sample(2)["tag"].ravel().tolist() == [1, 0]
 
 
-def test_without_nstep_add_is_the_native_method():
-    """No Python in the hot path: a class that defines `_add_through` is not asked."""
+@pytest.mark.parametrize("options", [{}, {"Nstep": nstep(2)}])
+def test_add_is_the_native_method(options):
+    """No Python in the hot path: a class that defines `_add_through` is asked only where there are Python objects."""
     assert ReplayBuffer.add is cpprb_impl._native.Ring.add
 
     class Watched(ReplayBuffer):
         def _add_through(self, **rows):
             raise AssertionError
 
-    assert Watched(9, FIELDS).add(**steps([0])) == 0
+    assert Watched(9, FIELDS, **options).add(**steps([0, 0])) == 0
     with pytest.raises(AssertionError):
-        Watched(9, FIELDS, Nstep=nstep(2)).add(**steps([0]))
+        Watched(9, {**FIELDS, "thing": {"dtype": object}}, **options).add(**steps([0]), thing=None)
 
 
 @pytest.mark.parametrize("seed", range(10))

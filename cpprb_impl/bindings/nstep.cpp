@@ -1,0 +1,217 @@
+#include "nstep.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "ring.hpp"
+
+namespace rb {
+namespace {
+
+using Role = StepColumn::Role;
+
+Ref dtype_of(int type) { return Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type))); }
+
+// How a reward's sums are stored; the field becomes what they are taken in.
+StepColumn sum_of(Field& field) {
+  const int type = field.descr()->type_num;
+  StepColumn column{0, Role::sum};
+  column.swapped = PyDataType_ISBYTESWAPPED(field.descr());
+  column.numbers = static_cast<std::size_t>(field.elements) * (PyTypeNum_ISCOMPLEX(type) ? 2 : 1);
+  switch (type) {
+    case NPY_HALF: column.kind = NumberKind::half; break;
+    case NPY_FLOAT:
+    case NPY_CFLOAT: column.kind = NumberKind::single; break;
+    case NPY_DOUBLE:
+    case NPY_CDOUBLE: column.kind = NumberKind::twice; break;
+    case NPY_LONGDOUBLE:
+    case NPY_CLONGDOUBLE: column.kind = NumberKind::extended; break;
+    default:
+      raise(PyExc_TypeError, "Nstep: %R has dtype %S, which can't hold discounted sums", field.name.get(),
+            field.dtype.get());
+  }
+  const bool extended = column.kind == NumberKind::extended;
+  field.dtype = dtype_of(PyTypeNum_ISCOMPLEX(type) ? (extended ? NPY_CLONGDOUBLE : NPY_CDOUBLE)
+                                                   : (extended ? NPY_LONGDOUBLE : NPY_DOUBLE));
+  field.put_numbers = put_numbers_for(field.descr());
+  column.bytes = column.numbers * (extended ? sizeof(long double) : sizeof(double));
+  field.bytes = static_cast<npy_intp>(column.bytes);
+  return column;
+}
+
+// The bits of a value that are not all 0 unless it is zero: not the sign of a floating-point number.
+std::string mask_of(const Field& field) {
+  const int type = field.descr()->type_num;
+  const auto bytes = static_cast<std::size_t>(field.bytes);
+  if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
+  std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
+  const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
+  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's are padded
+  std::fill_n(number.begin(), used, '\xff');
+  number[used - 1] = '\x7f';
+  if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
+    std::reverse(number.begin(), number.end());
+  return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
+}
+
+StepDone done_of(const Field& field, std::size_t column) {
+  const int type = field.descr()->type_num;
+  if (field.elements != 1) raise(PyExc_ValueError, "Nstep needs one 'done' per transition, got %zd", field.elements);
+  if (!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type))
+    raise(PyExc_TypeError, "Nstep: 'done' must be a number or a bool, got dtype %S", field.dtype.get());
+  Py_INCREF(field.dtype.get());  // PyArray_Zeros takes it
+  const Ref zero(checked(PyArray_Zeros(0, nullptr, field.descr(), 0))), one(checked(PyLong_FromLong(1)));
+  if (PyArray_SETITEM(zero.array(), PyArray_BYTES(zero.array()), one.get()) < 0) throw PythonError();
+  return {column, mask_of(field), std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
+}
+
+// Stores the transitions that begin with the oldest `count` steps, and forgets these. Returns the first one's slot.
+std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
+  Nstep& nstep = *ring.nstep;
+  const char* const* data = nstep.window.transitions(count);
+  NewRows rows{data, count, nullptr, 0, 0};
+  if (ring.prioritized) {
+    const auto* priority = reinterpret_cast<const double*>(data[nstep.fields.size()]);
+    const auto* leaf = reinterpret_cast<const float*>(data[nstep.fields.size() + 1]);
+    const float leaf_of_max = ring.leaf_of_max_priority();  // as it is when they are stored
+    nstep.leaves.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool given = !std::isnan(priority[i]);
+      nstep.leaves[i] = given ? leaf[i] : leaf_of_max;
+      if (given) rows.largest = std::max(rows.largest, priority[i]);
+    }
+    rows.leaves = nstep.leaves.data();
+  }
+  const std::uint64_t slot = ring.store->add(rows, waiting);
+  nstep.window.drop(count);
+  ring.episode_rows += count;
+  return slot;
+}
+
+}  // namespace
+
+Nstep::Nstep(std::vector<Field> step_fields, bool prioritized, NstepWindow steps)
+    : fields(std::move(step_fields)), keywords(prioritized), window(std::move(steps)) {}
+
+Nstep::Turn::Turn(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
+  while (nstep.taken && !is_ending()) {  // at the interpreter's end, the thread that has it never goes on
+    waiting.begin();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const bool calm = waiting.go_on();
+    waiting.end();
+    if (!calm) throw Interrupted();
+  }
+  nstep.taken = true;
+}
+
+std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, bool prioritized) {
+  if (options == nullptr || options == Py_None) return nullptr;
+  static const char* names[] = {"size", "gamma", "rew", "next", nullptr};
+  Py_ssize_t size;
+  double gamma;
+  PyObject *rewards, *following;
+  const Ref none(checked(PyTuple_New(0)));
+  if (!PyDict_Check(options)) raise(PyExc_TypeError, "nstep must be a dict, got %R", options);
+  if (!PyArg_ParseTupleAndKeywords(none.get(), options, "ndOO", const_cast<char**>(names), &size, &gamma, &rewards,
+                                   &following))
+    throw PythonError();
+  if (size < 1) raise(PyExc_ValueError, "Nstep: size must be at least 1, got %zd", size);
+
+  std::vector<Field> read;
+  std::vector<StepColumn> columns;
+  for (const auto& field : fields) {
+    read.push_back(like(field));
+    columns.push_back({static_cast<std::size_t>(field.bytes)});
+  }
+  const Ref done(checked(Py_BuildValue("(s)", "done")));
+  const std::size_t end = find_fields(fields, done.get(), "Nstep").front();
+  columns[end].role = Role::done;
+  for (const auto f : find_fields(fields, following, "Nstep: next")) columns[f].role = Role::last;
+  for (const auto f : find_fields(fields, rewards, "Nstep: rew")) columns[f] = sum_of(read[f]);
+  if (prioritized) {
+    columns.push_back({sizeof(double)});
+    columns.push_back({sizeof(float)});
+  }
+  StepDone is_done = done_of(read[end], end);
+  return std::make_unique<Nstep>(
+      std::move(read), prioritized,
+      NstepWindow(static_cast<std::uint64_t>(size), gamma, std::move(columns), std::move(is_done)));
+}
+
+PyObject* waiting_steps(const Nstep& nstep, bool prioritized) {
+  // Made first: no array, but a dict, may start the collector, and with it code that adds steps.
+  Ref steps(checked(PyDict_New()));
+  const NstepWindow& window = nstep.window;
+  const auto column = [&](std::size_t c, PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape) {
+    npy_intp dims[33] = {static_cast<npy_intp>(window.waiting())};
+    std::copy(shape.begin(), shape.end(), dims + 1);
+    Py_INCREF(dtype);  // PyArray_NewFromDescr takes it
+    const Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, dtype, static_cast<int>(shape.size()) + 1, dims,
+                                                 nullptr, nullptr, 0, nullptr)));
+    if (window.waiting() != 0)
+      std::copy_n(window.column(c), PyArray_NBYTES(array.array()), PyArray_BYTES(array.array()));
+    if (PyDict_SetItem(steps.get(), name, array.get()) < 0) throw PythonError();
+  };
+  for (std::size_t f = 0; f < nstep.fields.size(); ++f)
+    column(f, nstep.fields[f].name.get(), nstep.fields[f].descr(), nstep.fields[f].shape);
+  if (prioritized) {
+    const Ref name(checked(PyUnicode_FromString("priorities"))), dtype(dtype_of(NPY_DOUBLE));
+    column(nstep.fields.size(), name.get(), reinterpret_cast<PyArray_Descr*>(dtype.get()), {});
+  }
+  return steps.give();
+}
+
+PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  Ring& ring = ring_of(self);
+  Nstep& nstep = *ring.nstep;
+  LentIncoming in(ring.incoming);
+  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, *in);
+  if (ring.prioritized) {
+    in->priorities.assign(rows.count, std::numeric_limits<double>::quiet_NaN());
+    in->leaves.resize(rows.count);
+    if (rows.has_priorities)
+      rows.priorities.read([&](const auto* first) { std::copy_n(first, rows.count, in->priorities.begin()); });
+    in->data.push_back(reinterpret_cast<const char*>(in->priorities.data()));
+    in->data.push_back(reinterpret_cast<const char*>(in->leaves.data()));
+  }
+  Use use(self);
+  check_files(ring);
+  TurnWaiting waiting(ring);
+  const Nstep::Turn turn(nstep, waiting);
+  nstep.window.append(in->data.data(), rows.count);
+  const std::size_t complete = nstep.window.complete();
+  if (complete == 0) Py_RETURN_NONE;
+  std::uint64_t slot;
+  try {
+    slot = store_oldest(ring, complete, waiting);
+  } catch (...) {
+    nstep.window.take_back(rows.count);
+    throw;
+  }
+  return PyLong_FromUnsignedLongLong(slot);
+}
+
+void flush_steps(PyObject* self) {
+  if (ring_of(self).nstep->window.waiting() == 0) return;
+  Use use(self);
+  Ring& ring = use.ring();
+  check_files(ring);
+  TurnWaiting waiting(ring);
+  const Nstep::Turn turn(*ring.nstep, waiting);
+  if (const std::size_t count = ring.nstep->window.waiting(); count != 0) store_oldest(ring, count, waiting);
+}
+
+void clear_steps(PyObject* self) {
+  Use use(self);
+  TurnWaiting waiting(use.ring());
+  const Nstep::Turn turn(*use.ring().nstep, waiting);
+  use.ring().nstep->window.clear();
+}
+
+}  // namespace rb

@@ -1,0 +1,46 @@
+// N-step transitions before a ring's store: reading a user's options, and whose turn the window is.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "../core/nstep.hpp"
+#include "fields.hpp"
+#include "python.hpp"
+
+namespace rb {
+
+struct Nstep {
+  Nstep(std::vector<Field> step_fields, bool prioritized, NstepWindow steps);
+
+  std::vector<Field> fields;  // as add() reads them: rewards in the precision in which they are summed
+  Keywords keywords;
+  // Its columns are the fields and, of a prioritized ring, priorities (double, NaN where none was given) and leaves.
+  NstepWindow window;
+  std::vector<float> leaves;  // of the transitions being stored
+  bool taken = false;         // guarded by the interpreter's lock
+
+  // The window is one call's: a store that waits lets other threads in.
+  class Turn {
+   public:
+    Turn(Nstep& nstep, Waiting& waiting);  // throws Interrupted
+    ~Turn() { nstep_.taken = false; }
+    Turn(const Turn&) = delete;
+
+   private:
+    Nstep& nstep_;
+  };
+};
+
+// From a dict of "size", "gamma", "rew" and "next", or null for None. Raises KeyError, TypeError, ValueError.
+std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, bool prioritized);
+
+// The waiting steps: a dict of new arrays (steps, *shape), with "priorities" if there are any.
+PyObject* waiting_steps(const Nstep& nstep, bool prioritized);
+
+// add(), on_episode_end() and clear() of a ring with a window.
+PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+void flush_steps(PyObject* self);
+void clear_steps(PyObject* self);
+
+}  // namespace rb

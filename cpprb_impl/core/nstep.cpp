@@ -1,0 +1,180 @@
+#include "nstep.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace rb {
+namespace {
+
+constexpr std::size_t kMostKept = std::size_t{1} << 20;  // bytes of memory that a large batch may leave behind
+constexpr std::size_t kSpareSteps = 8;                   // so that waiting steps are seldom moved
+
+// IEEE 754 binary16, to nearest, ties to even.
+std::uint16_t half_of(double value) {
+  constexpr double kTooLarge = 65520;  // rounds to infinity
+  constexpr int kLeast = -14;          // exponent of the smallest normal number
+  const unsigned sign = std::signbit(value) ? 0x8000 : 0;
+  const double size = std::fabs(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00);
+  if (size >= kTooLarge) return static_cast<std::uint16_t>(sign | 0x7c00);
+  const int exponent = size > 0 ? std::max(std::ilogb(size), kLeast) : kLeast;
+  const long units = std::lrint(std::ldexp(size, 10 - exponent));  // 2048 carries into the exponent
+  return static_cast<std::uint16_t>(sign | static_cast<unsigned>(((exponent - kLeast) << 10) + units));
+}
+
+template <class Number>
+std::size_t put(NumberKind kind, Number number, char* to) {
+  const auto copy = [to](auto value) {
+    std::memcpy(to, &value, sizeof value);
+    return sizeof value;
+  };
+  switch (kind) {
+    case NumberKind::half: return copy(half_of(static_cast<double>(number)));
+    case NumberKind::single: return copy(static_cast<float>(number));
+    case NumberKind::twice: return copy(static_cast<double>(number));
+    default: return copy(static_cast<long double>(number));
+  }
+}
+
+std::size_t bytes_of(NumberKind kind) {
+  switch (kind) {
+    case NumberKind::half: return 2;
+    case NumberKind::single: return 4;
+    case NumberKind::twice: return 8;
+    default: return sizeof(long double);
+  }
+}
+
+}  // namespace
+
+NstepWindow::NstepWindow(std::uint64_t size, double gamma, std::vector<StepColumn> columns, StepDone done)
+    : size_(size), gamma_(gamma), done_(std::move(done)), columns_(columns.size()), places_(columns.size()) {
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    static_cast<StepColumn&>(columns_[c]) = columns[c];
+    step_bytes_ += columns[c].bytes;
+  }
+}
+
+void NstepWindow::append(const char* const* values, std::size_t count) {
+  make_room(count);
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const std::size_t bytes = columns_[c].bytes;
+    std::memcpy(columns_[c].steps.get() + (begin_ + waiting_) * bytes, values[c], count * bytes);
+  }
+  waiting_ += count;
+}
+
+void NstepWindow::make_room(std::size_t count) {
+  const std::size_t needed = waiting_ + count;
+  if (begin_ + needed <= room_) return;
+  if (needed <= room_ && begin_ >= waiting_) {  // each step is moved once at most, on average
+    for (auto& column : columns_)
+      std::memcpy(column.steps.get(), column.steps.get() + begin_ * column.bytes, waiting_ * column.bytes);
+    begin_ = 0;
+  } else {
+    move_to(2 * needed + kSpareSteps);
+  }
+}
+
+void NstepWindow::move_to(std::size_t room) {
+  std::vector<std::unique_ptr<char[]>> all;
+  for (const auto& column : columns_) all.push_back(std::make_unique_for_overwrite<char[]>(room * column.bytes));
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    if (waiting_ != 0) std::memcpy(all[c].get(), at(c, 0), waiting_ * columns_[c].bytes);
+    columns_[c].steps = std::move(all[c]);
+  }
+  begin_ = 0;
+  room_ = room;
+}
+
+bool NstepWindow::is_done(std::size_t step) const {
+  const char* value = at(done_.column, step);
+  for (std::size_t i = 0; i < done_.mask.size(); ++i)
+    if ((value[i] & done_.mask[i]) != 0) return true;
+  return false;
+}
+
+bool NstepWindow::find_ends(std::size_t count) {
+  ends_.resize(count);
+  bool in_line = true;
+  std::size_t end = waiting_ - 1;
+  for (std::size_t step = waiting_; step-- > 0;) {
+    if (is_done(step)) end = step;
+    if (step >= count) continue;
+    ends_[step] = step + static_cast<std::size_t>(std::min<std::uint64_t>(end - step, size_ - 1));
+    in_line &= step + 1 == count || ends_[step] + 1 == ends_[step + 1];
+  }
+  return in_line;
+}
+
+const char* const* NstepWindow::transitions(std::size_t count) {
+  const bool in_line = find_ends(count);
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    switch (columns_[c].role) {
+      case StepColumn::Role::first: places_[c] = at(c, 0); break;
+      case StepColumn::Role::last: places_[c] = in_line ? at(c, ends_.front()) : gather(c, count); break;
+      case StepColumn::Role::done: places_[c] = tell_done(c, count); break;
+      case StepColumn::Role::sum:
+        places_[c] = columns_[c].kind == NumberKind::extended ? sum<long double>(c, count) : sum<double>(c, count);
+    }
+  }
+  return places_.data();
+}
+
+const char* NstepWindow::gather(std::size_t c, std::size_t count) {
+  Column& column = columns_[c];
+  column.made.resize(count * column.bytes);
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(column.made.data() + i * column.bytes, at(c, ends_[i]), column.bytes);
+  return column.made.data();
+}
+
+const char* NstepWindow::tell_done(std::size_t c, std::size_t count) {
+  Column& column = columns_[c];
+  column.made.assign(count * column.bytes, 0);
+  for (std::size_t i = 0; i < count; ++i)
+    if (is_done(ends_[i])) std::memcpy(column.made.data() + i * column.bytes, done_.one.data(), column.bytes);
+  return column.made.data();
+}
+
+template <class Number>
+const char* NstepWindow::sum(std::size_t c, std::size_t count) {
+  Column& column = columns_[c];
+  const std::size_t bytes = bytes_of(column.kind);
+  column.made.resize(count * column.numbers * bytes);
+  char* to = column.made.data();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t steps = ends_[i] - i + 1;
+    while (discounts_.size() < steps) discounts_.push_back(std::pow(gamma_, static_cast<double>(discounts_.size())));
+    for (std::size_t n = 0; n < column.numbers; ++n, to += bytes) {
+      const auto reward = [&](std::size_t k) {
+        Number number;
+        std::memcpy(&number, at(c, i + k) + n * sizeof number, sizeof number);
+        return number;
+      };
+      Number total = reward(0);
+      for (std::size_t k = 1; k < steps; ++k) total += static_cast<Number>(discounts_[k]) * reward(k);
+      put(column.kind, total, to);
+      if (column.swapped) std::reverse(to, to + bytes);
+    }
+  }
+  return column.made.data();
+}
+
+void NstepWindow::drop(std::size_t count) {
+  begin_ += count;
+  waiting_ -= count;
+  if (waiting_ == 0) begin_ = 0;
+  for (auto& column : columns_)
+    if (column.made.capacity() > kMostKept) column.made = {};
+  if (room_ * step_bytes_ <= kMostKept || room_ / 8 <= waiting_ + 1) return;
+  try {
+    move_to(2 * (waiting_ + 1) + kSpareSteps);
+  } catch (const std::bad_alloc&) {  // then the large memory stays
+  }
+}
+
+}  // namespace rb

@@ -1,0 +1,91 @@
+// N-step transitions: a step waits until the N - 1 steps that follow it are known. Hessel et al. 2018, "Rainbow",
+// arXiv:1710.02298, section "Multi-step learning".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rb {
+
+enum class NumberKind { half, single, twice, extended };  // floating point of 16, 32 and 64 bits, and long double
+
+// One column of the steps, and what a transition has of it. The steps t .. t + N - 1 make a transition, or fewer: it
+// ends at the first one that is done, or at the last one there is.
+struct StepColumn {
+  enum class Role {
+    first,  // the value of step t
+    last,   // the value of the step at which the transition ends
+    done,   // whether that step is done
+    sum,    // r_t + gamma r_(t+1) + ... up to that step
+  };
+
+  std::size_t bytes;  // of a step's value
+  Role role = Role::first;
+  // Of a sum: a step's value is so many doubles, long doubles if `kind` is extended; a transition's as many of `kind`.
+  std::size_t numbers = 0;
+  NumberKind kind = NumberKind::twice;
+  bool swapped = false;  // a transition's numbers are of the other byte order
+};
+
+// Which steps are done: those with any bit of `mask` set in their value. A transition's value is `one`, or zeros.
+struct StepDone {
+  std::size_t column;
+  std::string mask, one;
+};
+
+// The steps that wait, oldest first. It holds values, and knows nothing of where transitions are stored.
+class NstepWindow {
+ public:
+  NstepWindow(std::uint64_t size, double gamma, std::vector<StepColumn> columns, StepDone done);
+
+  std::size_t waiting() const { return waiting_; }
+  const char* column(std::size_t c) const { return at(c, 0); }  // the values of the waiting steps
+
+  // Takes `count` more steps: values[column] are theirs, one behind the other. Throws std::bad_alloc (nothing has
+  // changed then).
+  void append(const char* const* values, std::size_t count);
+  void take_back(std::size_t count) { waiting_ -= count; }  // the newest
+
+  // How many of the waiting steps have all the steps that follow them.
+  std::size_t complete() const { return waiting_ < size_ ? 0 : waiting_ - static_cast<std::size_t>(size_) + 1; }
+  // The transitions that begin with the oldest `count` steps: by column their values, which stay until the next call of
+  // any method that is not const. `count` is at least 1. Throws std::bad_alloc.
+  const char* const* transitions(std::size_t count);
+  // Forgets the oldest `count` steps.
+  void drop(std::size_t count);
+  void clear() { drop(waiting_); }
+
+ private:
+  struct Column : StepColumn {
+    std::unique_ptr<char[]> steps;
+    std::vector<char> made;  // values of transitions that are no step's
+  };
+
+  const char* at(std::size_t c, std::size_t step) const {
+    return columns_[c].steps.get() + (begin_ + step) * columns_[c].bytes;
+  }
+  void make_room(std::size_t count);
+  void move_to(std::size_t room);
+  bool is_done(std::size_t step) const;
+  // Returns whether each transition ends one step after the one before it: their last steps need not be gathered then.
+  bool find_ends(std::size_t count);
+  const char* gather(std::size_t c, std::size_t count);
+  const char* tell_done(std::size_t c, std::size_t count);
+  template <class Number>
+  const char* sum(std::size_t c, std::size_t count);
+
+  std::uint64_t size_;
+  double gamma_;
+  StepDone done_;
+  std::vector<Column> columns_;
+  std::size_t step_bytes_ = 0;                      // of all columns
+  std::size_t begin_ = 0, waiting_ = 0, room_ = 0;  // in steps; the memory before `begin_` is free
+  std::vector<std::size_t> ends_;                   // by transition: the step at which it ends
+  std::vector<double> discounts_;                   // powers of gamma, as many as were needed so far
+  std::vector<const char*> places_;                 // by column
+};
+
+}  // namespace rb
