@@ -70,7 +70,7 @@ class SharedStore final : public Store {
   // Explorers.
   enum class Marked { yes, held, overtaken };
   std::uint64_t claim(std::size_t seat, std::uint64_t count, std::uint64_t unused, Waiting& waiting);
-  Marked mark(std::uint64_t row, std::size_t seat);
+  Marked mark(std::uint64_t row, std::uint64_t slot, std::size_t seat);
   void write(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first);
   void place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first, std::size_t seat,
              std::vector<std::size_t>& left);
