@@ -102,10 +102,18 @@ BatchArrays RecentBatches::take(const std::vector<Field>& fields, npy_intp rows,
 }
 
 void RecentBatches::keep(BatchArrays batch) {
-  BatchArrays oldest;  // let go last: an end of something in it may run Python code
-  if (kept_.size() == kKept) {
-    oldest = std::move(kept_.front());
-    kept_.erase(kept_.begin());
+  std::vector<BatchArrays> dropped;  // let go last: an end of something in them may run Python code
+  const auto is_let_go = [](const BatchArrays& each) {
+    const auto& all = each.arrays;
+    return Py_REFCNT(each.dict.get()) == 1 &&
+           std::all_of(all.begin(), all.end(), [](const Ref& array) { return Py_REFCNT(array.get()) <= 2; });
+  };
+  while (true) {
+    const bool many = std::count_if(kept_.begin(), kept_.end(), is_let_go) >= kMostLetGo;
+    if (!many && kept_.size() < kMost) break;
+    const auto excess = many ? std::find_if(kept_.begin(), kept_.end(), is_let_go) : kept_.begin();
+    dropped.push_back(std::move(*excess));
+    kept_.erase(excess);
   }
   kept_.push_back(std::move(batch));
 }

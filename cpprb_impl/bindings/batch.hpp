@@ -26,8 +26,8 @@ struct BatchArrays {
   bool free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const;
 };
 
-// The last batches, to be given again once nobody holds any part of them: making five arrays costs more
-// than filling them, and the first touch of large memory fresh from the system ten times as much.
+// The last batches, recycled once the caller has released every part of them: making five arrays costs more than
+// filling them, and the first touch of large memory fresh from the system ten times as much.
 class RecentBatches {
  public:
   BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further);
@@ -36,8 +36,9 @@ class RecentBatches {
   void clear();
 
  private:
-  // A learner holds one while it asks for the next.
-  static constexpr std::size_t kKept = 2;
+  // A learner may hold some, in a queue say, while it asks for the next. Batches that it has let go take memory.
+  static constexpr std::size_t kMost = 10;
+  static constexpr std::ptrdiff_t kMostLetGo = 2;
   std::vector<BatchArrays> kept_;  // the longest kept first
 };
 

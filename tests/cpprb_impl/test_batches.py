@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import deque
 
 import numpy as np
 import pytest
@@ -189,6 +190,29 @@ def test_a_batch_that_nobody_holds_is_given_again() -> None:
             batch = buffer.sample(8)  # the one before is held meanwhile
             seen.add(batch["act"].ctypes.data)
         assert len(seen) == 2
+
+
+@pytest.mark.parametrize("part", [lambda batch: batch, lambda batch: batch["act"]], ids=["batch", "array"])
+def test_a_queue_of_eight_is_given_again(part) -> None:
+    for buffer in (filled(ReplayBuffer), filled(PrioritizedReplayBuffer), frames_buffer()):
+        queue, seen = deque(maxlen=8), set()
+        for _ in range(60):
+            batch = buffer.sample(8)
+            seen.add(batch["act"].ctypes.data)
+            queue.append(part(batch))
+            del batch
+        assert len(seen) == 9
+
+
+def test_few_batches_are_kept_that_nobody_holds() -> None:
+    buffer = frames_buffer()
+    queue = [buffer.sample(8) for _ in range(8)]
+    gone = [weakref.ref(batch["act"]) for batch in queue]
+    queue.clear()
+    del queue
+    for size in range(9, 20):  # none of them fits
+        gone.append(weakref.ref(buffer.sample(size)["act"]))
+        assert sum(weak() is not None for weak in gone) <= 2
 
 
 def test_a_buffer_inside_its_own_batch_is_collected() -> None:
