@@ -180,22 +180,25 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
       read_shared(f, slots, first, last, to);
 }
 
-// Row by row and in the order in which the fields lie, with what comes kPage later on its way: a
-// processor's own prefetching ends at each page, and again at each row.
+// Row by row and in the order in which the fields lie, with the beginning of what comes next on its way: a processor's
+// own prefetching ends at each row. Alone, a value is one piece: one long memcpy into cold memory takes a tenth less
+// time than many of a page.
 template <class Copy>
 void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
                      char* const* to) const {
+  constexpr bool alone = std::is_same_v<Copy, Alone>;
+  constexpr std::size_t most = alone ? ~std::size_t{0} : kPage, ahead_bytes = alone ? kPage / 2 : kPage;
   for (std::size_t i = first; i < last; ++i) {
     const char* row = base_ + slots[i] * stride_;
     const char* next_row = i + 1 < count ? base_ + slots[i + 1] * stride_ : row;
     for (const auto f : in_row_) {
       if (fields_[f].framed) continue;
       const std::size_t bytes = fields_[f].bytes;
-      for (std::size_t done = 0; done < bytes; done += kPage) {
-        const std::size_t place = offsets_[f] + done + kPage;
-        const char* ahead = place < stride_ ? row + place : next_row + (place - stride_);
-        const std::size_t piece = std::min(kPage, bytes - done);
-        for (std::size_t line = 0; line < piece; line += kLine) __builtin_prefetch(ahead + line);
+      for (std::size_t done = 0, piece; done < bytes; done += piece) {
+        piece = std::min(most, bytes - done);
+        const std::size_t place = offsets_[f] + done + piece;
+        const char* ahead = place + kLine < stride_ ? row + place : next_row;
+        for (std::size_t line = 0; line < std::min(piece, ahead_bytes); line += kLine) __builtin_prefetch(ahead + line);
         Copy::out(to[f] + i * bytes + done, row + offsets_[f] + done, piece);
       }
     }
