@@ -222,8 +222,7 @@ def _cell(job: Job, peer: str, reference: str, careless: bool) -> HeatCell:
     mark = (notes.KEEPS_REFERENCES if careless else "") + ("" if record.ok else notes.BEFORE_IT_WENT_WRONG)
     if ratio is None:
         return HeatCell("1", 0, f"{peer}, {job.full_label}: the reference")
-    text = ratio.short if ratio.is_bound else ratio.short.removesuffix("\N{MULTIPLICATION SIGN}")
-    return HeatCell(text + mark, shade_of(ratio), f"{peer}, {job.full_label}: {ratio.words(reference)}")
+    return HeatCell(ratio.shortest + mark, shade_of(ratio), f"{peer}, {job.full_label}: {ratio.words(reference)}")
 
 
 def shade_of(ratio: Ratio) -> int:

@@ -37,7 +37,7 @@ def picture(heat: HeatMap, theme: str) -> str:
             f"height='{top:.0f}' role='img' aria-label='{title}' {FONT} font-size='12' fill='{ink}'>",
             f"<defs><pattern id='none' width='6' height='6' patternUnits='userSpaceOnUse'>"
             f"<path d='M0 6L6 0' stroke='{line}'/></pattern></defs>",
-            f"<style>.f{{fill:{faint};font-size:10.5px}}.m{{text-anchor:middle}}.b{{font-weight:600}}</style>",
+            f"<style>.f{{fill:{faint};font-size:10.5px}}.k{{font-size:9.5px}}.m{{text-anchor:middle}}.b{{font-weight:600}}</style>",
             f"<rect width='100%' height='100%' fill='{page}'/>",
             *parts,
             "</svg>\n",
@@ -52,10 +52,11 @@ def _table(table: HeatTable, theme: str, left: float, top: float) -> tuple[list[
     top += 22
     at = left
     for name, count, _ in table.groups:
-        parts.append(_text(at + count * CELL / 2, top + 12, name, "f m"))
+        for number, line in enumerate(name.split(", ")):
+            parts.append(_text(at + count * CELL / 2, top + LINE * (number + 1), line, "f m"))
         at += count * CELL
     lines = max(len(_lines(column)) for column in table.columns)
-    top += 18 + LINE * lines
+    top += 6 + LINE * (2 + lines)
     for place, column in enumerate(table.columns):
         words = _lines(column)
         for number, word in enumerate(words):
@@ -91,7 +92,7 @@ def _key(heat: HeatMap, theme: str, top: float, width: float) -> tuple[list[str]
         back, ink = shades[name]
         x = MARGIN + place * each
         parts.append(f"<rect x='{x:.0f}' y='{top:.0f}' width='{each:.0f}' height='18' fill='{back}'/>")
-        parts.append(_text(x + each / 2, top + 13, meaning, "m", ink))
+        parts.append(_text(x + each / 2, top + 13, meaning, "k m", ink))
     top += 34
     for sign, meaning in heat.notes:
         parts.append(_text(MARGIN, top, f"{sign} {meaning}", "f"))

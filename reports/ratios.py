@@ -44,6 +44,11 @@ class Ratio:
     def short(self) -> str:
         return self._text(2)
 
+    @property
+    def shortest(self) -> str:
+        """For a narrow cell: one digit below 0.01, and no sign for times unless it is a bound."""
+        return self.short if self.is_bound else self._text(1 if self.figure.value < 0.01 else 2).removesuffix(TIMES)
+
     def words(self, reference: str) -> str:
         """For a sentence: how many times as fast as the reference, and how sure that is."""
         if self.is_bound:

@@ -131,5 +131,5 @@ def _correctness(run: Run) -> str:
     text += f", among them {listed(first, most=4)}" if len(first) > 4 else f": {listed(first)}" if first else ""
     if wrong:
         shown = [f"{peer} ({failed[peer][0]})" for peer in wrong]
-        text += f"; {len(wrong)} did not, such as {listed(shown[:3])}" if len(wrong) > 3 else f"; not {listed(shown)}"
+        text += f"; {len(wrong)} did not, such as {listed(shown[:2])}" if len(wrong) > 3 else f"; not {listed(shown)}"
     return f"{text}."
