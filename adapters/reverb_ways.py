@@ -58,7 +58,7 @@ class ByTrajectoryWriter(Reverb):
 class SharingChunks(ByTrajectoryWriter):
     """Where a row's obs is the next_obs before it, both items refer to one place in a chunk: it is sent once.
 
-    Only for the five fields of a step. Comparing costs a microsecond; a user whose loop says so need not compare.
+    Only for the five fields of a step. On CartPole and Atari rows it is as fast as `ByTrajectoryWriter`, within noise.
     """
 
     name = "reverb[shared chunks]"

@@ -26,7 +26,7 @@ FOOTNOTES = {
         ),
     ),
     GIVES_ROWS: ("gives", "returns rows: stacking them into columns is part of its figure, as it is for its user"),
-    NO_BATCH_ADD: ("batch_add", "has no batch add: the figure is for that many single adds"),
+    NO_BATCH_ADD: ("batch_add", "adds one row per call as used here: the figure is for that many single adds"),
 }
 
 

@@ -30,7 +30,7 @@ from suites.filling import fill
 
 WORKERS = (1, 2, -1)
 IN_FLIGHT = (1, 2, 4)
-FLUSHES = ((32, 0), (1, 5), (1, 32), (16, 16))  # after so many items, and how many a flush leaves pending
+FLUSHES = ((32, 0), (1, 5), (1, 32), (16, 16), (32, 16))  # after so many items, and how many a flush leaves pending
 BATCHES = (32, 256)
 ROWS_A_CALL, WARM_BATCHES, TIMED_BATCHES = 200, 20, 60
 
