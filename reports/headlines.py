@@ -87,16 +87,16 @@ def _single_calls(run: Run, jobs: Sequence[Job], subject: str) -> Headline | Non
         ]
         if ratios and workload:
             least, most = (pick(ratios, key=lambda each: each[0].value) for pick in (min, max))
-            ends = dict.fromkeys(f"{ratio.text} {ratio.interval} ({job.label})" for ratio, job in (least, most))
+            ends = dict.fromkeys(f"{ratio.text} {ratio.sure} at {job.label}" for ratio, job in (least, most))
             slower = [job.label for ratio, job in ratios if ratio.value < 1]
             lost = f", slower at {listed(slower)}" if len(slower) > 1 else ""
-            spans.append(f"{' to '.join(ends)} on {workload.name}{lost}")
+            spans.append(f"on {workload.name} {' to '.join(ends)}{lost}")
     if not spans:
         return None
     return Headline(
         "calls",
         "Single calls",
-        f"{subject} runs at {'; at '.join(spans)}, as multiples of {reference}'s speed.",
+        f"{subject}, as multiples of {reference}'s speed: {'; '.join(spans)}.",
         "Each call runs in a loop of its own, mostly in warm caches; a training loop mixes calls and gains less.",
     )
 
@@ -113,4 +113,4 @@ def _figure_and_ratio(run: Run, job: Job, peer: str, name: str) -> str | None:
         return None
     scale, ratio = scale_of(job), ratio_of(record, job.shown.get(reference or ""))
     figure = f"{name} {scale.of(figure_of(record))} {scale.unit}"
-    return f"{figure}, {ratio.words(reference or '')}" if ratio else figure
+    return f"{figure}, {ratio.over(reference or '')}" if ratio else figure

@@ -222,7 +222,7 @@ def _cell(job: Job, peer: str, reference: str, careless: bool) -> HeatCell:
     mark = (notes.KEEPS_REFERENCES if careless else "") + ("" if record.ok else notes.BEFORE_IT_WENT_WRONG)
     if ratio is None:
         return HeatCell("1", 0, f"{peer}, {job.full_label}: the reference")
-    return HeatCell(ratio.shortest + mark, shade_of(ratio), f"{peer}, {job.full_label}: {ratio.words(reference)}")
+    return HeatCell(ratio.shortest + mark, shade_of(ratio), f"{peer}, {job.full_label}: {ratio.over(reference)}")
 
 
 def shade_of(ratio: Ratio) -> int:

@@ -44,7 +44,7 @@ def latency_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
             tables.append(_table(run, title, columns, troubles))
-    return LatencyPart(where, counted(max(counts, default=0), "launch"), REFERENCE, tables)
+    return LatencyPart(where, counted(max(counts), "launch") if counts else "no launch", REFERENCE, tables)
 
 
 def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: Sequence[notes.Trouble]) -> LatencyTable:

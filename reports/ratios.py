@@ -49,12 +49,21 @@ class Ratio:
         """For a narrow cell: one digit below 0.01, and no sign for times unless it is a bound."""
         return self.short if self.is_bound else self._text(1 if self.figure.value < 0.01 else 2).removesuffix(TIMES)
 
-    def words(self, reference: str) -> str:
+    @property
+    def words(self) -> str:
+        """For a sentence: the ratio and its interval, or "more than 500"."""
+        return f"more than {self._bound}" if self.is_bound else f"{self.text} {self.sure}"
+
+    def over(self, reference: str) -> str:
         """For a sentence: how many times as fast as the reference, and how sure that is."""
         if self.is_bound:
-            return f"more than {self._bound} as fast as {reference}"
-        sure = self.interval if self.interval.startswith("[") else f"({self.interval})"
-        return f"{self.text} as fast as {reference} {sure}"
+            return f"{self.words} as fast as {reference}"
+        return f"{self.text} as fast as {reference} {self.sure}"
+
+    @property
+    def sure(self) -> str:
+        """The interval, or in brackets why there is none."""
+        return self.interval if self.is_bound or self.interval.startswith("[") else f"({self.interval})"
 
     @property
     def interval(self) -> str:
