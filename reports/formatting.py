@@ -88,12 +88,12 @@ def percent(value: float) -> str:
     return f"{100 * value:+.1f}%"
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8, last: str = "and") -> str:
     """ "a, b and c"; a long list ends in "and 5 more"."""
     shown, left = list(names[:most]), len(names) - most
     if left > 0:
         return f"{', '.join(shown)} and {left} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}" if shown else ""
 
 
 def counted(count: int, noun: str) -> str:

@@ -38,14 +38,12 @@ from reports.startup import startup_part
 from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
-from results.machine import is_older_than_code
+from results.machine import MEASURED_CODE, is_older_than_code
 
 #: Suites that have a section of their own, and no say in who is fastest.
 APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, LATENCY_SUITE, INTEGRITY_SUITE, CONFORMANCE_SUITE)
 #: Suites of rows that were made for them.
 ON_MADE_ROWS = (INTEGRITY_SUITE, CONFORMANCE_SUITE)
-#: What a figure depends on.
-MEASURED_CODE = ("cpprb_impl", "adapters", "suites")
 
 
 def page_of(run: Run) -> dict[str, Any]:
@@ -129,10 +127,10 @@ def _warnings(run: Run) -> list[str]:
         lines.append("This run was interrupted: what follows is only what it had measured by then.")
     elif run.finished is None:
         lines.append("This run never finished: it was killed, or is still going on.")
-    if is_older_than_code(run.revision, MEASURED_CODE):
+    if is_older_than_code(run.revision):
         lines.append(
             "This run is older than the code that it measured: since its revision "
-            f"{listed([f'{folder}/' for folder in MEASURED_CODE])} changed in this checkout."
+            f"{listed([f'{folder}/' for folder in MEASURED_CODE], last='or')} changed in this checkout."
         )
     if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")

@@ -141,7 +141,7 @@ def _other_tables(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troubl
         yield _with_column(table, "time, last column over first", lambda peer: _growth(steps, peer))
     for job in jobs:
         if job.benchmark == "add_alone":
-            title = f"Adding one row a call with nobody else there, {job.workload}"
+            title = f"Adding one row per call, alone, {job.workload}"
             table = _table(run, title, [("add 1", job)], troubles)
             yield _with_column(
                 table, "time, over its library's unshared class", lambda peer, job=job: _price(job, peer)

@@ -13,6 +13,8 @@ import numpy as np
 import psutil
 
 HERE = Path(__file__).resolve().parent
+#: The folders of the repository that a figure depends on.
+MEASURED_CODE = ("cpprb_impl", "adapters", "suites")
 
 
 def describe() -> dict[str, Any]:
@@ -38,7 +40,7 @@ def revision(checkout: Path = HERE) -> str:
     return commit + ("+dirty" if changed else "")
 
 
-def is_older_than_code(measured_at: str, folders: Sequence[str], checkout: Path = HERE) -> bool:
+def is_older_than_code(measured_at: str, folders: Sequence[str] = MEASURED_CODE, checkout: Path = HERE) -> bool:
     """Whether a commit that this revision does not contain changed one of these folders of the repository.
 
     False outside git, and for a revision that this checkout does not know.

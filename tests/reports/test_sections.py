@@ -45,7 +45,7 @@ def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
         "This machine has 2 cores",
     ):
         assert row in section
-    assert '<section id="sharing">' in html and "3 launches a cell" in html
+    assert '<section id="sharing">' in html and "3 launches per cell" in html
     pictures = re.findall(r"!\[sharing: ([^]]*)\]\(([^)]+)\)", section)
     assert [name for name, _ in pictures] == [
         f"{who}, add {batch} on CartPole-v1" for batch in (1, 100) for who in ("explorers", "learner")
