@@ -46,8 +46,8 @@ class Ratio:
 
     @property
     def shortest(self) -> str:
-        """For a narrow cell: one digit below 0.01, and no sign for times unless it is a bound."""
-        return self.short if self.is_bound else self._text(1 if self.figure.value < 0.01 else 2).removesuffix(TIMES)
+        """For a narrow cell: one digit below 0.1, and no sign for times unless it is a bound."""
+        return self.short if self.is_bound else self._text(1 if self.figure.value < 0.1 else 2).removesuffix(TIMES)
 
     @property
     def words(self) -> str:

@@ -56,7 +56,8 @@ def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> st
         return ""
     leader = max(winners, key=lambda peer: len(winners[peer]))
     where = f"{len(winners[leader])} of {counted(len(mine), 'job')} on {mine[0].workload}"
-    text = f"{leader} is fastest at {where}{_span(run, winners[leader], leader)}"
+    among = "of the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
+    text = f"{among}{leader} is fastest at {where}{_span(run, winners[leader], leader)}"
     others = [
         f"{peer} at {listed([job.label for job in won], most=2)}" for peer, won in winners.items() if peer != leader
     ]
@@ -65,8 +66,13 @@ def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> st
     return f"{text}."
 
 
+def _careless(run: Run, job: Job) -> set[str]:
+    """The peers measured here that only keep references to what they are given."""
+    return {peer.name for peer in run.peers if peer.name in job.measured and keeps_references(peer, job)}
+
+
 def _fastest_copying(run: Run, job: Job) -> str | None:
-    careless = {peer.name for peer in run.peers if keeps_references(peer, job)}
+    careless = _careless(run, job)
     ranked = fastest_first([record for peer, record in job.measured.items() if peer not in careless])
     return ranked[0].peer if ranked else None
 

@@ -2,7 +2,7 @@
 
 In a block every launch happens at most once, and ratios between peers are taken within a block. With a budget the first
 block measures everything once and thereby learns what each launch costs. Each block after it holds the launches that
-gain most for their time: first those with too few samples for an interval, then those whose intervals are widest.
+need it most: first those with too few samples for an interval, then those whose intervals are widest for their cost.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Budgeted:
         self._share = share * (deadline - self._begin)
 
     def __iter__(self) -> Iterator[Next]:
-        """Each launch once, part after part; then blocks of those that gain most."""
+        """Each launch once, part after part; then blocks of those that need it most."""
         for part in self.parts:
             order = list(part.launches)
             self._shuffler.shuffle(order)
@@ -175,21 +175,34 @@ class Budgeted:
         return self.deadline - self._clock()
 
     def _choose(self) -> list[Launch]:
-        """The launches of the next block. One that costs much is chosen only if there is time for it after all those
-        that gain more per second have been launched `ENOUGH` times. With each comes the launch that measures the same
-        of the peer that ratios are taken to."""
-        wanted = [launch for part in self.parts if part.repeated for launch in part.launches]
-        gains = {launch.name: gain(launch.open_records) / max(self._costs.of(launch), 0.1) for launch in wanted}
-        wanted = sorted((each for each in wanted if gains[each.name]), key=lambda each: -gains[each.name])
+        """The launches of the next block, in order of need, as far as the time goes. Time is kept for what comes first
+        to be launched `ENOUGH` times. With each comes the launch that measures the same of the peer that ratios are
+        taken to."""
         chosen: list[Launch] = []
         planned, left = 0.0, self._left()
-        for launch in wanted:
+        for launch in self._by_need():
             group = [each for each in (launch, *self._references(launch)) if each not in chosen]
             if planned + sum(map(self._costs.of, group)) > left:
                 continue
             planned += sum(self._costs.of(each) * max(1, ENOUGH - launches_of(each)) for each in group)
             chosen += group
         return chosen
+
+    def _by_need(self) -> list[Launch]:
+        """First those with fewer than `ENOUGH` launches, cheap ones of early parts before others; then those whose
+        intervals are widest for their cost."""
+        open_ = [
+            (number, launch)
+            for number, part in enumerate(self.parts, start=1)
+            if part.repeated
+            for launch in part.launches
+            if launch.open_records
+        ]
+        few = [(number * self._costs.of(each), each) for number, each in open_ if launches_of(each) < ENOUGH]
+        wide = [
+            (self._costs.of(each) / gain(each), each) for _, each in open_ if launches_of(each) >= ENOUGH and gain(each)
+        ]
+        return [launch for part in (few, wide) for _, launch in sorted(part, key=lambda pair: pair[0])]
 
     def _references(self, launch: Launch) -> list[Launch]:
         jobs = launch.jobs
@@ -226,14 +239,10 @@ def launches_of(launch: Launch) -> int:
     return min((len(record.samples) for record in launch.open_records), default=0)
 
 
-def gain(records: Sequence[Record]) -> float:
-    """How much one more sample of each of these is worth, added up: 1 for a cell with too few for an interval, less
-    the narrower the interval is, 0 once it is `NARROW`."""
-    return sum(1.0 if len(each.samples) < ENOUGH else _worth(width(each)) for each in records)
-
-
-def _worth(wide: float) -> float:
-    return min(1.0, wide) if wide > NARROW else 0.0
+def gain(launch: Launch) -> float:
+    """How wide the intervals of its cells are on average; one that is `NARROW` counts as 0."""
+    widths = [width(record) for record in launch.open_records]
+    return sum(wide for wide in widths if wide > NARROW) / len(widths)
 
 
 def width(record: Record) -> float:

@@ -82,6 +82,7 @@ class Profile:
     limit_seconds: float  # after which a launch is killed
     own_rows: int = 0  # of a workload of the user's own: its capacity, unless these rows are more than
     own_bytes: int = 0  # so many bytes; 0: such a workload is not for this profile
+    sharing_served: bool = True  # whether the sharing suite fills buffers behind servers, too, a row per call
     own_memory_rows: int = 0  # its capacity in the memory suite, at most
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
@@ -150,10 +151,10 @@ PROFILES = {
         },
         blocks=5,
         more_blocks=5,
-        seconds=0.08,
-        memory={"CartPole-v1": (16_384, EVERYWHERE[:2]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+        seconds=0.06,
+        memory={"CartPole-v1": (16_384, EVERYWHERE[:1]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
         memory_blocks=1,
-        leak_seconds=0.8,
+        leak_seconds=0.4,
         startup_capacity=100_000,
         startup_blocks=1,
         startup_fill_seconds=4,
@@ -165,13 +166,14 @@ PROFILES = {
         apex_seconds=0.8,
         apex_capacity=10_000,
         explorers=(4,),
-        integrity_seconds=1.0,
-        integrity_patience=5.0,
-        conformance_draws=10_000,
+        integrity_seconds=0.5,
+        integrity_patience=3.0,
+        conformance_draws=4_000,
         sharing=(
             crowds("CartPole-v1", 10_000, (1, 100), (4,)) + alone(10_000),
             crowds("CartPole-v1", 10_000, (100,), (4,), "prioritized_crowd"),
         ),
+        sharing_served=False,
         sharing_blocks=5,
         sharing_seconds=0.5,
         sharing_cap_seconds=2.0,

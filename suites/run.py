@@ -56,7 +56,7 @@ SUITES = ("throughput", "memory", "startup", "latency", "apex", "sharing", "inte
 MADE = {INTEGRITY_WORKLOAD: certified.workload, CONFORMANCE_WORKLOAD: probing.workload}
 WORKLOADS = (*workloads.NAMES, *MADE)
 #: A time budget holds the report as well, and is of no use where hardly a launch fits into it.
-REPORT_SECONDS, LEAST_MINUTES = 30.0, 1.0
+REPORT_SECONDS, LEAST_MINUTES = 25.0, 1.0
 
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
@@ -218,8 +218,10 @@ def sharing_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: S
         name = f"sharing of {peer}, {kinds} on {jobs[0].workload}"
         return Launch(name, declare_sharing(run, peer, jobs), command)
 
+    shared = registry.together() if profile.sharing_served else list(registry.SHARED)
+
     def jobs_of(peer: str, group: Sequence[SharingJob]) -> list[SharingJob]:
-        able = [job for job in group if job.kind == "alone" or peer in registry.together()]
+        able = [job for job in group if peer in shared or (job.kind == "alone" and peer in registry.alone())]
         return [job for job in able if job.workload in chosen]
 
     groups = [(peer, jobs_of(peer, group)) for group in profile.sharing for peer in peers]
@@ -368,9 +370,9 @@ def measure(arguments: Sequence[str] | None) -> int:
         Part(throughput, profile.blocks),
         Part(apex, profile.apex_blocks),
         Part(sharing, profile.sharing_blocks),
-        Part(latencies, profile.latency_blocks),
         Part(integrities, 1, repeated=False),
         Part(conformances, 1, repeated=False),
+        Part(latencies, profile.latency_blocks),
         Part(startup, profile.startup_blocks),
         Part(memory, profile.memory_blocks, repeated=False),
     ]
