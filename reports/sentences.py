@@ -56,8 +56,8 @@ def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> st
         return ""
     leader = max(winners, key=lambda peer: len(winners[peer]))
     where = f"{len(winners[leader])} of {counted(len(mine), 'job')} on {mine[0].workload}"
-    among = "of the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
-    text = f"{among}{leader} is fastest at {where}{_span(run, winners[leader], leader)}"
+    among = " of the buffers that copy what they add" if any(_careless(run, job) for job in mine) else ""
+    text = f"{leader} is fastest{among} at {where}{_span(run, winners[leader], leader)}"
     others = [
         f"{peer} at {listed([job.label for job in won], most=2)}" for peer, won in winners.items() if peer != leader
     ]
