@@ -15,6 +15,7 @@ from reports.jobs import (
     SHARING_SUITE,
     THROUGHPUT_SUITE,
     Job,
+    by_library,
     reference_name,
 )
 from reports.marks import explained, marks_of
@@ -202,7 +203,7 @@ def _power(rows: int) -> str:
 
 def _table(run: Run, title: str, reference: str, columns: Sequence[HeatColumn]) -> HeatTable:
     signs, rows = marks_of(run), []
-    for peer in run.peers:
+    for peer in by_library(run):
         if any(peer.name in column.job.shown for column in columns):
             careless = [keeps_references(peer, column.job) for column in columns]
             cells = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from string import Formatter
 
-from results import Record, Run
+from results import Peer, Record, Run
 
 #: The peer to which ratios are given, where the run has it.
 REFERENCE = "cpprb"
@@ -192,6 +192,12 @@ def _sortable(value: object) -> tuple[int, float, str]:
 def base_name(peer: str) -> str:
     """The library of a variant: cpprb of "cpprb[MP]"."""
     return peer.partition("[")[0]
+
+
+def by_library(run: Run) -> list[Peer]:
+    """The run's peers, the variants of a library side by side."""
+    libraries = list(dict.fromkeys(base_name(peer.name) for peer in run.peers))
+    return sorted(run.peers, key=lambda peer: libraries.index(base_name(peer.name)))
 
 
 def reference_name(run: Run, suite: str) -> str | None:
