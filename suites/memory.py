@@ -43,6 +43,7 @@ from suites.cells import (
     PEAK,
     PEAK_BATCH,
     Outcome,
+    PeerTrouble,
     Result,
     failure,
     hand_back,
@@ -133,7 +134,7 @@ def measure(
         after, more = levels(adapter, spec, recording), len(adapter)
         known.check(draw(adapter, spec, BATCH), BATCH)
         if after["full"] <= before["full"] or more <= fewer:
-            raise RuntimeError(f"{capacity} rows are too few: no more memory is in use than with {small}")
+            raise PeerTrouble(f"{capacity} rows are too few: no more memory is in use than with {small}")
         slopes = {name: (after[name] - before[name]) / (more - fewer) for name in after}
         yield benchmark, "ok", slopes["full"], None
         asked = memory_units(benchmark, recording.row_bytes)
