@@ -189,12 +189,9 @@ PROFILES = {
             "CartPole-v1": [
                 Place(2_000, SMALL),
                 Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=8),
-                Place(1_000_000, STEP, fill_seconds=8),
+                Place(1_000_000, STEP, fill_seconds=4),
             ],
-            "Pendulum-v1": [Place(2_000, FEW)],
             "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES + HELD[:1])],
-            "HalfCheetah-v5": [Place(1_024, FEW)],
-            "Humanoid-v4": [Place(1_024, FEW)],
             "CartPole-v1/slices": [Place(512, FEW + CYCLE[:1])],  # R2D2 is prioritized
             "CartPole-v1/image": [Place(1_024, FEW)],
         },
@@ -219,7 +216,7 @@ PROFILES = {
         integrity_patience=5.0,
         conformance_draws=4_000,
         sharing=(
-            crowds("CartPole-v1", 10_000, (1, 100), (4, 8)),
+            crowds("CartPole-v1", 10_000, (1, 100), (4,)),
             crowds("CartPole-v1", 10_000, (100,), (4,), "prioritized_crowd"),
             crowds("ALE/Seaquest-v5", 2_048, (1,), (4,)),
             [*steps(1_000_000), *alone(100_000)],
