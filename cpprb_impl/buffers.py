@@ -76,7 +76,7 @@ class ReplayBuffer(Face, Saved, Ring):
     Raises
     ------
     TypeError, OverflowError, ValueError, KeyError
-        For a size, a field or an option that can't be.
+        If a size, field or option is invalid.
     MemoryError, OSError
         When the system refuses the address space, or the files.
     """

@@ -63,7 +63,7 @@ def description_of(segment: str) -> tuple[str, str]:
 
 
 def _told(dtype: np.dtype) -> Any:
-    """`dtype` as JSON has it; None for one that can't be told."""
+    """`dtype` as JSON has it; None for one that JSON cannot describe."""
     try:
         told = dtype.str if dtype.names is None else dtype.descr
         read = _dtype(json.loads(json.dumps(told)))

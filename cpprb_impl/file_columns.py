@@ -52,7 +52,7 @@ def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[n
 
 
 def read_columns(reader: ArrayReader, told: list[Told], rows: int) -> tuple[Columns, dict[str, str]]:
-    """The columns of a file and the dtypes that it says they have; raises ValueError for frames that can't be."""
+    """The columns of a file and the dtypes that it says they have; raises ValueError for invalid frames."""
     columns: dict[str, np.ndarray | Frames] = {}
     dtypes = {}
     for number, about in enumerate(told):

@@ -61,7 +61,7 @@ class HindsightReplayBuffer:
     Raises
     ------
     ValueError, TypeError, OverflowError, KeyError
-        For a strategy, number, name or option that can't be.
+        If a strategy, number, name or option is invalid.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class LaBER:
         TypeError
             For priorities of None or of no number.
         ValueError
-            For a wrong number of rows, for priorities that can't be drawn from. Nothing is drawn then.
+            If the number of rows is wrong, or the priorities cannot be drawn from. Nothing is drawn then.
         """
         mass, dtype = self._mass(priorities)
         columns = {name: self._column(name, value) for name, value in arrays.items()}
@@ -96,18 +96,18 @@ _PARAMETERS = """
     Parameters
     ----------
     batch_size : int
-        Rows that a call gives.
+        Rows that a call returns.
     m : float
         A call takes m * batch_size rows, cut to a whole number. Positive.
     eps : float
         Added to each priority, so that every row can be drawn. Not negative.
     seed : int, optional
-        Makes the draws reproducible. Default: from the system.
+        Makes the draws reproducible. Default: a seed from the operating system.
 
     Raises
     ------
     ValueError, TypeError
-        For a parameter that can't be; see `__call__` for those of a call.
+        If a parameter is invalid; see `__call__` for what a call raises.
     """
 
 

@@ -12,7 +12,7 @@ from cpprb_impl.fields import NativeField
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
-    """The shape of each field of objects, by name; raises ValueError for one that can't be."""
+    """The shape of each field of objects, by name; raises ValueError for an invalid one."""
     shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
     for name, shape in shapes.items():
         if min(shape, default=1) < 1:

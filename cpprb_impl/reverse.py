@@ -28,7 +28,7 @@ class ReverseReplayBuffer(ReplayBuffer):
     Raises
     ------
     TypeError, ValueError
-        For a stride that can't be, and as `ReplayBuffer` does.
+        If the stride is invalid, and as `ReplayBuffer` does.
     """
 
     def __init__(self, size: int, env_dict: EnvDict | None = None, *, stride: int = 300, **options: Any) -> None:

@@ -43,7 +43,7 @@ class SelectiveReplayBuffer:
     Raises
     ------
     TypeError, ValueError
-        For a size or a shape that can't be.
+        If a size or shape is invalid.
     """
 
     def __init__(

@@ -192,7 +192,7 @@ class MPReplayBuffer(_Shared):
     Raises
     ------
     TypeError, OverflowError, ValueError, KeyError
-        For a size, a field or an option that can't be.
+        If a size, field or option is invalid.
     multiprocessing.ProcessError
         When `ctx` is a manager that has shut down.
     OSError
