@@ -19,11 +19,11 @@ def test_memory_has_its_own_section_and_no_say_in_who_is_fastest(tmp_path):
     answer, rest = markdown.split("\n## Throughput")
     assert answer == (tmp_path / "without" / "report.md").read_text(encoding="utf-8").split("\n## Throughput")[0]
     section = rest.split("\n## Memory")[1].split("\n## What each")[0]
-    assert "CartPole-v1, capacity 16,384, 46 bytes a row" in section
+    assert "CartPole-v1, capacity 16,384, 46 bytes per row" in section
     assert "| cpprb_impl | plain | 48.0 | 1.04\N{MULTIPLICATION SIGN} |" in section
     assert "| cpprb | plain | **46.0** | 1.00\N{MULTIPLICATION SIGN} |" in section
     assert "| baselines-style | next_of | skipped (1) | |" in section
-    assert '<section id="memory">' in html and "1 launch a cell" in html
+    assert '<section id="memory">' in html and "1 launch per cell" in html
     assert (tmp_path / "with" / re.search(r"!\[memory: [^]]*\]\(([^)]+)\)", section)[1]).exists()
 
 
