@@ -22,7 +22,7 @@ class Face:
         if index.dtype == bool and index.shape == (capacity,):
             index = np.flatnonzero(index)
         elif index.dtype.kind not in "iu" and index.size:
-            raise IndexError(f"idx must be ints, or {capacity} bools, not {index.dtype} of shape {index.shape}")
+            raise IndexError(f"idx must be ints, or {capacity} bools, got {index.dtype} of shape {index.shape}")
         slots = index.astype(np.int64).ravel()
         batch = self._gather(np.where(slots < 0, slots + capacity, slots))
         if index.ndim == 1:

@@ -23,7 +23,7 @@ def native_fields(env_dict: Mapping[str, Mapping[str, Any]] | None, default_dtyp
         if not isinstance(name, str):
             raise TypeError(f"env_dict: key {name!r} must be a str")
         if not isinstance(options, Mapping):
-            raise TypeError(f"env_dict[{name!r}] must be a dict with 'shape' and 'dtype', not {options!r}")
+            raise TypeError(f"env_dict[{name!r}] must be a dict with 'shape' and 'dtype', got {options!r}")
         dtype = options.get("dtype")
         fields.append((name, default if dtype is None else np.dtype(dtype), _shape(name, options.get("shape", 1))))
     return fields
@@ -33,7 +33,7 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(length) for length in np.atleast_1d(np.asarray(shape, dtype=object)))
     except TypeError:
-        raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, not {shape!r}") from None
+        raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, got {shape!r}") from None
 
 
 def field_names(names: str | Sequence[str] | None) -> list[str]:
@@ -61,12 +61,12 @@ def whole_size(size: Any) -> int:
     Raises TypeError for anything else, OverflowError when negative, ValueError for 0 and NaN.
     """
     if isinstance(size, (str, bytes)) or not hasattr(size, "__int__"):
-        raise TypeError(f"size must be a number of transitions, not {size!r}")
+        raise TypeError(f"size must be a number of transitions, got {size!r}")
     if size != size or size in (float("inf"), float("-inf")):
-        raise ValueError(f"size must be finite, but is {size!r}")
+        raise ValueError(f"size must be finite, got {size!r}")
     whole = int(size)
     if whole < 0:
-        raise OverflowError(f"size must not be negative, but is {size!r}")
+        raise OverflowError(f"size must not be negative, got {size!r}")
     if whole == 0:
         raise ValueError("size must be at least 1")
     return whole
@@ -77,7 +77,7 @@ def whole(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an int, not {value!r}") from None
+        raise TypeError(f"{name} must be an int, got {value!r}") from None
 
 
 def whole_seed(seed: Any) -> int | None:
@@ -98,7 +98,7 @@ def whole_seed(seed: Any) -> int | None:
 def positive_whole(name: str, value: Any) -> int:
     """`value` as an int of at least 1; a float is cut. Raises TypeError or ValueError that names it."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
-        raise TypeError(f"{name} must be a number, not {value!r}")
+        raise TypeError(f"{name} must be a number, got {value!r}")
     if not (1 <= value < float("inf")):  # NaN fails too
-        raise ValueError(f"{name} must be at least 1 and finite, but is {value!r}")
+        raise ValueError(f"{name} must be at least 1 and finite, got {value!r}")
     return int(value)

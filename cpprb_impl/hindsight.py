@@ -83,11 +83,11 @@ class HindsightReplayBuffer:
         **options: Any,
     ) -> None:
         if strategy not in STRATEGIES:
-            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
         self.strategy = strategy
         self.additional_goals = 1 if strategy == "final" else whole("additional_goals", additional_goals)
         if self.additional_goals < 0:
-            raise ValueError(f"additional_goals must not be negative, but is {additional_goals}")
+            raise ValueError(f"additional_goals must not be negative, got {additional_goals}")
         self.max_episode_len = positive_whole("max_episode_len", max_episode_len)
         self.reward_func = reward_func
         self.goal_func = goal_func or _themselves

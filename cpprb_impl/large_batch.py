@@ -22,7 +22,7 @@ class LaBER:
     def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:
         self.batch_size = positive_whole("batch_size", batch_size)
         if not 0 < m < float("inf"):
-            raise ValueError(f"m must be positive and finite, but is {m!r}")
+            raise ValueError(f"m must be positive and finite, got {m!r}")
         self.eps = check_exponent("eps", eps)
         self.idx = np.arange(positive_whole("batch_size * m", self.batch_size * m))
         self.rng = np.random.default_rng(whole_seed(seed))
@@ -63,10 +63,10 @@ class LaBER:
     def _mass(self, priorities: Any) -> tuple[np.ndarray, np.dtype]:
         """priority + eps in float64, whatever its own type, and the type of the weights."""
         if priorities is None:
-            raise TypeError("priorities must be numbers, not None")
+            raise TypeError("priorities must be numbers, got None")
         given = np.asarray(priorities)
         if given.dtype.kind not in "biuf":
-            raise TypeError(f"priorities must be real numbers, not {given.dtype}")
+            raise TypeError(f"priorities must be real numbers, got {given.dtype}")
         if given.shape != self.idx.shape:
             raise ValueError(f"priorities: shape {given.shape}, but batch_size * m is {self.idx.size}")
         bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))

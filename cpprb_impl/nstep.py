@@ -38,7 +38,7 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
         For an option that does not exist, a name that is no field, rewards of whole numbers.
     """
     if not isinstance(options, Mapping):
-        raise TypeError(f"Nstep must be a dict with 'size', not {options!r}")
+        raise TypeError(f"Nstep must be a dict with 'size', got {options!r}")
     for name in options:
         if name not in KNOWN:
             raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
@@ -47,15 +47,15 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
     size = positive_whole("Nstep: size", options["size"])
     gamma = float(options.get("gamma", 0.99))
     if not (np.isfinite(gamma) and gamma >= 0):
-        raise ValueError(f"Nstep: gamma must be finite and not negative, but is {options['gamma']!r}")
+        raise ValueError(f"Nstep: gamma must be finite and not negative, got {options['gamma']!r}")
     by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
     if "done" not in by_name:
-        raise KeyError("Nstep needs the field 'done', which env_dict has not")
+        raise KeyError("Nstep needs a field 'done' in env_dict")
     dtype, shape = by_name["done"]
     if np.prod(shape) != 1:
-        raise ValueError(f"Nstep needs one 'done' a transition, but its shape is {shape}")
+        raise ValueError(f"Nstep: 'done' must hold one value per transition, got shape {shape}")
     if dtype.kind not in "biufcO":
-        raise TypeError(f"Nstep: 'done' must be a number or a bool, but has dtype {dtype}")
+        raise TypeError(f"Nstep: 'done' must be a number or a bool, got dtype {dtype}")
     following, rewards = _names("next", options.get("next"), by_name), _names("rew", options.get("rew"), by_name)
     for name in rewards:
         if by_name[name][0].kind not in "fc":
@@ -67,7 +67,7 @@ def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for name in names:
         if name not in fields:
-            raise KeyError(f"Nstep: {option} names {name!r}, which env_dict has not")
+            raise KeyError(f"Nstep: {option} must name fields of env_dict, got {name!r}")
     return names
 
 

@@ -43,7 +43,7 @@ class ReverseReplayBuffer(ReplayBuffer):
         """
         rows = operator.index(batch_size)
         if rows < 0:
-            raise ValueError(f"batch_size must not be negative, but is {rows}")
+            raise ValueError(f"batch_size must not be negative, got {rows}")
         stored = self.get_stored_size()
         if stored == 0:
             raise ValueError("can't sample from an empty buffer")

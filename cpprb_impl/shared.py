@@ -68,9 +68,9 @@ class _Shared(Face, Attributes, Ring):
         """Make a buffer from its constructor's arguments."""
         try_start(ctx)
         if lock not in LOCKS:
-            raise ValueError(f"lock must be one of {', '.join(LOCKS)}, not {lock!r}")
+            raise ValueError(f"lock must be one of {', '.join(LOCKS)}, got {lock!r}")
         if backend not in BACKENDS:
-            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
         following, stacked = field_names(next_of), field_names(stack_compress)
         if nstep:  # the next_* of n-step transitions lies N rows on: it is stored like any field
             fields = fields + next_fields(fields, following)

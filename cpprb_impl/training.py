@@ -86,7 +86,7 @@ def train(
     last_step = whole("max_steps", max_steps)
     last_episode = float("inf") if max_episodes is None else whole("max_episodes", max_episodes)
     if last_step > MOST_STEPS:
-        raise ValueError(f"max_steps must be at most {MOST_STEPS}, but is {max_steps}")
+        raise ValueError(f"max_steps must be at most {MOST_STEPS}, got {max_steps}")
     if beta is not None and not _is_prioritized(buffer):
         raise TypeError(f"beta is for prioritized buffers, and {type(buffer).__name__} is none")
     after_step = after_step or _transition
