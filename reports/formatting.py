@@ -26,9 +26,6 @@ class Scale:
     def of(self, figure: Figure) -> str:
         return number(figure.value / self.factor, digits_of(figure))
 
-    def with_unit(self, value: float) -> str:
-        return f"{self.number(value)} {self.unit}"
-
 
 def scale_for(unit: str, values: Sequence[float]) -> Scale:
     """One scale for all values of a job, so that a column can be compared at a glance.

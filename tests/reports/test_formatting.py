@@ -20,7 +20,8 @@ def test_numbers(value, text):
      ("s", [2.5], "2.50 s"), ("steps/s", [1234.0], "1,230 steps/s"), ("bytes", [1e9], "1,000,000,000 bytes")],
 )  # fmt: skip
 def test_scales(unit, values, shown):
-    assert scale_for(unit, values).with_unit(values[0]) == shown
+    scale = scale_for(unit, values)
+    assert f"{scale.number(values[0])} {scale.unit}" == shown
 
 
 def test_intervals():
