@@ -58,7 +58,7 @@ def _own(told: dict[str, Any], stem: str) -> Own:
         raise BadWorkload(f"unknown key {unknown[0]!r}; known: {', '.join(KEYS)}")
     name = told.get("name", stem)
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadWorkload(f"name: {name!r} should be letters, digits and any of . _ : / + -")
+        raise BadWorkload(f"name must be letters, digits and any of . _ : / + -, got {name!r}")
     if name in RECIPES:
         raise BadWorkload(f"name: {name} is one of this project's own workloads")
     fields = _fields(told.get("fields"))
@@ -79,7 +79,7 @@ def _own(told: dict[str, Any], stem: str) -> Own:
 def _capacity(capacity: Any, own: Own) -> int:
     fewest = max(SMALLEST_CAPACITY, *own.adds, *own.samples)
     if not _is_whole(capacity) or capacity < fewest:
-        raise BadWorkload(f"capacity: {capacity!r} should be a whole number of rows, at least {fewest}")
+        raise BadWorkload(f"capacity must be a whole number of rows, at least {fewest}, got {capacity!r}")
     needed, there = capacity * own.row_bytes, psutil.virtual_memory().total
     if needed > there:
         raise BadWorkload(
@@ -91,7 +91,7 @@ def _capacity(capacity: Any, own: Own) -> int:
 
 def _sizes(key: str, told: Any) -> tuple[int, ...]:
     if not isinstance(told, list) or not told or not all(_is_whole(rows) and rows > 0 for rows in told):
-        raise BadWorkload(f"{key}: {told!r} should be a list of rows a call, such as [1, 64]")
+        raise BadWorkload(f"{key} must be a list of rows per call, such as [1, 64], got {told!r}")
     return tuple(dict.fromkeys(told))
 
 
@@ -101,11 +101,11 @@ def _is_whole(value: Any) -> bool:
 
 def _fields(told: Any) -> dict[str, Field]:
     if not isinstance(told, dict) or not told:
-        raise BadWorkload('fields: there should be some, such as: obs = { shape = [4], dtype = "float32" }')
+        raise BadWorkload('fields must be a table, such as: obs = { shape = [4], dtype = "float32" }')
     fields: dict[str, Field] = {}
     for name, about in _leaves(told, ""):
         if not FIELD.fullmatch(name):
-            raise BadWorkload(f"fields: {name!r} should be a letter, then letters, digits, _ and dots")
+            raise BadWorkload(f"fields: a name must be a letter, then letters, digits, _ and dots, got {name!r}")
         if name in TAKEN:
             raise BadWorkload(f"fields: {name!r} is what a prioritized batch has beside its fields: take another name")
         if name in fields:
@@ -123,7 +123,7 @@ def _leaves(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, dict]]:
         name = f"{prefix}{key}"
         if not isinstance(value, dict) or not value or not key:
             raise BadWorkload(
-                f'fields.{name}: {value!r} should be a table, such as {{ shape = [4], dtype = "float32" }}'
+                f'fields.{name} must be a table, such as {{ shape = [4], dtype = "float32" }}, got {value!r}'
             )
         if all(isinstance(part, dict) for part in value.values()):
             yield from _leaves(value, f"{name}.")
@@ -136,10 +136,9 @@ def _field(name: str, about: dict[str, Any]) -> Field:
         raise BadWorkload(f"fields.{name}: unknown key {unknown[0]!r}; known: shape, dtype")
     dtype, shape = about.get("dtype"), about.get("shape", [])
     if dtype not in DTYPES:
-        wrong = "no dtype" if dtype is None else f"dtype {dtype!r}"
-        raise BadWorkload(f"fields.{name}: {wrong}; it should be one of {', '.join(DTYPES)}")
+        raise BadWorkload(f"fields.{name}: dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if not isinstance(shape, list) or not all(_is_whole(length) and length > 0 for length in shape):
-        raise BadWorkload(f"fields.{name}: shape {shape!r} should be a list of lengths above 0; a scalar has none")
+        raise BadWorkload(f"fields.{name}: shape must be a list of lengths above 0 (of none for a scalar), got {shape!r}")
     return Field(tuple(shape), dtype)
 
 
