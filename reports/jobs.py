@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from string import Formatter
 
+from reports.formatting import counted
 from results import Peer, Record, Run
 
 #: The peer to which ratios are given, where the run has it.
@@ -209,6 +210,14 @@ def reference_name(run: Run, suite: str) -> str | None:
     present = [peer.name for peer in run.peers if peer.name in measured]
     wanted = SHARED_REFERENCE if suite in SHARED_SUITES else REFERENCE
     return wanted if wanted in present else next(iter(present), None)
+
+
+def launches_of(jobs: Sequence[Job]) -> str:
+    """How many launches the figures of these jobs stand on: "no launch", "1 launch", "3 to 5 launches"."""
+    counts = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
+    if not counts:
+        return "no launch"
+    return counted(counts[0], "launch") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} launches"
 
 
 def fastest_first(records: list[Record]) -> list[Record]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from reports import notes
 from reports.cells import Cell, scale_of, speed_cell
-from reports.formatting import counted
-from reports.jobs import REFERENCE, Job
+from reports.jobs import REFERENCE, Job, launches_of
 from reports.marks import marks_of
 from results import Run
 
@@ -35,7 +34,6 @@ def latency_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble
     """A table for each kind of call; None if the run has no such suite."""
     if not jobs:
         return None
-    counts = [len(record.samples) for job in jobs for record in job.measured.values()]
     params = jobs[0].params
     where = f"{jobs[0].workload}, capacity {int(params['capacity']):,}, batches of {params['batch']}"
     by_benchmark = {job.benchmark: job for job in jobs}
@@ -44,7 +42,7 @@ def latency_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
             tables.append(_table(run, title, columns, troubles))
-    return LatencyPart(where, counted(max(counts), "launch") if counts else "no launch", REFERENCE, tables)
+    return LatencyPart(where, launches_of(jobs), REFERENCE, tables)
 
 
 def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: Sequence[notes.Trouble]) -> LatencyTable:

@@ -8,8 +8,8 @@ from functools import partial
 
 from reports import notes, plots
 from reports.cells import Cell, number_of, without_figure
-from reports.formatting import counted, interval, number, size, times
-from reports.jobs import LEAKS, MEMORY_SUITE, Job
+from reports.formatting import interval, number, size, times
+from reports.jobs import LEAKS, MEMORY_SUITE, Job, launches_of
 from reports.ratios import figure_of
 from reports.suite import Picture
 from results import Run
@@ -87,12 +87,11 @@ def memory_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]
     curves = {name: found for name, mine in by_workload.items() if (found := _curves(mine))}
     for name, mine in curves.items():
         pictures += _fill_pictures(name, mine, plots.looks(names, [peer for peer in names if peer in mine]))
-    launches = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     return MemoryPart(
         tables=tables,
         levels=[_levels_table(run, name, mine, troubles) for name, mine in by_workload.items() if name in curves],
         pictures=pictures,
-        launches=counted(launches[0], "launch") if launches else "no launch",
+        launches=launches_of(jobs),
     )
 
 

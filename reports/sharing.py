@@ -10,7 +10,7 @@ from typing import Any
 from reports import notes, plots
 from reports.cells import Cell, scale_of, speed_cell
 from reports.formatting import Scale, counted
-from reports.jobs import SHARED_REFERENCE, Job, base_name, fastest_first, usual
+from reports.jobs import SHARED_REFERENCE, Job, base_name, fastest_first, launches_of, usual
 from reports.marks import marks_of
 from reports.ratios import Ratio, figure_of, ratio_of
 from reports.statistics import Figure
@@ -65,14 +65,13 @@ def sharing_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble
     """None if the run has no such suite."""
     if not jobs:
         return None
-    launches = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     crowds = [job for job in jobs if job.benchmark in CROWD]
     return SharingPart(
         crowding=crowding_note(run, crowds) if crowds else "",
         highlights=list(_highlights(crowds)),
         tables=[*_crowd_tables(run, crowds, troubles), *_other_tables(run, jobs, troubles)],
         pictures=[Picture(title, *plots.draw(title, make)) for title, make in _lines(run, crowds)],
-        launches=counted(launches[0], "launch") if launches else "no launch",
+        launches=launches_of(jobs),
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from reports import notes
 from reports.cells import Cell, without_figure
-from reports.formatting import counted, interval, scale_for
-from reports.jobs import REFERENCE, Job
+from reports.formatting import interval, scale_for
+from reports.jobs import REFERENCE, Job, launches_of
 from reports.ratios import figure_of, ratio_of
 from results import Run
 
@@ -43,13 +43,12 @@ def startup_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble
         return None
     jobs = sorted(jobs, key=lambda job: list(STEPS).index(job.benchmark) if job.benchmark in STEPS else len(STEPS))
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
-    launches = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     return StartupPart(
         columns=[STEPS.get(job.benchmark, job.benchmark) for job in jobs],
         rows=[(peer, [_cell(job, peer, troubles) for job in jobs]) for peer in peers],
         where=f"{jobs[0].workload}, capacity {jobs[0].params['capacity']:,}",
         reference=REFERENCE,
-        launches=counted(launches[-1], "launch") if launches else "no launch",
+        launches=launches_of(jobs),
     )
 
 
