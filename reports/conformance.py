@@ -136,7 +136,7 @@ def _summary(run: Run, records: Mapping[str, Sequence[Record]]) -> str:
     whole = [peer for peer, mine in records.items() if peer not in failed and any(each.ok for each in mine)]
     sentences = []
     if whole:
-        sentences.append(f"As promised wherever it was looked: {listed(whole, most=30)}.")
+        sentences.append(f"As promised in every check: {listed(whole, most=30)}.")
     if failed:
         parts = [f"{peer} ({', '.join(checks)})" for peer, checks in failed.items()]
         sentences.append(f"Not as promised, or wrong: {listed(parts, most=30)}.")

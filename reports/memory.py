@@ -33,8 +33,8 @@ COLUMNS = {
     "half": "half full",
     "plain": "full",
     PEAK: f"peak, drawing {PEAK_BATCH} rows",
-    "leak": "leaks a round",
-    "leak_prioritized": "leaks a round, prioritized",
+    "leak": "leaks per round",
+    "leak_prioritized": "leaks per round, prioritized",
 }
 NOTHING_BYTES = 0.5  # a transition: pages are what is counted, so less is none
 
@@ -80,9 +80,9 @@ def memory_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]
     names = [peer.name for peer in run.peers]
     shown = [name for name in names if any(name in job.cells for job in jobs)]
     panels = {
-        f"{name}, {row_bytes[name]:,} bytes a row": _points(mine, row_bytes[name]) for name, mine in buffers.items()
+        f"{name}, {row_bytes[name]:,} bytes per row": _points(mine, row_bytes[name]) for name, mine in buffers.items()
     }
-    title = f"{MEMORY_SUITE}: bytes a transition over the row's own bytes"
+    title = f"{MEMORY_SUITE}: bytes per transition over the row's own bytes"
     pictures = [Picture(title, *plots.draw(title, lambda: plots.multiples(panels, shown, plots.looks(names, shown))))]
     curves = {name: found for name, mine in by_workload.items() if (found := _curves(mine))}
     for name, mine in curves.items():
@@ -111,7 +111,7 @@ def _fill_pictures(
     parts, pictures = plots.in_parts(list(curves), look), []
     for place, part in enumerate(parts, start=1):
         label = workload if len(parts) == 1 else f"{workload}, part {place} of {len(parts)}"
-        title = f"{MEMORY_SUITE}: bytes a transition over the fill level, {label}"
+        title = f"{MEMORY_SUITE}: bytes per transition over the fill level, {label}"
         make = partial(plots.filling, label, curves, part, look)
         pictures.append(Picture(title, *plots.draw(title, make)))
     return pictures

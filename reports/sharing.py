@@ -97,7 +97,7 @@ def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
             if (job.benchmark, job.params["explorers"]) == (benchmark, most) and job.measured
         ]
         if best:
-            yield f"{workload}, {counted(most, 'explorer')}, {counted(batch, 'row')} a call: {'; '.join(best)}."
+            yield f"{workload}, {counted(most, 'explorer')}, {counted(batch, 'row')} per call: {'; '.join(best)}."
 
 
 def _most(job: Job) -> str:

@@ -75,7 +75,7 @@ def test_who_failed_has_a_sign_beside_each_speed_and_its_meaning_below(pages):
     others = [line for line in throughput.splitlines() if re.match(r"\| [^|]*\| (cpprb|cpprb_impl) \|", line)]
     assert others and not any("◊" in row for row in others)
     assert "- ◊ failed a conformance check" in throughput
-    assert "As promised wherever it was looked: cpprb_impl and cpprb." in markdown
+    assert "As promised in every check: cpprb_impl and cpprb." in markdown
     assert "Not as promised, or wrong: rllib (a row comes back)." in markdown
 
 

@@ -40,7 +40,7 @@ def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
         f"{OURS} N=4, add 100 | **0.808** | of a fair share | [0.800, 0.816] |  |  |",
         f"{OURS} time, last column over first | 1.58{TIMES} | ratio |",
         f"{OURS} time, over its library's unshared class | 2.00{TIMES} | ratio |",
-        "- CartPole-v1, 4 explorers, 1 row a call: adds most: cpprb_impl[lock=buffer], 8,080 thousand rows/s "
+        "- CartPole-v1, 4 explorers, 1 row per call: adds most: cpprb_impl[lock=buffer], 8,080 thousand rows/s "
         f"(50.0{TIMES} cpprb[MP]); samples most: cpprb_impl[lock=buffer], 126,000 samples/s",
         "This machine has 2 cores",
     ):
