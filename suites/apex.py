@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--explorers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--capacity", type=int, default=10_000)
-    parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
     args = parser.parse_args()
     return hand_back(launch(args.peer, args.explorers, args.seconds, args.capacity), args.cells)
 

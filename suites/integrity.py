@@ -216,7 +216,7 @@ def main() -> int:
     parser.add_argument("--peer", required=True, choices=tuple(PEERS), metavar="NAME")
     for name, value in asdict(Setting()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
     args = parser.parse_args()
     return hand_back(
         launch(args.peer, Setting(**{name: getattr(args, name) for name in asdict(Setting())})), args.cells

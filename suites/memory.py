@@ -214,7 +214,7 @@ def main() -> int:
     parser.add_argument("--benchmark", choices=tuple(MEMORY), default="plain", help="default: %(default)s")
     parser.add_argument("--capacity", type=int, default=1_024, help="default: %(default)s")
     parser.add_argument("--leak-seconds", type=float, default=1.0, help="for finding leaks; default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
     args = parser.parse_args()
     return hand_back(launch(args.peer, args.workload, args.benchmark, args.capacity, args.leak_seconds), args.cells)
 

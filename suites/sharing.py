@@ -175,7 +175,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.5, help="on each job (default: %(default)s)")
     most = "on a job whose learner has made fewer than 1,000 calls (default: %(default)s)"
     parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
-    parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
     args = parser.parse_args()
     return hand_back(launch(args.peer, args.jobs, Window(args.seconds, args.most_seconds)), args.cells)
 

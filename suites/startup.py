@@ -160,7 +160,7 @@ def main() -> int:
     parser.add_argument("--workload", choices=workloads.NAMES, default="CartPole-v1", metavar="NAME")
     parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
     parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line a figure here instead of printing it")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
     args = parser.parse_args()
     return hand_back(
         launch(args.peer, args.workload, args.capacity, args.benchmark or STARTUP, args.fill_seconds), args.cells
