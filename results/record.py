@@ -31,7 +31,7 @@ NOT_REACHED = "not measured: the run did not come this far"
 class Sample:
     """What one launch (a fresh process) measured, in the record's unit."""
 
-    block: int  # the round in which every peer was launched once: ratios are taken within it
+    block: int  # the round, in which each peer is launched at most once: ratios are taken within it
     value: float
     calls: int | None = None  # that the value stands on, where they may be too few for a rate
 
@@ -44,7 +44,7 @@ class Peer:
     version: str | None
     usage: str
     features: Mapping[str, str] = field(default_factory=dict)
-    reason: str | None = None  # why it can't be measured here
+    reason: str | None = None  # why it could not be measured
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Record:
     reason: str | None = NOT_REACHED
     samples: list[Sample] = field(default_factory=list)
     seen: str | None = None  # what came out where that is no number: "copies: 84 columns held while ..."
-    hazard: bool = False  # it is what the peer promises, and dangerous for who does not know it
+    hazard: bool = False  # as the peer promises, but dangerous to a user who does not know about it
     invalidated_at: str | None = None  # the revision that withdrew it; only of an "invalidated" record
 
     @property
@@ -110,7 +110,7 @@ class Record:
         """One launch's figure, in the record's unit, and the calls it stands on. The first makes the cell "ok"."""
         value = float(value)
         if not (math.isfinite(value) and value > 0):
-            raise BadRecord(f"{self.label}: sample of block {block}: {value} is not a finite number above 0")
+            raise BadRecord(f"{self.label}: sample of block {block} must be a finite number above 0, got {value}")
         if any(sample.block == block for sample in self.samples):
             raise BadRecord(f"{self.label}: block {block} has a sample already")
         if self.pending:
@@ -185,7 +185,9 @@ class Run:
             self.records.append(new)
             self.declared = max(self.declared, len(self.records))
         elif (record.unit, record.better) != (unit, better):
-            raise BadRecord(f"{record.label}: was declared in {record.unit}, {record.better} is better")
+            raise BadRecord(
+                f"{record.label}: must be in {record.unit}, {record.better} is better, got {unit}, {better}"
+            )
         return record
 
     def finish(self, interrupted: bool = False) -> None:

@@ -52,7 +52,7 @@ def test_a_run_loads_as_it_was_saved(run, tmp_path):
 def test_a_cell_is_created_once(run):
     assert run.cell(**CELL) is run.cell(**{**CELL, "params": {"capacity": 1000, "batch": 1}})
     assert (len(run.records), run.declared) == (1, 1)
-    with pytest.raises(BadRecord, match="was declared in s/transition"):
+    with pytest.raises(BadRecord, match="must be in s/transition, lower is better, got"):
         run.cell(**{**CELL, "unit": "s/call"})
 
 
@@ -114,7 +114,7 @@ def test_nothing_measured_is_a_problem(run):
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
 def test_a_sample_must_be_a_finite_number_above_zero(run, value):
-    with pytest.raises(BadRecord, match="is not a finite number above 0"):
+    with pytest.raises(BadRecord, match="must be a finite number above 0, got"):
         run.cell(**CELL).add_sample(0, value)
 
 
