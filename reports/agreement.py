@@ -19,7 +19,7 @@ from reports.jobs import Job, jobs_of, reference_name
 from reports.ratios import Ratio, figure_of, ratio_of
 from results import BadRecord, Run, load
 
-FEWEST_PEERS = 3  # of which an order can be told
+FEWEST_PEERS = 3  # fewer have no order worth correlating
 COMPARED = ("throughput", "latency", "apex", "sharing")
 WANTED_CORRELATION, WANTED_SHARE = 0.95, 0.95
 

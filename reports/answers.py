@@ -1,4 +1,4 @@
-"""Who is fastest at each job, by what factor, and how sure that is; and how each peer did over all jobs."""
+"""Which peer is fastest at each job, by what factor, and how sure that is; and how each peer did over all jobs."""
 
 from __future__ import annotations
 

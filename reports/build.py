@@ -26,7 +26,7 @@ OUT = HERE / "out"
 
 
 def build(run: Run, out: Path) -> list[Path]:
-    """Write the report into `out`; gives back the two pages."""
+    """Write the report into `out`; return the paths of its two pages."""
     page = page_of(run)
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "plots", ignore_errors=True)  # an earlier run may have had other pictures

@@ -1,4 +1,4 @@
-"""The latency suite's part of the report: how long single calls take, and how long the slowest of them."""
+"""The latency suite's part of the report: how long single calls take, the slowest included."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ PLOTTED = {
 
 @dataclass(frozen=True)
 class SharingTable:
-    """A row a peer, a column a job, or a ratio of the peer's own figures."""
+    """A row per peer, a column per job, or a ratio of the peer's own figures."""
 
     title: str
     columns: Sequence[tuple[str, str]]  # label and unit
@@ -87,7 +87,7 @@ def _peers(run: Run, jobs: Sequence[Job]) -> list[str]:
 
 
 def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
-    """Who adds and who samples most, where the crowd is largest."""
+    """The peers that add and sample most, where the crowd is largest."""
     for (workload, batch), alike in _by(jobs, lambda job: (job.workload, job.params["batch"])).items():
         most = max(job.params["explorers"] for job in alike)
         best = [

@@ -117,7 +117,7 @@ class Result:
     value: float | None = None
     reason: str | None = None
     seen: str | None = None  # what came out where that is no number: a word, and what it stands on after a colon
-    hazard: bool = False  # as promised, and dangerous for who does not know it
+    hazard: bool = False  # as promised, but dangerous to a user who does not know about it
     calls: int | None = None  # that the value stands on, where they may be too few for a rate
 
     def is_of(self, record: Record) -> bool:
@@ -128,7 +128,7 @@ class Result:
 
 @dataclass(frozen=True)
 class SharingJob:
-    """So many explorers add so many rows a call beside a learner; or one process does it alone (explorers 0)."""
+    """So many explorers add so many rows per call beside a learner; or one process does it alone (explorers 0)."""
 
     kind: str
     workload: str
@@ -307,7 +307,7 @@ def append_result(file: Path, result: Result) -> None:
 
 def hand_back(results: Iterable[Result], file: Path | None) -> int:
     """Each result as soon as it is there: a line of `file`, or printed without one. The exit status."""
-    if file:  # a launch: without its runner nobody would end it, or read what it writes
+    if file:  # a launch: without its runner, nothing would end it or read its results
         exit_with_parent(os.getppid())
     spoiled = False
     for result in results:

@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _tasks(config)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
-    if config.getoption("--cells"):  # a launch: without its runner nobody would end it, or read what it writes
+    if config.getoption("--cells"):  # a launch: without its runner, nothing would end it or read its results
         exit_with_parent(os.getppid())
     if wanted := config.getoption("--package-at"):
         module, _, folder = wanted.partition("=")

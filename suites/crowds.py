@@ -20,7 +20,7 @@ PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step 
 WARM_SECONDS = 0.25
 PART_SECONDS = 0.1  # of the parts of a window, each of which has a rate
 ENOUGH_CALLS = 1_000  # of the learner
-STARVED_SECONDS = 5.0  # who gets no turn for that long has starved
+STARVED_SECONDS = 5.0  # an explorer that adds nothing for that long has starved
 
 
 @dataclass(frozen=True)

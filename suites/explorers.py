@@ -137,7 +137,7 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
     context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)
 
-    # Who was forked by a server ends with the server, which ends with this process.
+    # A process that was forked by a server ends with the server, which ends with this process.
     parent = None if start_method == "forkserver" else os.getpid()
 
     def make(work: Work, each: int) -> BaseProcess:
@@ -157,7 +157,7 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         shared.stop.value = True
-        # Who has a connection to close takes longer.
+        # A process that has a connection to close takes longer.
         deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
             if process.pid is None:  # it could not be started, and that error is on its way

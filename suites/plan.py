@@ -24,9 +24,9 @@ from results.record import Record
 
 #: An interval this narrow (upper end over lower end, as a log) needs no further launch.
 NARROW = 0.02
-#: Process runs that make an interval worth the name; the budget goes there before anything is measured more often.
+#: Launches that give a usable interval; the budget goes there before anything is measured more often.
 ENOUGH = 5
-#: Of the budget, at most so much goes into one launch.
+#: The largest share of the budget that one launch may take.
 SHARE = 0.08
 LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
 
@@ -236,6 +236,7 @@ class Budgeted:
 
 
 def launches_of(launch: Launch) -> int:
+    """How often it has been launched: the fewest samples that any of its open records has."""
     return min((len(record.samples) for record in launch.open_records), default=0)
 
 

@@ -217,7 +217,7 @@ def test_add_dicts(timed, batch: int, steps: list, known: checks.AddedRows, unif
 @pytest.mark.usefixtures("only_steps")
 def test_add_lists(timed, batch: int, recording: Workload, known: checks.AddedRows, uniform: Adapter) -> None:
     if recording.row_bytes > LARGEST_LISTED_ROW:
-        pytest.skip("nested lists of whole frames: nobody has them, and they take eight times the memory")
+        pytest.skip("nested lists of whole frames: no program has them, and they take eight times the memory")
     at_once = _batches_a_call(recording, batch)
     lists = [Step(*(column.tolist() for column in columns)) for columns in recording.batches(batch)]
     _time_adding(timed, known, uniform, uniform.add_lists, zip(_over_and_over(lists, at_once)), at_once * batch)
