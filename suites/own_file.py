@@ -138,7 +138,9 @@ def _field(name: str, about: dict[str, Any]) -> Field:
     if dtype not in DTYPES:
         raise BadWorkload(f"fields.{name}: dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if not isinstance(shape, list) or not all(_is_whole(length) and length > 0 for length in shape):
-        raise BadWorkload(f"fields.{name}: shape must be a list of lengths above 0 (of none for a scalar), got {shape!r}")
+        raise BadWorkload(
+            f"fields.{name}: shape must be a list of lengths above 0 (of none for a scalar), got {shape!r}"
+        )
     return Field(tuple(shape), dtype)
 
 

@@ -102,7 +102,10 @@ def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
         ('name = "CartPole-v1"' + FIELDS, "name: CartPole-v1 is one of this project's own"),
         ('[fields]\nx = { dtype = "float31" }', "fields.x: dtype must be one of bool, uint8.* got 'float31'"),
         ("[fields]\nx = { shape = [3] }", "fields.x: dtype must be one of .* got None"),
-        ('[fields]\nx = { shape = [3, 0], dtype = "int8" }', r"fields.x: shape must be a list of lengths .* got \[3, 0\]"),
+        (
+            '[fields]\nx = { shape = [3, 0], dtype = "int8" }',
+            r"fields.x: shape must be a list of lengths .* got \[3, 0\]",
+        ),
         ('[fields]\nx = { shape = 3, dtype = "int8" }', "fields.x: shape must be a list of lengths .* got 3"),
         ('[fields]\nx = { shape = [3], dtype = "int8", min = 0 }', "fields.x: unknown key 'min'; known: shape, dtype"),
         ('[fields]\nx = "float32"', "fields.x must be a table.* got 'float32'"),
