@@ -170,7 +170,7 @@ PROFILES = {
         integrity_patience=3.0,
         conformance_draws=4_000,
         sharing=(
-            crowds("CartPole-v1", 10_000, (1, 100), (4,)) + alone(10_000),
+            crowds("CartPole-v1", 10_000, (1, 100), (4,)),
             crowds("CartPole-v1", 10_000, (100,), (4,), "prioritized_crowd"),
         ),
         sharing_served=False,

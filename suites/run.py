@@ -373,7 +373,7 @@ def measure(arguments: Sequence[str] | None) -> int:
         Part(integrities, 1, repeated=False),
         Part(conformances, 1, repeated=False),
         Part(latencies, profile.latency_blocks),
-        Part(startup, profile.startup_blocks),
+        Part(startup, profile.startup_blocks, repeated=False),
         Part(memory, profile.memory_blocks, repeated=False),
     ]
     if args.minutes:
