@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports import notes
 from reports.cells import Cell, scale_of, speed_cell
-from reports.jobs import REFERENCE, Job, launches_of
+from reports.jobs import LATENCY_SUITE, REFERENCE, Job, launches_of, reference_name
 from reports.marks import marks_of
 from results import Run
 
@@ -36,20 +36,27 @@ def latency_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble
         return None
     params = jobs[0].params
     where = f"{jobs[0].workload}, capacity {int(params['capacity']):,}, batches of {params['batch']}"
+    reference = reference_name(run, LATENCY_SUITE) or REFERENCE
     by_benchmark = {job.benchmark: job for job in jobs}
     tables = []
     for call, title in CALLS.items():
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
-            tables.append(_table(run, title, columns, troubles))
-    return LatencyPart(where, launches_of(jobs), REFERENCE, tables)
+            tables.append(_table(run, title, columns, reference, troubles))
+    return LatencyPart(where, launches_of(jobs), reference, tables)
 
 
-def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: Sequence[notes.Trouble]) -> LatencyTable:
+def _table(
+    run: Run,
+    title: str,
+    columns: Sequence[tuple[str, Job]],
+    reference: str,
+    troubles: Sequence[notes.Trouble],
+) -> LatencyTable:
     signs = marks_of(run)
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for _, job in columns)]
     rows = [
-        (peer, [speed_cell(job, peer, REFERENCE, troubles, signs[peer], scale_of(job)) for _, job in columns])
+        (peer, [speed_cell(job, peer, reference, troubles, signs[peer], scale_of(job)) for _, job in columns])
         for peer in peers
     ]
     return LatencyTable(title, [(label, scale_of(job).unit) for label, job in columns], rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,7 +34,6 @@ from reports.memory import memory_part
 from reports.sentences import sentences
 from reports.sharing import sharing_part
 from reports.startup import startup_part
-from reports.statistics import FEWEST_FOR_INTERVAL
 from reports.suite import SuitePart, suite_part
 from results import Run
 from results.machine import MEASURED_CODE, is_older_than_code
@@ -91,12 +89,9 @@ def page_of(run: Run) -> dict[str, Any]:
         "feature_tables": feature_tables(run, _only_scaling(run, [suite for suite in suites if suite.scaling])),
         "found": [trouble for trouble in troubles if trouble.is_finding],
         "troubles": [trouble for trouble in troubles if not trouble.is_finding],
-        "measured": sum(record.ok or is_finding(record) for record in run.records),
+        "measured": _measured(run),
         "unrecorded": max(0, run.declared - len(run.records)),
         "launches": _span(launches),
-        "fewest_launches": launches[0] if launches else 0,
-        "confidence": min(95, math.ceil(100 * (1 - 2 ** (1 - launches[0])))) if launches else 0,
-        "FEWEST_FOR_INTERVAL": FEWEST_FOR_INTERVAL,
     }
 
 
@@ -136,9 +131,13 @@ def _warnings(run: Run) -> list[str]:
         lines.append("Nothing was measured in this run.")
     elif not (run.interrupted or run.finished is None) and run.missing():
         lines.append(
-            f"This run measured fewer cells than it declared: {sum(r.ok for r in run.records)} of {run.declared}."
+            f"This run measured fewer cells than it declared: {_measured(run)} of {run.declared}."
         )
     return lines
+
+
+def _measured(run: Run) -> int:
+    return sum(record.ok or is_finding(record) for record in run.records)
 
 
 def _when(time: str) -> str:
@@ -155,5 +154,5 @@ def _took(run: Run) -> str:
 
 def _span(counts: Sequence[int]) -> str:
     if not counts:
-        return "0"
+        return ""
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
