@@ -51,8 +51,8 @@ LARGE_ROWS = (
 MOST_SMALL, MOST_LARGE = 8, 4
 APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner", True))
 SHARING = (
-    ("prioritized_adds", {"batch": 1}, "prior. adds", True),
-    ("prioritized_cycles", {"batch": 1}, "prior. cycles", True),
+    ("prioritized_adds", {"batch": 100}, "prior. adds", True),
+    ("prioritized_cycles", {"batch": 100}, "prior. cycles", True),
     ("adds", {"batch": 1}, "adds", False),
     ("samples", {"batch": 1}, "samples", False),
 )

@@ -130,9 +130,7 @@ def _warnings(run: Run) -> list[str]:
     if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")
     elif not (run.interrupted or run.finished is None) and run.missing():
-        lines.append(
-            f"This run measured fewer cells than it declared: {_measured(run)} of {run.declared}."
-        )
+        lines.append(f"This run measured fewer cells than it declared: {_measured(run)} of {run.declared}.")
     return lines
 
 

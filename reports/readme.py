@@ -35,11 +35,9 @@ ROOT = Path(__file__).resolve().parents[1]
 STEM = "answer"
 #: Profiles in the order in which a figure is looked for: what `make bench` measures, with most launches, comes first.
 PROFILES = ("quick", "full", "survey", "sweep")
-#: And where the table of all peers is looked for.
-WIDE = ("survey", "full", "quick")
 SHARED_COLUMNS = (
-    ("prioritized_adds", 1, "prioritized: adds"),
-    ("prioritized_cycles", 1, "prioritized: cycles"),
+    ("prioritized_adds", 100, "prioritized, add 100: adds"),
+    ("prioritized_cycles", 100, "cycles"),
     ("adds", 1, "uniform, add 1: adds"),
     ("samples", 1, "samples"),
     ("adds", 100, "uniform, add 100: adds"),
@@ -82,14 +80,14 @@ def references(folder: Path = REFERENCE) -> dict[str, Reference]:
     return found
 
 
-def _in_order(found: Mapping[str, Reference], profiles: Sequence[str]) -> list[Reference]:
-    return [found[profile] for profile in profiles if profile in found]
+def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
+    return [found[profile] for profile in PROFILES if profile in found]
 
 
 def headline_lines(found: Mapping[str, Reference]) -> list[str]:
     """A headline of each kind, from the first record that has one."""
     lines = []
-    told = [(each, headlines(each.run, each.jobs)) for each in _in_order(found, PROFILES)]
+    told = [(each, headlines(each.run, each.jobs)) for each in _in_order(found)]
     for kind in ("apex", "step", "calls"):
         chosen = next(
             ((each, headline) for each, mine in told for headline in mine if headline.kind == kind),
@@ -106,7 +104,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
 
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
     """The record with most parts of the heat map."""
-    known = _in_order(found, PROFILES)
+    known = _in_order(found)
     return max(known, key=lambda each: len(each.heat.tables), default=None)
 
 
@@ -135,7 +133,7 @@ def _machine(run: Run) -> str:
 
 def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
     """All adds, samples and prioritized cycles on the workload of large rows, for every peer."""
-    for each in _in_order(found, WIDE):
+    for each in _in_order(found):
         speeds = [job for job in each.jobs if job.suite == THROUGHPUT_SUITE]
         _, workload = typical_workloads(each.run, speeds)
         jobs = [
@@ -164,7 +162,7 @@ def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
 
 def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
     """Shared buffers in empty loops, with the most explorers measured, beside what the integrity suite found."""
-    for each in _in_order(found, PROFILES):
+    for each in _in_order(found):
         mine = [job for job in each.jobs if job.suite == SHARING_SUITE and "explorers" in job.params]
         if not mine:
             continue
