@@ -127,6 +127,7 @@ def kills(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
     work = partial(hammer, adapter, setting.seed)
     killed, trouble = 0, None
     with exploring(partial(work, True), BESIDE, adapter.start_method) as explorers:
+        explorers.wait_for(1)
         until = time.monotonic() + setting.seconds
         while trouble is None and (not killed or time.monotonic() < until):
             with explorers.recruit(partial(work, False)) as added:
