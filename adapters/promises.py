@@ -130,7 +130,7 @@ class Promises:
 
     @property
     def takes_out(self) -> bool:
-        """Whether rows sampled by priority are out until they are told a new one."""
+        """Whether a row sampled by priority can't be sampled again before its priority is updated."""
         return self.prioritized_replacement == "without"
 
     def __post_init__(self) -> None:

@@ -1,13 +1,16 @@
 """Does a second run of the same revision say the same?  python -m reports.agreement REFERENCE.json AGAIN.json
 
-For each job that both runs measured at three peers or more: Spearman's rank correlation of the peers' figures, and how
-many ratios to the reference peer agree. A ratio agrees if the intervals of the two runs overlap; of fewer than three
-launches, whose interval is only a range, it says little and is not counted. Prints a Markdown table and exits with 0.
+For each job that both runs measured at three peers or more: Spearman's rank correlation of the peers' figures; how many
+pairs of peers the two runs put in opposite orders, though each tells them apart; and how many ratios to the reference
+peer agree. A ratio agrees if the intervals of the two runs overlap. That the second run's ratio lies within the first
+run's interval is more than an interval promises, and is counted apart. Ratios of fewer than three launches have no
+interval and are not counted. Prints a Markdown table and exits with 0.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from pathlib import Path
 
 from scipy import stats
 
+from reports.formatting import counted
 from reports.jobs import Job, jobs_of, reference_name
 from reports.ratios import Ratio, figure_of, ratio_of
 from results import BadRecord, Run, load
@@ -31,7 +35,9 @@ class Agreement:
     label: str
     peers: int
     correlation: float
+    opposite: Sequence[str]  # "rlox and reverb": each run tells them apart, but the other way round
     ratios: int
+    within: int  # of them, those whose second value lies within the first interval
     apart: Sequence[str]  # "rlox 2.1x [2.0, 2.2] and 2.6x [2.5, 2.7]": ratios whose intervals do not overlap
 
 
@@ -48,8 +54,25 @@ def agreements(first: Run, second: Run) -> Iterator[Agreement]:
         figures = [[figure_of(each.measured[peer]).value for peer in peers] for each in (job, again)]
         pairs = [(peer, _ratio(first, job, peer), _ratio(second, again, peer)) for peer in peers]
         told = [(peer, one, two) for peer, one, two in pairs if _has_interval(one) and _has_interval(two)]
-        apart = [f"{peer} {one.words} and {two.words}" for peer, one, two in told if not _overlap(one, two)]
-        yield Agreement(job.full_label, len(peers), float(stats.spearmanr(*figures).statistic), len(told), apart)
+        yield Agreement(
+            label=job.full_label,
+            peers=len(peers),
+            correlation=float(stats.spearmanr(*figures).statistic),
+            opposite=_opposite(told),
+            ratios=len(told),
+            within=sum(_within(two, one) for _, one, two in told),
+            apart=[f"{peer} {one.words} and {two.words}" for peer, one, two in told if not _overlap(one, two)],
+        )
+
+
+def _opposite(told: Sequence[tuple[str, Ratio, Ratio]]) -> list[str]:
+    """Pairs of peers whose intervals don't overlap in either run, and whose order is another."""
+    return [
+        f"{first} and {second}"
+        for (first, *mine), (second, *theirs) in itertools.combinations(told, 2)
+        if not any(_overlap(one, two) for one, two in zip(mine, theirs, strict=True))
+        and len({one.value < two.value for one, two in zip(mine, theirs, strict=True)}) == 2
+    ]
 
 
 def _key(job: Job) -> tuple:
@@ -71,19 +94,33 @@ def _overlap(one: Ratio, two: Ratio) -> bool:
     return one.figure.low <= two.figure.high and two.figure.low <= one.figure.high
 
 
+def _within(value: Ratio, interval: Ratio) -> bool:
+    if value.is_bound or interval.is_bound:
+        return _overlap(value, interval)
+    return interval.figure.low <= value.value <= interval.figure.high
+
+
 def report(found: Sequence[Agreement]) -> str:
     """The table, worst jobs first, and what it adds up to."""
-    lines = ["| job | peers | rank correlation | ratios that agree | apart |", "|---|--:|--:|--:|---|"]
+    lines = [
+        "| job | peers | rank correlation | ratios that agree | within the first interval | apart, or opposite |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
     for each in sorted(found, key=lambda each: each.correlation):
         agree = f"{each.ratios - len(each.apart)} of {each.ratios}"
-        lines.append(f"| {each.label} | {each.peers} | {each.correlation:.3f} | {agree} | {'; '.join(each.apart)} |")
+        lines.append(
+            f"| {each.label} | {each.peers} | {each.correlation:.3f} | {agree} | {each.within} of {each.ratios} "
+            f"| {'; '.join([*each.apart, *each.opposite])} |"
+        )
     ratios, apart = sum(each.ratios for each in found), sum(len(each.apart) for each in found)
     close = sum(each.correlation >= WANTED_CORRELATION for each in found)
+    within, opposite = sum(each.within for each in found), sum(len(each.opposite) for each in found)
     share = f" ({100 * (1 - apart / ratios):.1f}%; wanted: {100 * WANTED_SHARE:.0f}%)" if ratios else ""
     lines += [
         "",
         f"{close} of {len(found)} jobs have a rank correlation of at least {WANTED_CORRELATION}. "
-        f"{ratios - apart} of {ratios} ratios agree{share}.",
+        f"{ratios - apart} of {ratios} ratios agree{share}; {within} of the second run lie within the first one's "
+        f"interval. {counted(opposite, 'pair')} of peers told apart in opposite orders.",
     ]
     return "\n".join(lines)
 

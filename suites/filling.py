@@ -22,13 +22,18 @@ class TooSlow(Exception):  # noqa: N818 (a state of things rather than an error)
 
 
 def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = math.inf) -> None:
-    """Add the recording over and over until the buffer is full; new rows have random priorities."""
-    random, begin, added = np.random.default_rng(0), time.monotonic(), 0
+    """Add the recording over and over until the buffer is full; new rows have random priorities.
+
+    Raises `TooSlow` when this takes, or plainly will take, more than `seconds`, from the end of the first call on.
+    """
+    random, begin, added = np.random.default_rng(0), None, 0
     at_once = min(ROWS_A_CALL, spec.capacity, max(1, BYTES_A_CALL // recording.row_bytes))
     for start in itertools.cycle(range(0, recording.transitions, at_once)):
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
         rows = min(at_once, recording.transitions - start)
         adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
+        if begin is None:  # not with the first call, in which a peer may compile
+            begin, before = time.monotonic(), rows
         added += rows
         # The next rows begin with another episode, so the last of these must have ended.
         whole = start + rows == recording.transitions or not (spec.next_of or spec.stack_compress)
@@ -37,9 +42,9 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         spent = time.monotonic() - begin
         if spent > seconds:
             raise TooSlow(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
-        whole_time = spent * spec.capacity / added
-        if spent > FORESEEN * seconds and whole_time > HOPELESS * seconds:
+        timed = added - before
+        if spent > FORESEEN * seconds and spent * spec.capacity / timed > HOPELESS * seconds:
             raise TooSlow(
-                f"too slow for {spec.capacity:,} rows: {added:,} took {spent:.1f} s, and all may take {seconds:g} s"
+                f"too slow for {spec.capacity:,} rows: {timed:,} took {spent:.1f} s, and all may take {seconds:g} s"
             )
     check_full(adapter, spec.capacity)

@@ -50,9 +50,13 @@ def adds(adapter: Reverb, rows: dict, priorities: list | None, flush: tuple[int,
 def samples(adapter: Reverb, batch: int, workers: int, in_flight: int) -> float:
     """Seconds per batch, of a dataset made for these settings."""
     adapter.workers, adapter.in_flight, adapter.batch_size = workers, in_flight, 0
-    for _ in range(WARM_BATCHES):
-        adapter.sample(batch)
-    return timed(lambda: [adapter.sample(batch) for _ in range(TIMED_BATCHES)][:0]) / TIMED_BATCHES
+
+    def draw(batches: int) -> None:
+        for _ in range(batches):
+            adapter.sample(batch)
+
+    draw(WARM_BATCHES)
+    return timed(lambda: draw(TIMED_BATCHES)) / TIMED_BATCHES
 
 
 def measure(capacity: int, rounds: int) -> list[dict]:

@@ -56,7 +56,7 @@ SUITES = ("throughput", "memory", "startup", "latency", "apex", "sharing", "inte
 MADE = {INTEGRITY_WORKLOAD: certified.workload, CONFORMANCE_WORKLOAD: probing.workload}
 WORKLOADS = (*workloads.NAMES, *MADE)
 #: A time budget holds the report as well, and is of no use where hardly a launch fits into it.
-REPORT_SECONDS, LEAST_MINUTES = 25.0, 1.0
+REPORT_SECONDS, REPORT_SECONDS_A_PEER, LEAST_MINUTES = 15.0, 0.75, 1.0
 
 
 def throughput_launches(run: Run, profile: Profile, peers: Sequence[str], chosen: Sequence[str]) -> list[Launch]:
@@ -377,7 +377,8 @@ def measure(arguments: Sequence[str] | None) -> int:
         Part(memory, profile.memory_blocks, repeated=False),
     ]
     if args.minutes:
-        plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - REPORT_SECONDS)
+        report_seconds = REPORT_SECONDS + REPORT_SECONDS_A_PEER * len(run.peers)
+        plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - report_seconds)
     else:
         plan = Fixed(fixed_schedule(parts, profile))
     print(f"{run.declared} cells" + (f" in {args.minutes:g} minutes" if args.minutes else ""), flush=True)

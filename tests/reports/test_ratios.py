@@ -2,9 +2,12 @@
 
 import pytest
 
+from adapters import registry
+from reports import jobs, ratios
 from reports.ratios import Ratio, ratio_of, rounded_down
 from reports.statistics import Figure
 from results import Record
+from suites import crowds, plan
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -53,3 +56,10 @@ def test_clear_is_what_the_legend_says(low, high, launches, faster, slower):
 )
 def test_rounding_down(value, rounded):
     assert rounded_down(value) == rounded
+
+
+def test_reports_and_suites_assume_the_same():
+    """The rooms don't import each other: a budget is spent on what a report needs."""
+    assert plan.ENOUGH == ratios.FEWEST_FOR_CLEAR
+    assert crowds.ENOUGH_CALLS == ratios.FEWEST_CALLS
+    assert registry.REFERENCES == (jobs.REFERENCE, jobs.SHARED_REFERENCE)

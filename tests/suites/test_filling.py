@@ -19,11 +19,11 @@ class Slow:
     whole_episodes = False
 
     def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds, self.now, self.rows = seconds, 0.0, 0
+        self.seconds, self.now, self.rows, self.extra = seconds, 0.0, 0, iter(())
         monkeypatch.setattr(filling, "time", SimpleNamespace(monotonic=lambda: self.now))
 
     def add_batch(self, columns, priorities) -> None:
-        self.now += self.seconds
+        self.now += self.seconds + next(self.extra, 0.0)
         self.rows += len(columns["done"])
 
     def __len__(self) -> int:
@@ -35,18 +35,25 @@ COLUMNS = keyed_columns(FIELDS, 10_000)
 RECORDING = SimpleNamespace(columns=COLUMNS, transitions=10_000, row_bytes=49)
 
 
-@pytest.mark.parametrize("seconds", [0.9, 1.0])
+@pytest.mark.parametrize("seconds", [0.9, 1.1])
 def test_who_is_full_in_time_is_filled(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(seconds, monkeypatch)
     fill(slow, SPEC, RECORDING, 10)
     assert slow.rows == 10_000
 
 
+def test_the_first_call_may_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(1.0, monkeypatch)
+    slow.extra = iter([60.0])
+    fill(slow, SPEC, RECORDING, 10)
+    assert slow.rows == 10_000 and slow.now > 60
+
+
 def test_who_is_a_little_late_is_waited_for_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(1.3, monkeypatch)
     with pytest.raises(TooSlow, match="10,000 rows: not full after 10 s"):
         fill(slow, SPEC, RECORDING, 10)
-    assert slow.rows == 8_000
+    assert slow.rows == 9_000
 
 
 def test_who_has_no_chance_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
