@@ -35,10 +35,10 @@ class Agreement:
     label: str
     peers: int
     correlation: float
-    opposite: Sequence[str]  # "rlox and reverb": each run tells them apart, but the other way round
+    opposite: Sequence[str]  # "one and another": each run tells them apart, but the other way round
     ratios: int
     within: int  # of them, those whose second value lies within the first interval
-    apart: Sequence[str]  # "rlox 2.1x [2.0, 2.2] and 2.6x [2.5, 2.7]": ratios whose intervals do not overlap
+    apart: Sequence[str]  # "one 2.1x [2.0, 2.2] and 2.6x [2.5, 2.7]": ratios whose intervals do not overlap
 
 
 def agreements(first: Run, second: Run) -> Iterator[Agreement]:
