@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.formatting import NOTHING, evidence_of, without_evidence
-from reports.jobs import base_name
 from results import Peer, Run
 
 PEERS_A_TABLE = 6
@@ -90,10 +89,9 @@ def _fact(run: Run, peer: Peer, feature: str) -> Fact:
 
 
 def _seen(run: Run, peer: Peer, feature: str) -> str:
-    """What this run saw of it, by this peer or, of a class for processes, a variant of it."""
+    """What this run saw of it, by this very peer: a variant's record says nothing of the class that it varies."""
     for suite, benchmark in SHOWN_BY.get(feature, ()):
         for record in run.records:
-            mine = record.peer == peer.name or (suite != "throughput" and base_name(record.peer) == peer.name)
-            if mine and record.ok and (record.suite, record.benchmark) == (suite, benchmark):
+            if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:
                 return f"seen in this run: {suite}, {benchmark.replace('_', ' ')}"
     return ""
