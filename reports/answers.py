@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics as plain_statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reports.jobs import Job, fastest_first
@@ -37,6 +37,12 @@ class Answer:
         """Not clear, but the interval says faster."""
         ratio = self.over_runner_up
         return not self.clear and ratio is not None and not ratio.figure.is_range and ratio.figure.low > 1
+
+    @property
+    def is_close(self) -> bool:
+        """Enough launches, and yet no telling: "too close to call" in the table."""
+        ratio = self.over_runner_up
+        return ratio is not None and not ratio.figure.is_range and not (self.clear or self.likely)
 
     @property
     def sureness(self) -> str:
@@ -80,6 +86,12 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
     return answers
 
 
+def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Answer:
+    """The fastest of these peers, by the rules of the table."""
+    records = fastest_first([record for peer, record in job.measured.items() if peer in peers])
+    return _answer(job, records, reference, set())
+
+
 def _answer(
     job: Job, records: list[Record], reference_name: str | None, careless: set[str], among_copying: bool = False
 ) -> Answer:
@@ -109,7 +121,8 @@ class Standing:
     """How one peer did over all jobs of a suite."""
 
     peer: str
-    fastest: int
+    fastest: int  # of the jobs at which it has a rival
+    alone: int  # jobs at which no other peer has a figure
     clearly: int
     fastest_copying: int  # among the peers that copy what they add
     faster: int  # clearly, than the reference
@@ -131,13 +144,14 @@ def standings(run: Run, jobs: Sequence[Job], answers: Sequence[Answer], referenc
             ratio for job in measured if (ratio := ratio_of(job.cells[peer.name], job.shown.get(reference or "")))
         ]
         exact = [ratio.figure for ratio in ratios if not ratio.is_bound]
-        won = [answer for answer in answers if answer.winner == peer.name]
+        won = [answer for answer in answers if answer.winner == peer.name and answer.runner_up]
         overall = [answer for answer in won if not answer.among_copying]
         copying = [answer for answer in won if not answer.keeps_references]
         rows.append(
             Standing(
                 peer=peer.name,
                 fastest=len(overall),
+                alone=sum(list(job.measured) == [peer.name] for job in measured),
                 clearly=sum(answer.clear for answer in overall),
                 fastest_copying=len(copying),
                 faster=sum(ratio.clearly_faster for ratio in ratios),

@@ -35,6 +35,10 @@ class Safety:
     found: str = ""
 
     @property
+    def is_tested(self) -> bool:
+        return self.word in ("sound", "unsafe")
+
+    @property
     def label(self) -> str:
         return f"{self.mark} {self.word}".strip()
 

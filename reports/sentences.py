@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.answers import keeps_references
+from reports.answers import Answer, answer_among, answers_of, keeps_references
 from reports.conformance import failed_checks
 from reports.formatting import counted, listed
 from reports.heatmap import shared_columns, typical_workloads
@@ -13,15 +14,13 @@ from reports.integrity import safety_of
 from reports.jobs import (
     APEX_SUITE,
     CONFORMANCE_SUITE,
-    INTEGRITY_SUITE,
     THROUGHPUT_SUITE,
     Job,
     base_name,
-    fastest_first,
     reference_name,
 )
 from reports.ratios import Ratio, ratio_of
-from results import Run, Workload
+from results import Record, Run, Workload
 
 
 @dataclass(frozen=True)
@@ -44,37 +43,56 @@ def sentences(run: Run, jobs: Sequence[Job]) -> list[Sentence]:
 
 
 def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> str:
-    """The peer that wins most jobs among those that copy what they add, and which others win the rest."""
+    """The peer that leads at most jobs at which it has a rival, as sure as the table of these jobs is of it."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
-    if not mine:
+    reference = reference_name(run, THROUGHPUT_SUITE)
+    # Where the fastest keeps references, the table's second row is of the peers that copy.
+    answers = {id(each.job): each for each in answers_of(run, mine, reference) if not each.keeps_references}
+    rivalled = [each for each in answers.values() if each.winner and each.runner_up]
+    if not rivalled:
         return ""
-    winners: dict[str, list[Job]] = {}
-    for job in mine:
-        if winner := _fastest_copying(run, job):
-            winners.setdefault(winner, []).append(job)
-    if not winners:
-        return ""
-    leader = max(winners, key=lambda peer: len(winners[peer]))
-    where = f"{len(winners[leader])} of {counted(len(mine), 'job')} on {mine[0].workload}"
+    leader = Counter(each.winner for each in rivalled).most_common(1)[0][0]
+    compared = [each for each in rivalled if leader in each.job.measured]
+    ahead = [each for each in compared if each.winner == leader]
+    sure = [each for each in ahead if each.clear or each.likely]
+    close = [each for each in compared if each.is_close and leader in (each.winner, each.runner_up)]
+    unsure = [each for each in ahead if each not in sure and each not in close]
     among = " of the buffers that copy what they add" if any(_careless(run, job) for job in mine) else ""
-    text = f"{leader} is fastest{among} at {where}{_span(run, winners[leader], leader)}"
-    others = [
-        f"{peer} at {listed([job.label for job in won], most=2)}" for peer, won in winners.items() if peer != leader
-    ]
+    parts = []
+    if sure:
+        span = _span(run, [each.job for each in sure], leader)
+        parts.append(f"clearly or likely fastest{among} at {len(sure)} of {_jobs(compared)}{span}")
+    if unsure:
+        where = f" at {len(unsure)}" if sure else f"{among} at {len(unsure)} of {_jobs(compared)}"
+        span = _span(run, [each.job for each in unsure], leader)
+        parts.append(f"ahead{where}{span}, in too few launches for a verdict")
+    if close:
+        where = "" if sure or unsure else f" of {_jobs(compared)}"
+        parts.append(f"too close to call at {len(close)}{where}")
+    text = f"{leader} is {'; '.join(parts)}"
+    others: dict[str, list[str]] = {}
+    for each in compared:
+        if each not in ahead and each not in close:
+            others.setdefault(str(each.winner), []).append(each.job.label)
     if others:
-        text += f"; faster there: {listed(others, most=3)}"
+        text += f"; fastest elsewhere: {listed([f'{peer} at {listed(won, most=2)}' for peer, won in others.items()], most=3)}"
+    alone = len(mine) - len(compared)
+    if alone:
+        text += f". {counted(alone, 'more job')} {_were(alone)} measured without it or without a rival"
     return f"{text}."
+
+
+def _jobs(answers: Sequence[Answer]) -> str:
+    return f"{counted(len(answers), 'job')} on {answers[0].job.workload}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _careless(run: Run, job: Job) -> set[str]:
     """The peers measured here that only keep references to what they are given."""
     return {peer.name for peer in run.peers if peer.name in job.measured and keeps_references(peer, job)}
-
-
-def _fastest_copying(run: Run, job: Job) -> str | None:
-    careless = _careless(run, job)
-    ranked = fastest_first([record for peer, record in job.measured.items() if peer not in careless])
-    return ranked[0].peer if ranked else None
 
 
 def _span(run: Run, jobs: Sequence[Job], peer: str) -> str:
@@ -97,19 +115,37 @@ def _many_processes(run: Run, jobs: Sequence[Job]) -> str:
         return ""
     suite = sides[0].suite
     reference, safety = reference_name(run, suite), safety_of(run)
-    sound = {peer for peer in sides[0].measured if not safety or (peer in safety and safety[peer].word == "sound")}
-    ranked = fastest_first([record for peer, record in sides[1].measured.items() if peer in sound])
-    if not ranked:
+    tested = any(each.is_tested for each in safety.values())
+    measured = list(sides[1].measured)
+    unknown = [peer for peer in measured if peer not in safety or not safety[peer].is_tested] if tested else []
+    sound = [peer for peer in measured if not tested or (peer in safety and safety[peer].word == "sound")]
+    checked = f" of the {'sound ' if tested else ''}buffers"
+    if unknown:
+        checked = " of those whose integrity was checked and found sound"
+    if unknown and not sound:
+        sound, checked = unknown, " of the buffers not found unsafe"
+    unchecked = f"; not checked: {listed(unknown, most=6)}" if unknown else ""
+    if not tested and safety:
+        unchecked = "; no buffer's integrity was checked in this run"
+    best = answer_among(sides[1], sound, reference)
+    if best.winner is None:
         return f"no buffer in the {suite} suite passed every check of its rows."
-    best = ranked[0].peer
-    adds, learns = (ratio_of(job.shown.get(best), job.shown.get(reference or "")) for job in sides)
+    adds, learns = (ratio_of(job.shown.get(best.winner), job.shown.get(reference or "")) for job in sides)
     where = f"{'in Ape-X' if suite == APEX_SUITE else 'in empty loops'} with"
     where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
-    passed = f"{best} has the fastest learner of the {'sound ' if safety else ''}buffers {where}"
+    who = f"{best.winner} has the fastest learner"
+    if best.is_close:
+        who = f"{best.winner} and {best.runner_up} have the fastest learners (too close to call)"
+    elif best.runner_up and not (best.clear or best.likely):
+        who = f"{best.winner} has the fastest learner (too few launches for a verdict)"
+    passed = f"{who}{checked} {where}"
     if not (adds and learns):
-        return f"{passed}."
+        return f"{passed}{unchecked}."
+    subject = best.winner if best.is_close else "it"
     unsafe = f", which is unsafe ({safety[reference].found})" if reference in safety and safety[reference].mark else ""
-    return f"{passed}: it samples {_said(learns)} and adds {_said(adds)} as fast as {reference}{unsafe}."
+    return (
+        f"{passed}: {subject} samples {_said(learns)} and adds {_said(adds)} as fast as {reference}{unsafe}{unchecked}."
+    )
 
 
 def _said(ratio: Ratio) -> str:
@@ -117,25 +153,58 @@ def _said(ratio: Ratio) -> str:
 
 
 def _correctness(run: Run) -> str:
-    """Of the peers that were checked, which passed; which did not, by what was found."""
+    """For each kind of check: of how many peers it was made, which passed, which did not, and which were left out."""
+    parts = [_integrity(run), _conformance(run)]
+    return " ".join(part for part in parts if part)
+
+
+def _integrity(run: Run) -> str:
     safety = safety_of(run)
-    looking = (CONFORMANCE_SUITE, INTEGRITY_SUITE)
-    results = [record for record in run.records if record.suite in looking and record.status in ("ok", "wrong")]
-    checked = {record.peer for record in results}
-    if not checked:
+    failed = {peer: each.found for peer, each in safety.items() if each.mark}
+    passed = [peer for peer, each in safety.items() if each.word == "sound"]
+    return _checked(run, "Integrity", list(safety), passed, failed)
+
+
+def _conformance(run: Run) -> str:
+    records: dict[str, list[Record]] = {}
+    for record in run.records:
+        if record.suite == CONFORMANCE_SUITE:
+            records.setdefault(record.peer, []).append(record)
+    failed = {peer: checks[0] for peer, checks in failed_checks(run).items()}
+    passed = [
+        peer
+        for peer, mine in records.items()
+        if peer not in failed
+        and any(each.ok for each in mine)
+        and all(each.ok or each.status == "skipped" for each in mine)
+    ]
+    return _checked(run, "Conformance", list(records), passed, failed)
+
+
+def _checked(run: Run, what: str, peers: Sequence[str], passed: Sequence[str], failed: Mapping[str, str]) -> str:
+    """Empty if the run has no such suite. A peer that was checked only in part counts as not checked."""
+    order = [peer.name for peer in run.peers if peer.name in peers]
+    if not order:
         return ""
-    failed: dict[str, list[str]] = {peer: list(checks) for peer, checks in failed_checks(run).items()}
-    for peer, each in safety.items():
-        if each.mark:
-            failed.setdefault(peer, []).append(each.found)
-    order = [peer.name for peer in run.peers if peer.name in checked]
-    passed = [peer for peer in order if peer not in failed and not (peer in safety and safety[peer].word != "sound")]
-    subject = next((peer.name for peer in run.peers), "")
-    first = sorted(passed, key=lambda peer: base_name(peer) != base_name(subject))
-    wrong = [peer for peer in order if peer in failed]
-    text = f"{len(passed)} of {counted(len(order), 'peer')} passed every check"
-    text += f", among them {listed(first, most=4)}" if len(first) > 4 else f": {listed(first)}" if first else ""
+    unknown = [peer for peer in order if peer not in passed and peer not in failed]
+    if len(unknown) == len(order):
+        return f"{what} was fully checked for none of {counted(len(order), 'peer')}{_budget(run, what)}."
+    subject = run.peers[0].name
+    good = sorted((peer for peer in order if peer in passed), key=lambda peer: base_name(peer) != base_name(subject))
+    checked = len(order) - len(unknown)
+    text = f"{what}: {len(good)} of {checked} checked {'peer' if checked == 1 else 'peers'} passed"
+    text += f", among them {listed(good, most=2)}" if len(good) > 3 else f" ({listed(good)})" if good else ""
+    wrong = [f"{peer} ({failed[peer]})" for peer in order if peer in failed]
     if wrong:
-        shown = [f"{peer} ({failed[peer][0]})" for peer in wrong]
-        text += f"; {len(wrong)} did not, such as {listed(shown[:2])}" if len(wrong) > 3 else f"; not {listed(shown)}"
+        text += (
+            f"; {len(wrong)} failed, such as {listed(wrong[:2])}" if len(wrong) > 3 else f"; failed: {listed(wrong)}"
+        )
+    if unknown:
+        text += f"; not checked, or only in part: {listed(unknown, most=6)}{_budget(run, what)}"
     return f"{text}."
+
+
+def _budget(run: Run, what: str) -> str:
+    """Why there are unchecked peers, if that is why."""
+    left = any(record.suite == what.lower() and record.status == "left_out" for record in run.records)
+    return " (time budget)" if left else ""

@@ -1,0 +1,118 @@
+"""What a time budget left out is neither a win of another peer nor a check that was passed, and is told briefly."""
+
+import pytest
+
+from reports.answers import answers_of, standings
+from reports.build import build
+from reports.features import feature_tables
+from reports.jobs import jobs_of, reference_name
+from reports.sentences import sentences
+
+from .synthetic_runs import add_integrity, throughput_run
+from .synthetic_use import add_shared, use_run
+
+
+def leave_out(run, **which):
+    """Of the records with these attributes: none has a figure."""
+    for record in run.records:
+        if all(getattr(record, name) == value for name, value in which.items()):
+            record.samples, record.seen, record.status, record.reason = [], None, "left_out", "no time in the budget"
+    run.minutes = run.minutes or 10.0
+    return run
+
+
+def said(run):
+    return {each.reader: each.text for each in sentences(run, jobs_of(run))}
+
+
+def add_conformance(run, peers):
+    run.add_workload(
+        name="numbered", version="1", source="synthetic", transitions=1, row_bytes=41, sha256="cd" * 32,
+        fields={"obs": {"shape": [4], "dtype": "float32"}},
+    )  # fmt: skip
+    for peer in peers:
+        record = run.cell(
+            suite="conformance", benchmark="round_trip", peer=peer, workload="numbered", params={"draws": 40},
+            unit="draws", better="higher",
+        )  # fmt: skip
+        record.seen = "bit for bit: 64 rows"
+        record.add_sample(0, 40)
+
+
+def section(page, title):
+    return page.split(f"\n## {title}")[1].split("\n## ")[0]
+
+
+@pytest.fixture
+def pages(tmp_path):
+    return lambda run: [path.read_text(encoding="utf-8") for path in build(run, tmp_path)]
+
+
+def test_a_job_at_which_the_leader_was_not_timed_is_no_win_of_another():
+    told = said(leave_out(throughput_run(), peer="cpprb_impl", benchmark="prioritized"))["One process, small rows"]
+    assert " at 4 of 4 jobs on CartPole-v1" in told
+    assert told.endswith(". 2 more jobs were measured without it or without a rival.")
+    assert "fastest elsewhere" not in told
+
+
+def test_a_job_of_the_leader_alone_is_no_win_either():
+    run = throughput_run(peers=("cpprb_impl", "cpprb"))
+    told = said(leave_out(run, peer="cpprb", benchmark="add"))["One process, small rows"]
+    assert " at 3 of 4 jobs on CartPole-v1" in told
+    assert told.endswith("; too close to call at 1. 2 more jobs were measured without it or without a rival.")
+
+
+def test_the_table_of_standings_counts_jobs_without_a_rival_apart():
+    run = leave_out(throughput_run(peers=("cpprb_impl", "cpprb")), peer="cpprb", benchmark="add")
+    jobs, reference = jobs_of(run), reference_name(run, "throughput")
+    ours, theirs = standings(run, jobs, answers_of(run, jobs, reference), reference)
+    assert (ours.jobs, ours.fastest + theirs.fastest, ours.alone, theirs.alone) == (6, 4, 2, 0)
+
+
+def test_a_tie_is_no_win():
+    told = said(throughput_run())["One process, small rows"]
+    assert "cpprb_impl is clearly or likely fastest of the buffers that copy what they add at 5 of 6 jobs" in told
+    assert told.endswith("; too close to call at 1.")
+
+
+def test_one_launch_is_no_verdict():
+    told = said(throughput_run(blocks=1))["One process, small rows"]
+    assert "cpprb_impl is ahead" in told and "in too few launches for a verdict" in told
+    assert "likely" not in told
+
+
+def test_a_buffer_that_was_not_checked_is_not_said_to_be_sound():
+    run = leave_out(use_run(blocks=3), suite="integrity")
+    told = said(run)["Many processes"]
+    assert "has the fastest learner of the buffers not found unsafe" in told and "; not checked: " in told
+    run.records = [record for record in run.records if record.status != "wrong"]
+    assert "no buffer's integrity was checked in this run" in said(run)["Many processes"]
+    run = leave_out(use_run(blocks=3), suite="integrity", peer="reverb")
+    assert "; not checked: " in said(run)["Many processes"]
+
+
+def test_correctness_says_what_was_checked_of_whom():
+    run = throughput_run(peers=("cpprb_impl", "cpprb", "rllib", "reverb"), blocks=1)
+    add_conformance(run, ("cpprb_impl", "cpprb"))
+    assert said(run)["Correctness first"] == "Conformance: 2 of 2 checked peers passed (cpprb_impl and cpprb)."
+    leave_out(run, suite="conformance", peer="cpprb")
+    assert said(run)["Correctness first"] == (
+        "Conformance: 1 of 1 checked peer passed (cpprb_impl); not checked, or only in part: cpprb (time budget)."
+    )
+    leave_out(run, suite="conformance")
+    assert said(run)["Correctness first"] == "Conformance was fully checked for none of 2 peers (time budget)."
+
+
+def test_a_variant_is_no_evidence_of_what_its_library_does():
+    run = throughput_run(blocks=1)
+    add_shared(run, blocks=1)
+    add_integrity(run)
+    facts = {
+        peer: values[place].evidence
+        for table in feature_tables(run, [])
+        for place, peer in enumerate(table.peers)
+        for name, values in table.rows
+        if name == "processes"
+    }
+    assert "seen in this run" not in facts["cpprb_impl"]
+    assert "seen in this run: integrity, torn" in facts["cpprb_impl[lock=buffer]"]
