@@ -123,7 +123,7 @@ def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> SeenCell 
     if record.seen:
         mark = {"hazard": f"{HAZARD} ", "wrong": f"{FAILED} "}.get(_kind(record), "")
         return SeenCell(mark + _word(record), _kind(record), number_of(record, troubles))
-    return SeenCell(record.status, record.status, number_of(record, troubles))
+    return SeenCell(record.status.replace("_", " "), record.status, number_of(record, troubles))
 
 
 def _line(record: Record) -> tuple[str, str, str]:

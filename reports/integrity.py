@@ -110,7 +110,7 @@ def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> CheckCell
     if record is None:
         return None
     if not record.ok:
-        text = first_line(record.reason) if record.status == "wrong" else record.status
+        text = first_line(record.reason) if record.status == "wrong" else record.status.replace("_", " ")
         return CheckCell(text, record.status, number_of(record, troubles))
     values, counts = [sample.value for sample in record.samples], CHECKS[record.benchmark][2]
     if record.benchmark == "starvation":
