@@ -25,7 +25,12 @@ STARTUP_SUITE = "startup"
 INTEGRITY_SUITE = "integrity"
 CONFORMANCE_SUITE = "conformance"
 
+#: How suites are called in sentences; others under their own name.
+SPOKEN_SUITES = {APEX_SUITE: "Ape-X", STARTUP_SUITE: "start-up"}
+
 SHARED_SUITES = (APEX_SUITE, SHARING_SUITE)
+#: Suites whose figures are compared as ratios.
+COMPARED_SUITES = (THROUGHPUT_SUITE, APEX_SUITE, SHARING_SUITE, LATENCY_SUITE)
 #: Of the memory suite, the benchmarks that look for a leak.
 LEAKS = ("leak", "leak_prioritized")
 #: Of the apex suite: how many rows were checked while the explorers ran. Not a speed.
@@ -213,10 +218,10 @@ def reference_name(run: Run, suite: str) -> str | None:
 
 
 def launches_of(jobs: Sequence[Job]) -> str:
-    """How many launches the figures of these jobs stand on: "no launch", "1 launch", "3 to 5 launches"."""
+    """How many launches the figures of these jobs stand on: "1 launch", "3 to 5 launches", or ""."""
     counts = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     if not counts:
-        return "no launch"
+        return ""
     return counted(counts[0], "launch") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} launches"
 
 

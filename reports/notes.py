@@ -9,7 +9,7 @@ from datetime import datetime
 
 from reports.answers import keeps_references
 from reports.formatting import NOTHING, counted, listed, without_evidence
-from reports.jobs import Job, is_finding
+from reports.jobs import COMPARED_SUITES, SPOKEN_SUITES, Job, is_finding
 from results import Peer, Record, Run
 from results.record import first_line
 
@@ -140,8 +140,8 @@ def left_out(run: Run) -> str:
     dropped = [record for record in run.records if record.status == "left_out"]
     if run.minutes is None and not dropped:
         return ""
-    took = f"The run took {minutes:.1f} minutes" if (minutes := run_minutes(run)) is not None else "The run"
-    budget = f" of a budget of {run.minutes:g} minutes" if run.minutes is not None else ""
+    took = f"The run took {_minutes(round(minutes, 1))}" if (minutes := run_minutes(run)) is not None else "The run"
+    budget = f" of a budget of {_minutes(run.minutes)}" if run.minutes is not None else ""
     if not dropped:
         return f"{took}{budget}; no cell was left out."
     by_peer: dict[str, int] = {}
@@ -149,6 +149,39 @@ def left_out(run: Run) -> str:
         by_peer[record.peer] = by_peer.get(record.peer, 0) + 1
     what = listed([f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()], most=12)
     return f"{took}{budget}. The budget left out {counted(len(dropped), 'cell')}: {what}."
+
+
+def _minutes(count: float) -> str:
+    return f"{count:g} minute{'' if count == 1 else 's'}"
+
+
+def left_out_whole(run: Run) -> list[str]:
+    """The suites of which the budget left no figure: what else they hold could not be measured at all."""
+    suites = dict.fromkeys(record.suite for record in run.records if record.status == "left_out")
+    return [suite for suite in suites if not any(_has_result(each) for each in run.records if each.suite == suite)]
+
+
+def _has_result(record: Record) -> bool:
+    return record.ok or is_finding(record) or bool(record.samples)
+
+
+def spoken(suites: Sequence[str]) -> str:
+    return listed([SPOKEN_SUITES.get(suite, suite) for suite in suites], most=len(suites))
+
+
+def budget_line(run: Run) -> str:
+    """For the top of the page: how much of the run its budget allowed, and how few launches; empty if all of it."""
+    parts = []
+    if dropped := sum(record.status == "left_out" for record in run.records):
+        measured = sum(record.ok or is_finding(record) for record in run.records)
+        budget = "Time budget" if run.minutes is None else f"{run.minutes:g}-minute budget"
+        parts.append(f"{budget}: {measured:,} of {run.declared:,} figures measured, {dropped:,} left out.")
+        if whole := left_out_whole(run):
+            parts.append(f"Left out whole: {spoken(whole)}.")
+    compared = {len(each.samples) for each in run.records if each.ok and each.suite in COMPARED_SUITES}
+    if compared == {1} and (dropped or run.minutes is not None):
+        parts.append("Every ratio stands on one launch.")
+    return " ".join(parts)
 
 
 def run_minutes(run: Run) -> float | None:

@@ -11,10 +11,10 @@ from typing import Any
 from reports import notes, shades
 from reports.conformance import FAILED, FAILED_MEANS, HAZARD, conformance_part
 from reports.features import feature_tables
-from reports.formatting import listed
+from reports.formatting import counted, listed
 from reports.headlines import headlines
 from reports.heatmap import heat_map
-from reports.integrity import UNSAFE, UNSAFE_MEANS, integrity_part, safety_of
+from reports.integrity import UNSAFE, UNSAFE_MEANS, IntegrityPart, integrity_part, safety_of
 from reports.jobs import (
     CONFORMANCE_SUITE,
     INTEGRITY_SUITE,
@@ -34,7 +34,7 @@ from reports.memory import memory_part
 from reports.sentences import sentences
 from reports.sharing import sharing_part
 from reports.startup import startup_part
-from reports.suite import SuitePart, suite_part
+from reports.suite import TITLES, SuitePart, suite_part
 from results import Run
 from results.machine import MEASURED_CODE, is_older_than_code
 
@@ -48,16 +48,18 @@ def page_of(run: Run) -> dict[str, Any]:
     """The templates' context."""
     jobs = jobs_of(run)
     troubles = notes.troubles(run, jobs)
-    speeds = [job for job in jobs if job.suite not in APART and job.benchmark != WHOLE]
+    whole = notes.left_out_whole(run)
+    kept = [job for job in jobs if job.suite not in whole]
+    speeds = [job for job in kept if job.suite not in APART and job.benchmark != WHOLE]
     suites = [
         suite_part(run, name, [job for job in speeds if job.suite == name], troubles)
         for name in dict.fromkeys(job.suite for job in speeds)
     ]
-    memory = memory_part(run, [job for job in jobs if job.suite == MEMORY_SUITE], troubles)
-    startup = startup_part(run, [job for job in jobs if job.suite == STARTUP_SUITE], troubles)
-    sharing = sharing_part(run, [job for job in jobs if job.suite == SHARING_SUITE], troubles)
-    conformance = conformance_part(run, [job for job in jobs if job.suite == CONFORMANCE_SUITE], troubles)
-    integrity = integrity_part(run, [job for job in jobs if job.suite == INTEGRITY_SUITE], troubles)
+    memory = memory_part(run, [job for job in kept if job.suite == MEMORY_SUITE], troubles)
+    startup = startup_part(run, [job for job in kept if job.suite == STARTUP_SUITE], troubles)
+    sharing = sharing_part(run, [job for job in kept if job.suite == SHARING_SUITE], troubles)
+    conformance = conformance_part(run, [job for job in kept if job.suite == CONFORMANCE_SUITE], troubles)
+    integrity = integrity_part(run, [job for job in kept if job.suite == INTEGRITY_SUITE], troubles)
     launches = sorted({len(record.samples) for record in run.records if record.ok and record.suite not in APART})
     return {
         "run": run,
@@ -70,11 +72,17 @@ def page_of(run: Run) -> dict[str, Any]:
         "heat": heat_map(run, jobs),
         "heat_key": shades.KEY,
         "headlines": headlines(run, jobs),
+        "budget_line": notes.budget_line(run),
+        "folded": [(suite, TITLES.get(suite, suite.capitalize())) for suite in whole],
+        "no_integrity": _no_integrity(whole, integrity),
+        "below": _below(list(dict.fromkeys(job.suite for job in kept))),
+        "dropped": sum(record.status == "left_out" for record in run.records),
+        "without_figure": sum(len(trouble.records) for trouble in troubles if not trouble.is_finding),
         "left_out": notes.left_out(run),
         "suites": suites,
         "memory": memory,
         "startup": startup,
-        "latency": latency_part(run, [job for job in jobs if job.suite == LATENCY_SUITE], troubles),
+        "latency": latency_part(run, [job for job in kept if job.suite == LATENCY_SUITE], troubles),
         "integrity": integrity,
         "safety": safety_of(run),
         "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",
@@ -93,6 +101,25 @@ def page_of(run: Run) -> dict[str, Any]:
         "unrecorded": max(0, run.declared - len(run.records)),
         "launches": _span(launches),
     }
+
+
+def _no_integrity(whole: Sequence[str], integrity: IntegrityPart | None) -> str:
+    """Why the page does not say which buffers are sound."""
+    if integrity:
+        return ""
+    return (
+        "The time budget left out the integrity suite"
+        if INTEGRITY_SUITE in whole
+        else "This run has no integrity suite"
+    )
+
+
+def _below(suites: Sequence[str]) -> str:
+    """What a page without an answer is about."""
+    if not suites:
+        return "This run has no figure, so there is no answer."
+    each = "its section is" if len(suites) == 1 else "their sections are"
+    return f"This run is about {notes.spoken(suites)} only; {each} below."
 
 
 def _only_scaling(run: Run, scaling: Sequence[SuitePart]) -> list[str]:
@@ -153,4 +180,4 @@ def _took(run: Run) -> str:
 def _span(counts: Sequence[int]) -> str:
     if not counts:
         return ""
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return counted(counts[0], "launch") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} launches"

@@ -75,7 +75,8 @@ def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> st
         if each not in ahead and each not in close:
             others.setdefault(str(each.winner), []).append(each.job.label)
     if others:
-        text += f"; fastest elsewhere: {listed([f'{peer} at {listed(won, most=2)}' for peer, won in others.items()], most=3)}"
+        won = [f"{peer} at {listed(labels, most=2)}" for peer, labels in others.items()]
+        text += f"; fastest elsewhere: {listed(won, most=3)}"
     alone = len(mine) - len(compared)
     if alone:
         text += f". {counted(alone, 'more job')} {_were(alone)} measured without it or without a rival"

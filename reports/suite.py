@@ -21,7 +21,7 @@ from results import Run
 ALONG = "explorers"
 JOBS_A_TABLE = 7
 SPOKEN = {"batch", ALONG}  # parameters that the names of jobs always hold
-TITLES = {"apex": "Ape-X"}
+TITLES = {"apex": "Ape-X", "startup": "Start-up"}
 
 
 @dataclass(frozen=True)

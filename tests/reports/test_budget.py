@@ -116,3 +116,53 @@ def test_a_variant_is_no_evidence_of_what_its_library_does():
     }
     assert "seen in this run" not in facts["cpprb_impl"]
     assert "seen in this run: integrity, torn" in facts["cpprb_impl[lock=buffer]"]
+
+
+def test_the_budget_is_told_under_the_date(pages):
+    run = leave_out(use_run(blocks=1), suite="latency")
+    leave_out(run, suite="integrity")
+    html, markdown = pages(run)
+    left = sum(record.status == "left_out" for record in run.records)
+    line = (
+        f"10-minute budget: {run.declared - left} of {run.declared} figures measured, {left} left out. "
+        "Left out whole: latency and integrity. Every ratio stands on one launch."
+    )
+    assert line in markdown.partition("## The answer")[0]
+    assert line in html.partition("</header>")[0]
+    assert "budget:" not in pages(use_run(blocks=3))[1]
+
+
+def test_a_suite_that_was_left_out_whole_is_one_sentence(pages):
+    run = leave_out(use_run(blocks=1), suite="latency")
+    run.command = "python -m suites.run --profile survey --peers all"
+    html, markdown = pages(leave_out(run, suite="integrity"))
+    told = "Left out by the time budget; `make bench PEERS=all SUITES=latency` measures it."
+    assert section(markdown, "Latency").strip() == told
+    assert "The time budget left out the integrity suite: this page does not say" in markdown
+    assert '<section id="latency">' in html and '<a href="#integrity">' in html
+
+
+def test_the_cells_without_a_figure_add_up(pages):
+    run = leave_out(throughput_run(blocks=1), peer="rllib")
+    run.records[0].samples, run.records[0].status = [], "interrupted"
+    run.records[0].fail("skipped", "no such thing (synthetic)")
+    for page in pages(run):
+        assert "29 of 36 declared cells have a result; 6 were left out by the budget; 1 more has no figure:" in page
+
+
+def test_numbers_agree_with_their_nouns(pages):
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
+    run.minutes, run.finished = 1.0, "2026-11-20T06:31:00Z"
+    add_integrity_of_two(run)
+    markdown = pages(run)[1]
+    assert "This run has 1 launch per cell." in markdown
+    assert "took 1 minute of a budget of 1 minute." in markdown
+    assert "no launch" not in markdown and "left_out" not in markdown
+    assert "Evidence:" not in markdown
+
+
+def add_integrity_of_two(run):
+    """Each suite is left out in part, or has no evidence."""
+    add_conformance(run, ("cpprb_impl", "cpprb"))
+    leave_out(run, suite="conformance", peer="cpprb")
+    run.records[-2].seen = None
