@@ -18,7 +18,7 @@ from reports.jobs import (
     by_library,
     reference_name,
 )
-from reports.marks import explained, marks_of
+from reports.marks import explained, marks_of, unchecked
 from reports.ratios import MATTERS, Ratio, ratio_of
 from results import Run, Workload
 
@@ -105,6 +105,7 @@ class HeatTable:
 @dataclass(frozen=True)
 class HeatMap:
     tables: Sequence[HeatTable]
+    unchecked: Sequence[tuple[str, str]] = ()  # what the lack of a sign does not mean
 
     @property
     def notes(self) -> list[tuple[str, str]]:
@@ -112,15 +113,13 @@ class HeatMap:
         texts = [cell.text for table in self.tables for row in table.rows for cell in row.cells]
         signs = "".join(row.marks for table in self.tables for row in table.rows)
         found = []
-        if any(notes.KEEPS_REFERENCES in text for text in texts):
-            found.append((notes.KEEPS_REFERENCES, "keeps references to the caller's arrays instead of copying them"))
-        if any(notes.BEFORE_IT_WENT_WRONG in text for text in texts):
-            found.append((notes.BEFORE_IT_WENT_WRONG, "measured before the peer failed or answered wrong at this job"))
-        found += explained(signs)
-        if any("~" in text for text in texts):
-            found.append(("~", "the middle of two launches or one: no interval"))
-        if any(">" in text for text in texts):
-            found.append((">", "a bound: the reference made too few calls for a ratio"))
+
+        def used(*marks: str) -> list[tuple[str, str]]:
+            return [(mark, notes.MEANINGS[mark]) for mark in marks if any(mark in text for text in texts)]
+
+        found += used(notes.KEEPS_REFERENCES, notes.BEFORE_IT_WENT_WRONG)
+        found += [*explained(signs), *self.unchecked]
+        found += used(notes.APPROXIMATE, notes.BOUND)
         if any(text == NOTHING for text in texts):
             found.append((NOTHING, "no figure: not offered, not measured, or withdrawn"))
         return found
@@ -133,7 +132,8 @@ def heat_map(run: Run, jobs: Sequence[Job]) -> HeatMap:
         _table(run, "One process", reference_name(run, THROUGHPUT_SUITE) or REFERENCE, one_process),
         _table(run, "Many processes", _shared_reference(run), shared),
     ]
-    return HeatMap([table for table in tables if table.rows])
+    shown = [table for table in tables if table.rows]
+    return HeatMap(shown, unchecked(run, {row.peer for table in shown for row in table.rows}))
 
 
 def _shared_reference(run: Run) -> str:

@@ -14,19 +14,28 @@ from results import Peer, Record, Run
 from results.record import first_line
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"
-BEFORE_MEANS = "was measured before the peer failed or answered wrong at this job: see what was found."
+APPROXIMATE, BOUND, ELSEWHERE = "~", ">", "○"
 
 #: mark -> (the feature it comes from, what it means)
 FOOTNOTES = {
     KEEPS_REFERENCES: (
         "copies_on_add",
         (
-            "keeps references to the caller's arrays: its add copies nothing, and if you change an array that you "
-            "added (as many environments do), the buffer changes too"
+            "keeps references to the caller's arrays instead of copying them: if a stored array is changed later, the "
+            "buffer changes too"
         ),
     ),
     GIVES_ROWS: ("gives", "returns rows: stacking them into columns is part of its figure, as it is for its user"),
     NO_BATCH_ADD: ("batch_add", "adds one row per call as used here: the figure is for that many single adds"),
+}
+#: mark -> its meaning, wherever it is explained: the page, its pictures and README
+MEANINGS = {
+    **{mark: meaning for mark, (_, meaning) in FOOTNOTES.items()},
+    BEFORE_IT_WENT_WRONG: "measured before the peer failed or answered wrong at this job",
+    APPROXIMATE: "stands on one or two launches: no interval",
+    BOUND: "a bound: the reference made too few calls for a ratio",
+    ELSEWHERE: "copies each row, yet takes less than its bytes, so it is not called the least: rows are compressed, "
+    "share parts, or lie where they are not counted, as in a file",
 }
 
 
@@ -59,7 +68,7 @@ def footnotes(run: Run, jobs: Sequence[Job]) -> list[tuple[str, str]]:
             said = "; ".join(f'{peer.name}: "{without_evidence(peer.features[feature])}"' for peer in marked)
             result.append((mark, f"{meaning} ({said})."))
     if any(record.status != "ok" for job in jobs for record in job.shown.values()):
-        result.append((BEFORE_IT_WENT_WRONG, BEFORE_MEANS))
+        result.append((BEFORE_IT_WENT_WRONG, f"{MEANINGS[BEFORE_IT_WENT_WRONG]}."))
     return result
 
 

@@ -85,6 +85,8 @@ def page_of(run: Run) -> dict[str, Any]:
         "latency": latency_part(run, [job for job in kept if job.suite == LATENCY_SUITE], troubles),
         "integrity": integrity,
         "safety": safety_of(run),
+        "KEEPS_MEANS": f"{notes.KEEPS_REFERENCES} {notes.MEANINGS[notes.KEEPS_REFERENCES]}.",
+        "APPROXIMATE_MEANS": f"{notes.APPROXIMATE} {notes.MEANINGS[notes.APPROXIMATE]}.",
         "UNSAFE_MEANS": f"{UNSAFE} {UNSAFE_MEANS}",
         "marks": marks_of(run),
         "conformance": conformance,

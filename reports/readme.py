@@ -205,10 +205,8 @@ def _table(
             )
         )
     meanings = {
-        **{mark: meaning for mark, (_, meaning) in notes.FOOTNOTES.items()},
-        notes.BEFORE_IT_WENT_WRONG: notes.BEFORE_MEANS,
+        **notes.MEANINGS,
         **dict(explained("".join(signs.values()))),
-        "~": "the middle of fewer than three launches: no interval",
     }
     used = {mark: meaning for mark, meaning in meanings.items() if any(mark in line for line in lines)}
     return [*lines, "", *(f"{mark} {meaning.rstrip('.')}.  " for mark, meaning in used.items())]
