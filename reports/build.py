@@ -71,8 +71,8 @@ def _render(template: str, page: dict[str, Any]) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A peer's name that may take a second line before its variant."""
-    return Markup("<wbr>[").join(name.split("["))
+    """A peer's name that may take a second line before its variant, or after an underscore, and nowhere else."""
+    return Markup("_<wbr>").join(Markup("<wbr>[").join(part.split("[")) for part in name.split("_"))
 
 
 def _markdown_cell(text: object) -> str:
