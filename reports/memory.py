@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,6 +36,7 @@ COLUMNS = {
     "leak": "leaks per round",
     "leak_prioritized": "leaks per round, prioritized",
 }
+COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows and has less keeps them where they are not counted
 NOTHING_BYTES = 0.5  # a transition: pages are what is counted, so less is none
 
 
@@ -48,6 +49,11 @@ class MemoryTable:
     capacity: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell | None]]]
+
+    @property
+    def footnote(self) -> str:
+        marked = any(cell and cell.marks for _, cells in self.rows for cell in cells)
+        return f"{notes.ELSEWHERE} {notes.MEANINGS[notes.ELSEWHERE]}" if marked else ""
 
 
 @dataclass(frozen=True)
@@ -154,31 +160,47 @@ def _table(
     run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, troubles: Sequence[notes.Trouble]
 ) -> MemoryTable:
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
+    elsewhere = _elsewhere(run, jobs, row_bytes)
     capacities = sorted({int(job.params.get("capacity", 0)) for job in jobs})
     return MemoryTable(
         workload=workload,
         row_bytes=row_bytes,
         capacity=" and ".join(f"{rows:,}" for rows in capacities),
         columns=[_asked(job) for job in jobs],
-        rows=[(peer, [_cell(job, peer, row_bytes, troubles) for job in jobs]) for peer in peers],
+        rows=[(peer, [_cell(job, peer, row_bytes, elsewhere, troubles) for job in jobs]) for peer in peers],
     )
 
 
-def _cell(job: Job, peer: str, row_bytes: int, troubles: Sequence[notes.Trouble]) -> Cell | None:
+def _elsewhere(run: Run, jobs: Sequence[Job], row_bytes: int) -> set[str]:
+    """Peers that copy each row and yet take less than its bytes: the rest is where it is not counted, as in a file."""
+    full = [job for job in jobs if job.benchmark in ("plain", "priorities")]
+    return {
+        peer.name
+        for peer in run.peers
+        if peer.features.get("copies_on_add", "").startswith("yes")
+        and any(
+            peer.name in job.measured and figure_of(job.measured[peer.name]).value < COUNTED * row_bytes for job in full
+        )
+    }
+
+
+def _cell(
+    job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troubles: Sequence[notes.Trouble]
+) -> Cell | None:
     record = job.cells.get(peer)
     if record is None:
         return None
     if not record.ok:
         return without_figure(record, "", troubles)
     figure = figure_of(record)
-    least = min(figure_of(other).value for other in job.measured.values())
+    counted_whole = [figure_of(other).value for name, other in job.measured.items() if name not in elsewhere]
     return Cell(
         peer=peer,
-        marks="",
+        marks=notes.ELSEWHERE if peer in elsewhere else "",
         value=number(figure.value),
         interval="" if figure.launches == 1 else interval(figure),
         ratio=times(figure.value / row_bytes),
-        fastest=figure.value == least,
+        fastest=peer not in elsewhere and figure.value == min(counted_whole),
     )
 
 

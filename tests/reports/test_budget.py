@@ -1,14 +1,18 @@
 """What a time budget left out is neither a win of another peer nor a check that was passed, and is told briefly."""
 
+import re
+
 import pytest
 
+from reports import notes, readme
 from reports.answers import answers_of, standings
 from reports.build import build
 from reports.features import feature_tables
+from reports.heatmap import heat_map
 from reports.jobs import jobs_of, reference_name
 from reports.sentences import sentences
 
-from .synthetic_runs import add_integrity, throughput_run
+from .synthetic_runs import add_integrity, add_memory, throughput_run
 from .synthetic_use import add_shared, use_run
 
 
@@ -166,3 +170,54 @@ def add_integrity_of_two(run):
     add_conformance(run, ("cpprb_impl", "cpprb"))
     leave_out(run, suite="conformance", peer="cpprb")
     run.records[-2].seen = None
+
+
+def test_no_sign_is_not_a_check_that_was_passed():
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
+    add_conformance(run, ("cpprb_impl", "cpprb"))
+    assert not any(sign == "no ◊:" for sign, _ in heat_map(run, jobs_of(run)).notes)
+    leave_out(run, suite="conformance", peer="cpprb")
+    assert ("no ◊:", "conformance of cpprb was not checked in this run") in heat_map(run, jobs_of(run)).notes
+    leave_out(run, suite="conformance")
+    assert ("no ◊:", "conformance was not checked in this run") in heat_map(run, jobs_of(run)).notes
+
+
+def test_a_mark_has_one_meaning_on_the_page_in_its_picture_and_in_readme():
+    run = throughput_run(blocks=1)
+    run.records[-1].fail("wrong", "late (synthetic)")
+    jobs = jobs_of(run)
+    in_readme = readme._table(run, [(job.label, job) for job in jobs], "cpprb")
+    for mark, meaning in heat_map(run, jobs).notes:
+        if mark in notes.MEANINGS:
+            assert meaning == notes.MEANINGS[mark] and f"{mark} {meaning}.  " in in_readme
+    below = dict(notes.footnotes(run, jobs))
+    assert {"†", "¶"} <= below.keys() and all(text.startswith(notes.MEANINGS[mark]) for mark, text in below.items())
+
+
+def test_bytes_that_are_not_counted_are_not_the_least(pages):
+    run = throughput_run(blocks=1)
+    add_memory(run)
+    for record in run.records:
+        if (record.suite, record.peer, record.benchmark) == ("memory", "cpprb_impl", "plain"):
+            record.samples.clear()
+            record.add_sample(0, 15)
+    html, markdown = pages(run)
+    assert "| cpprb_impl | plain | 15.0 ○ |" in markdown and "| cpprb | plain | **46.0** |" in markdown
+    assert "○ copies each row, yet takes less than its bytes" in markdown and "○ copies each row" in html
+
+
+def test_names_break_only_between_their_parts(pages):
+    run = throughput_run(blocks=1)
+    add_shared(run, blocks=1)
+    html = pages(run)[0]
+    assert '<th scope="row">cpprb_<wbr>impl<wbr>[lock=none]' in html
+    assert '<th class="keep">cpprb_<wbr>impl' in html
+    assert "overflow-wrap: anywhere" not in re.search(r"\.heat tbody th \{[^}]*\}", html)[0]
+
+
+def test_a_long_figure_fits_its_cell(pages):
+    run = throughput_run(peers=("cpprb", "baselines-style"), blocks=1)
+    for record in run.records:
+        if record.peer == "baselines-style" and record.benchmark == "add":
+            record.samples[:] = [type(each)(each.block, each.value * 1e4) for each in record.samples]
+    assert re.search(r'<td class="worse-4 long[^>]*>~0\.00\d†</td>', pages(run)[0])
