@@ -6,6 +6,7 @@ Writes report.html (one file, nothing loaded from anywhere), report.md and the p
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -71,8 +72,8 @@ def _render(template: str, page: dict[str, Any]) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A peer's name that may take a second line before its variant, or after an underscore, and nowhere else."""
-    return Markup("_<wbr>").join(Markup("<wbr>[").join(part.split("[")) for part in name.split("_"))
+    """A peer's name that may take a second line before its variant, after "_", and before a capital in a word."""
+    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=_)|(?<=[a-z])(?=[A-Z])", name))
 
 
 def _markdown_cell(text: object) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from reports import notes, readme
 from reports.answers import answers_of, standings
-from reports.build import build
+from reports.build import _breakable, build
 from reports.features import feature_tables
 from reports.heatmap import heat_map
 from reports.jobs import jobs_of, reference_name
@@ -212,6 +212,7 @@ def test_names_break_only_between_their_parts(pages):
     html = pages(run)[0]
     assert '<th scope="row">cpprb_<wbr>impl<wbr>[lock=none]' in html
     assert '<th class="keep">cpprb_<wbr>impl' in html
+    assert _breakable("a<b[TwoWords]") == "a&lt;b<wbr>[Two<wbr>Words]"
     assert "overflow-wrap: anywhere" not in re.search(r"\.heat tbody th \{[^}]*\}", html)[0]
 
 
