@@ -25,6 +25,7 @@ from suites.jobs import THROUGHPUT, Job, Task
 Outcome = Literal["ok", "failed", "wrong", "skipped", "broken"]
 CHECKOUT = Path(__file__).resolve().parent.parent
 HARNESS = (CHECKOUT / "suites", CHECKOUT / "results")
+LIBRARIES = (CHECKOUT / "cpprb_impl", CHECKOUT / ".venv", CHECKOUT / ".peers")
 REASON_CHARACTERS = 500
 
 #: benchmarks of the memory suite: what the buffer is asked for (lower is better)
@@ -270,10 +271,11 @@ def node_id(record: Record, peer: str) -> str:
 
 def failure(error: BaseException) -> tuple[Outcome, str]:
     """What an exception means for a cell, and its reason on one line."""
-    text = " | ".join(line.strip() for line in str(error).replace(f"{CHECKOUT}/", "").splitlines() if line.strip())
+    said = str(error).replace(f"{CHECKOUT}/", "").encode("utf-8", "replace").decode()  # a lone surrogate can't be saved
+    text = " | ".join(line.strip() for line in said.splitlines() if line.strip())
     if len(text) > REASON_CHARACTERS:  # some begin with what happened, others, after a long way there, end with it
         text = f"{text[: REASON_CHARACTERS // 2]} ... {text[-REASON_CHARACTERS // 2 :]}"
-    if isinstance(error, Unavailable | NotImplementedError):  # not here, or not this peer's job
+    if isinstance(error, Unavailable) or _is_declined(error):
         return "skipped", text
     if isinstance(error, WrongAnswer):
         return "wrong", text
@@ -293,11 +295,19 @@ class Stuck(PeerTrouble, TimeoutError):  # noqa: N818 (a state of things rather 
 def _is_the_harness(error: BaseException) -> bool:
     """Whether this project is to blame rather than the peer: the peer is not installed as pinned, or the error was
     raised by code of the suites themselves."""
-    if isinstance(error, ImportError | NotInstalled):
-        return True
+    return isinstance(error, ImportError | NotInstalled) or _raised_in(error, HARNESS)
+
+
+def _is_declined(error: BaseException) -> bool:
+    """Whether an adapter said that this is not its peer's job. A library that has not implemented what it is asked for
+    has failed, our own included."""
+    return isinstance(error, NotImplementedError) and not _raised_in(error, LIBRARIES)
+
+
+def _raised_in(error: BaseException, rooms: Iterable[Path]) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
-    raised_in = Path(frames[-1].filename) if frames else CHECKOUT
-    return any(raised_in.is_relative_to(room) for room in HARNESS)
+    file = Path(frames[-1].filename) if frames else CHECKOUT
+    return any(file.is_relative_to(room) for room in rooms)
 
 
 def append_result(file: Path, result: Result) -> None:

@@ -18,6 +18,9 @@ from suites import launch as processes
 from suites.cells import Result, is_finding_about_another, read_results
 from suites.plan import Budgeted, Fixed, Launch
 
+#: A launch that the budget ends hung if it had given no result for so long.
+STILL_SECONDS = 30.0
+
 
 class Interrupt:
     """SIGINT, SIGTERM and SIGHUP, remembered rather than raised: they take effect where nothing is half done."""
@@ -106,7 +109,7 @@ def drive(
                     continue
                 progress.begin(block, launch)
                 limit = max(limit_seconds, launch.least_limit)
-                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit, plan.limit(limit), tick)
+                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit, plan, tick)
                 if left:
                     run.left.append(Left(launch.peer, f"{launch.name}, block {block + 1}", left))
                 save(out, run)
@@ -136,14 +139,14 @@ def measure(
     block: int,
     cells: Path,
     limit: float,
-    budget: float,
+    plan: Fixed | Budgeted,
     tick: Callable[[], None],
 ) -> str:
     """Run one launch, for at most `limit` seconds, and take its results into the records; what it left behind.
 
-    A launch that is ended after `budget` seconds because the run is over has done nothing wrong.
+    A launch that is ended before that, for the budget's sake, has done nothing wrong, unless it had come to a stop.
     """
-    ending = None
+    ending, budget, begin = None, plan.limit(launch, limit), time.time()
     try:
         ending = processes.run(launch.command(records, cells), min(limit, budget), tick)
     finally:
@@ -151,15 +154,24 @@ def measure(
         results = list(read_results(cells))
         found = [next((each for each in reversed(results) if each.is_of(record)), None) for record in records]
         unfinished = [record for record, result in zip(records, found, strict=True) if result is None]
-        out_of_time = ending is None or (ending.timed_out and budget < limit)
         for record, result in zip(records, found, strict=True):
             if result is not None:
                 _take(record, result, block)
-            elif not out_of_time:
-                trouble = ending.trouble or "ended without measuring it"
+        if ending is not None and ending.timed_out and budget < limit and _seconds_still(cells, begin) < STILL_SECONDS:
+            plan.cut_short(launch, budget)
+        elif ending is not None and unfinished:
+            trouble = ending.trouble or "ended without measuring it"
+            for record in unfinished:
                 reason = f"launch of block {block + 1}, at {unfinished[0].label}: {trouble}"
                 record.fail("failed" if ending.is_the_peers else "broken", reason)
+        elif ending is not None and ending.is_the_peers and records[-1].ok:
+            records[-1].fail("failed", f"launch of block {block + 1}, after its last figure: {ending.trouble}")
     return ending.left
+
+
+def _seconds_still(cells: Path, begin: float) -> float:
+    """How long ago the last result came, or, without any, the launch began."""
+    return time.time() - max([begin, *(file.stat().st_mtime for file in [cells] if file.exists())])
 
 
 def _take(record: Record, result: Result, block: int) -> None:
@@ -172,8 +184,10 @@ def _take(record: Record, result: Result, block: int) -> None:
 
 def troubles(records: Iterable[Record]) -> list[str]:
     """What was not measured and why, one line for cells that share a peer and a reason."""
-    alike = Counter((record.status, record.peer, first_line(record.reason)) for record in records if not record.ok)
-    return [
-        f"{status}: {count} cell{'s' if count > 1 else ''} of {peer}: {reason}"
-        for (status, peer, reason), count in alike.items()
-    ]
+    told = [record for record in records if not (record.ok or record.pending)]
+    alike = Counter((record.status, record.peer, first_line(record.reason)) for record in told)
+    return [f"{status}: {cells(count)} of {peer}: {reason}" for (status, peer, reason), count in alike.items()]
+
+
+def cells(count: int) -> str:
+    return f"{count} cell{'s' if count != 1 else ''}"

@@ -19,16 +19,18 @@ from statistics import median
 
 import numpy as np
 
-from adapters.registry import REFERENCES
+from adapters.registry import REFERENCES, is_ours
 from results.record import Record
 
 #: An interval this narrow (upper end over lower end, as a log) needs no further launch.
 NARROW = 0.02
 #: Launches that give a usable interval; the budget goes there before anything is measured more often.
 ENOUGH = 5
-#: The largest share of the budget that one launch may take.
-SHARE = 0.08
+#: The largest share of the budget that one launch may take. Our own may take these seconds at least: cut short, its
+#: faults would be left out with its figures.
+SHARE, OUR_SECONDS = 0.08, 60.0
 LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
+CUT_SHORT = "the time budget of {minutes:g} minutes gives a launch {seconds:.0f} s, in which it did not come this far"
 
 
 @dataclass(frozen=True, eq=False)  # a launch is itself, whatever it measures
@@ -111,9 +113,12 @@ class Fixed:
             return None
         return sum(self._costs.of(launch) for _, launch in self._left if launch.open_records)
 
-    def limit(self, seconds: float) -> float:
-        """How long a launch may take that is otherwise given so many seconds."""
+    def limit(self, _launch: Launch, seconds: float) -> float:
+        """How long the launch may take, which is otherwise given so many seconds."""
         return seconds
+
+    def cut_short(self, _launch: Launch, _seconds: float) -> None:
+        """No launch is ended early: there is no budget."""
 
     def leave_out(self) -> None:
         """Every launch happens: there is no budget."""
@@ -176,12 +181,11 @@ class Budgeted:
 
     def _choose(self) -> list[Launch]:
         """The launches of the next block, in order of need, as far as the time goes. Time is kept for what comes first
-        to be launched `ENOUGH` times. With each comes the launch that measures the same of the peer that ratios are
-        taken to."""
+        to be launched `ENOUGH` times. No launch comes alone that has a partner: ratios are taken within a block."""
         chosen: list[Launch] = []
         planned, left = 0.0, self._left()
         for launch in self._by_need():
-            group = [each for each in (launch, *self._references(launch)) if each not in chosen]
+            group = [each for each in (launch, *self._partners(launch)) if each not in chosen]
             if planned + sum(map(self._costs.of, group)) > left:
                 continue
             planned += sum(self._costs.of(each) * max(1, ENOUGH - launches_of(each)) for each in group)
@@ -204,14 +208,18 @@ class Budgeted:
         ]
         return [launch for part in (few, wide) for _, launch in sorted(part, key=lambda pair: pair[0])]
 
-    def _references(self, launch: Launch) -> list[Launch]:
-        jobs = launch.jobs
-        return [
+    def _partners(self, launch: Launch) -> list[Launch]:
+        """The launches that measure the same of the peers that ratios are taken to; for such a peer itself, the
+        cheapest rival."""
+        same = [
             each
             for part in self.parts
             for each in part.launches
-            if each is not launch and each.peer in REFERENCES and each.open_records and each.jobs & jobs
+            if each is not launch and each.open_records and each.jobs & launch.jobs
         ]
+        if launch.peer in REFERENCES:
+            return sorted((each for each in same if each.peer not in REFERENCES), key=self._costs.of)[:1]
+        return [each for each in same if each.peer in REFERENCES]
 
     def ended(self, launch: Launch, seconds: float) -> None:
         self._costs.add(launch, seconds)
@@ -223,8 +231,16 @@ class Budgeted:
     def remaining(self) -> float | None:
         return max(0.0, self._left())
 
-    def limit(self, seconds: float) -> float:
-        return max(1.0, min(seconds, self._left(), self._share))
+    def limit(self, launch: Launch, seconds: float) -> float:
+        share = max(self._share, OUR_SECONDS) if is_ours(launch.peer) else self._share
+        return max(1.0, min(seconds, self._left(), share))
+
+    def cut_short(self, launch: Launch, seconds: float) -> None:
+        """Note in each record of a launch that was ended after so long, and not reached, that the budget is the reason:
+        in another block it would not come any further."""
+        for record in launch.records:
+            if record.pending:
+                record.fail("left_out", CUT_SHORT.format(minutes=self.minutes, seconds=seconds))
 
     def leave_out(self) -> None:
         """Note in each record that was not reached that the budget is the reason."""

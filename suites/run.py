@@ -14,6 +14,7 @@ arguments, 130 if interrupted. Whatever was measured is in the run file all the 
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
 import secrets
 import shlex
@@ -252,7 +253,8 @@ def names(kind: str, known: Sequence[str]):
         names = [name.strip() for name in text.split(",") if name.strip()]
         for name in names:
             if name not in known:
-                raise argparse.ArgumentTypeError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+                like = "".join(f"did you mean {each!r}? " for each in difflib.get_close_matches(name, known, 1))
+                raise argparse.ArgumentTypeError(f"unknown {kind} {name!r}; {like}known: {', '.join(sorted(known))}")
         return names
 
     return parse
@@ -265,7 +267,9 @@ def minutes(text: str) -> float:
     except ValueError:
         value = math.nan
     if not LEAST_MINUTES <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"the time budget must be at least {LEAST_MINUTES:g} minutes, got {text}")
+        raise argparse.ArgumentTypeError(
+            f"a time budget is a number of minutes, at least {LEAST_MINUTES:g}, such as 3; got {text!r}"
+        )
     return value
 
 
@@ -274,7 +278,10 @@ PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a n
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     known = registry.every()
-    parser = argparse.ArgumentParser(prog="python -m suites.run", description=__doc__.partition("\n")[0])
+    # Who misspells a variable of make's is not shown the options of a program that he did not call.
+    parser = argparse.ArgumentParser(
+        prog="python -m suites.run", description=__doc__.partition("\n")[0], usage=argparse.SUPPRESS
+    )
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--peers", type=names("peer", [*known, registry.ALL]), help=PEERS_HELP)
     of_what = parser.add_mutually_exclusive_group()
@@ -285,6 +292,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=minutes, help="time budget; default: none, as many blocks as the profile has")
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
+    if args.out and args.out.exists():
+        parser.error(f"{args.out} is there already: records are never overwritten")
 
     try:
         args.own = own.of_environment(args.env) if args.env is not None else None
@@ -344,11 +353,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _measured(arguments: Sequence[str]) -> list[str]:
+    """The options that say what is measured: a record need not tell where it was first saved."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--out")
+    return parser.parse_known_args(arguments)[1]
+
+
 def measure(arguments: Sequence[str] | None) -> int:
     begin = time.monotonic()
     args = _arguments(arguments)
     profile = args.plan
-    command = shlex.join(["python", "-m", "suites.run", *(sys.argv[1:] if arguments is None else arguments)])
+    command = shlex.join(["python", "-m", "suites.run", *_measured(sys.argv[1:] if arguments is None else arguments)])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe(), minutes=args.minutes)
     for name in dict.fromkeys(name for peers in _parts(args) for name in peers):
         run.add_peer(**asdict(registry.describe(name)))

@@ -31,7 +31,8 @@ import numpy as np
 import pytest
 
 from adapters import checks, registry
-from adapters.base import Adapter, Columns, Spec, Step, Unavailable
+from adapters.base import Adapter, Columns, Spec, Step
+from suites.cells import failure
 from suites.filling import TooSlow, fill
 from suites.jobs import THROUGHPUT
 from suites.workloads import Workload
@@ -56,8 +57,10 @@ def _filled(peer: str, recording: Workload, capacity: int, seconds: float, **ask
     spec = Spec(capacity, recording.fields, **asked)
     try:
         adapter = registry.adapter_class(peer).make(spec)
-    except (Unavailable, NotImplementedError) as reason:
-        pytest.skip(str(reason))
+    except Exception as error:
+        if failure(error)[0] == "skipped":
+            pytest.skip(str(error))
+        raise
     try:
         if spec.prioritized:
             checks.check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)

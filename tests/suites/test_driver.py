@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,18 @@ from suites import driver, launch, plan
 from suites.cells import APEX, Result, append_result, declare_apex, declare_throughput, failure, node_id, read_results
 from suites.profiles import PROFILES
 from suites.workloads import NAMES
+from tests.reports.synthetic_runs import add_workload
 
 JOBS = PROFILES["full"].jobs(NAMES)
 
 
 def a_run() -> Run:
     machine = {
-        **dict.fromkeys(("cpu", "kernel", "os", "python", "numpy", "compiler"), ""),
+        **dict.fromkeys(("cpu", "kernel", "os", "python", "numpy", "compiler"), "x"),
         "cores": 1,
         "memory_bytes": 1,
     }
-    return Run("bench", "tiny", "0", "", machine)
+    return Run("bench", "tiny", "unknown", "python -m suites.run", machine)
 
 
 def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
@@ -161,6 +163,49 @@ def test_a_long_reason_keeps_both_ends_and_no_path_of_this_checkout():
     assert reason.startswith("RuntimeError: first words | at suites/x.py") and reason.endswith("last words")
 
 
+def test_a_reason_can_always_be_saved():
+    assert failure(RuntimeError("\ud800 odd"))[1] == "RuntimeError: ? odd"
+
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from suites.cells import Result, append_result
+for number in range({figures}):
+    append_result(Path(sys.argv[1]), Result("add", "x", "CartPole-v1", {{"batch": number}}, "ok", 1.0))
+{then}
+"""
+
+
+def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0, seconds: float = 2.0):
+    """(exit status, statuses) of a run of one launch with two cells, `seconds` before the end of its budget."""
+    run = a_run()
+    run.add_peer(peer, "1", "made for the test")
+    add_workload(run, "CartPole-v1")
+    about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}
+    records = [run.cell(benchmark="add", params={"batch": number}, **about) for number in range(2)]
+    program = PROGRAM.format(figures=figures, then=then)
+    made = plan.Launch("a launch", records, lambda _records, cells: [sys.executable, "-c", program, str(cells)])
+    budgeted = plan.Budgeted([plan.Part([made], 1, repeated=False)], minutes, time.monotonic() + seconds)
+    return driver.drive(run, tmp_path / "run.json", budgeted, 60), [record.status for record in records]
+
+
+@pytest.mark.parametrize(("peer", "status"), [("another", 0), ("cpprb_impl", 1)])
+def test_a_buffer_that_hangs_until_the_budget_ends_is_not_left_out(tmp_path, monkeypatch, peer, status):
+    monkeypatch.setattr(driver, "STILL_SECONDS", 0.5)
+    assert drive_one(tmp_path, peer, 1, SLEEP) == (status, ["ok", "failed"])
+
+
+def test_a_buffer_that_still_gives_figures_when_the_budget_ends_is_left_out(tmp_path):
+    assert drive_one(tmp_path, "cpprb_impl", 1, SLEEP) == (0, ["ok", "left_out"])
+
+
+@pytest.mark.parametrize(("peer", "status"), [("another", 0), ("cpprb_impl", 1)])
+def test_a_crash_after_the_last_figure_is_not_overlooked(tmp_path, peer, status):
+    crash = "os.kill(os.getpid(), 11)"
+    assert drive_one(tmp_path, peer, 2, crash, seconds=30) == (status, ["ok", "failed"])
+
+
 def raised(code: str, file: Path) -> BaseException:
     """What `code` raises when it stands in this file."""
     try:
@@ -180,6 +225,9 @@ def raised(code: str, file: Path) -> BaseException:
         ("adapters/reverb.py", "import not_there", "broken"),
         ("adapters/checks.py", "from adapters.base import WrongAnswer; raise WrongAnswer('torn')", "wrong"),
         ("adapters/reverb.py", "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),
+        ("adapters/reverb.py", "raise NotImplementedError('one reward a row')", "skipped"),
+        ("cpprb_impl/buffers.py", "raise NotImplementedError('not yet')", "failed"),
+        (".venv/lib/python3.11/site-packages/reverb/client.py", "raise NotImplementedError('not yet')", "failed"),
     ],
 )
 def test_an_error_is_the_peers_unless_the_harness_raised_it(file, code, outcome):

@@ -31,7 +31,7 @@ def simulate(costs: dict[str, float], minutes: float, noise: dict[str, float] | 
     for block, launch in budgeted:
         for record in launch.open_records:
             record.add_sample(block, random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1)))
-        took = min(costs[launch.peer], budgeted.limit(1e9))
+        took = min(costs[launch.peer], budgeted.limit(launch, 1e9))
         now[0] += took
         budgeted.ended(launch, took)
         seen.append((block, launch.peer))
@@ -55,6 +55,18 @@ def test_a_budget_is_used_and_no_launch_happens_twice_in_a_block():
     assert max(Counter(seen).values()) == 1
     assert [block for block, _ in seen] == sorted(block for block, _ in seen)
     assert Counter(peer for _, peer in seen)["a"] >= plan.ENOUGH
+
+
+def test_the_reference_never_comes_without_a_rival():
+    _, seen = simulate({"cpprb": 1, "dear": 40}, minutes=2)
+    assert seen.count((0, "dear")) == 1 and (1, "dear") in seen
+    for block, peer in seen:
+        assert peer != "cpprb" or (block, "dear") in seen
+
+
+def test_a_reference_without_rivals_is_launched_alone():
+    _, seen = simulate({"cpprb": 1}, minutes=1)
+    assert len(seen) >= plan.ENOUGH
 
 
 def test_cheap_peers_get_enough_launches_before_a_dear_one_gets_its_second():

@@ -76,6 +76,7 @@ def test_what_is_found_about_other_peers_is_listed_and_no_failure(odd_run):
     done, run = odd_run
     assert done.returncode == 0, done.stderr
     assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
+    assert run.command.endswith("--peers killed,plain,broken,unfair,absent")
     lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
     assert len(lines) == 4  # killed, broken, unfair, absent: one each
     for line in (
@@ -199,9 +200,19 @@ def test_a_run_keeps_to_its_time_budget(surroundings):
     assert any(record.ok for record in run.records)
 
 
-def test_a_budget_too_small_for_anything_is_refused(surroundings):
-    done = surroundings.run(*TINY, "--minutes=0.1", "--peers=plain")
-    assert done.returncode == 2 and "the time budget must be at least 1 minutes, got 0.1" in done.stderr
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--minutes=0.1", "a number of minutes, at least 1, such as 3; got '0.1'"),
+        ("--minutes=abc", "a number of minutes, at least 1, such as 3; got 'abc'"),
+        ("--peers=cpprb_imp", "unknown peer 'cpprb_imp'; did you mean 'cpprb_impl'? known: "),
+        ("--out=README.md", "README.md is there already: records are never overwritten"),
+    ],
+)
+def test_bad_options_are_named_without_those_that_were_not_given(option, said, surroundings):
+    done = surroundings.run(*TINY, "--peers=plain", option)
+    assert done.returncode == 2 and said in done.stderr
+    assert "usage" not in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -225,7 +236,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
     [
         ("--peers=nobody", "plain"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
-        ("--suites=tables", "throughput, memory, startup, latency, apex, sharing"),
+        ("--suites=tables", "apex, conformance, integrity, latency, memory, sharing, startup, throughput"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
