@@ -52,7 +52,8 @@ def agreements(first: Run, second: Run) -> Iterator[Agreement]:
         if len(peers) < FEWEST_PEERS:
             continue
         figures = [[figure_of(each.measured[peer]).value for peer in peers] for each in (job, again)]
-        pairs = [(peer, _ratio(first, job, peer), _ratio(second, again, peer)) for peer in peers]
+        reference = reference_name(first, job.suite)  # of both runs
+        pairs = [(peer, _ratio(job, peer, reference), _ratio(again, peer, reference)) for peer in peers]
         told = [(peer, one, two) for peer, one, two in pairs if _has_interval(one) and _has_interval(two)]
         yield Agreement(
             label=job.full_label,
@@ -79,8 +80,8 @@ def _key(job: Job) -> tuple:
     return job.suite, job.workload, job.benchmark, tuple(sorted(job.params.items()))
 
 
-def _ratio(run: Run, job: Job, peer: str) -> Ratio | None:
-    return ratio_of(job.measured[peer], job.measured.get(reference_name(run, job.suite) or ""))
+def _ratio(job: Job, peer: str, reference: str | None) -> Ratio | None:
+    return ratio_of(job.measured[peer], job.measured.get(reference or ""))
 
 
 def _has_interval(ratio: Ratio | None) -> bool:

@@ -51,6 +51,16 @@ def test_a_ratio_just_outside_the_interval_is_not_within_it():
     assert (found.apart, found.within) == ([], 1)
 
 
+def test_ratios_of_both_runs_are_to_one_reference():
+    without = a_run(SPEEDS | {"fourth": 3e-6})
+    for record in without.records:
+        if record.peer == "cpprb":
+            record.fail("failed", "it broke")
+            record.samples.clear()
+    (found,) = agreements(without, a_run(SPEEDS | {"fourth": 3e-6}))
+    assert found.apart == [] and found.ratios
+
+
 def test_of_two_launches_no_ratio_is_counted():
     (found,) = agreements(a_run(SPEEDS, launches=2), a_run(SPEEDS))
     assert found.ratios == 0 and found.correlation == pytest.approx(1.0)
