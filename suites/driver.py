@@ -18,8 +18,8 @@ from suites import launch as processes
 from suites.cells import Result, is_finding_about_another, read_results
 from suites.plan import Budgeted, Fixed, Launch
 
-#: A launch that the budget ends hung if it had given no result for so long.
-STILL_SECONDS = 30.0
+#: A launch that the budget ends hung if it had given no result for so long: ours, which compiles nothing, or another.
+STILL_SECONDS = {True: 30.0, False: 90.0}
 
 
 class Interrupt:
@@ -157,7 +157,8 @@ def measure(
         for record, result in zip(records, found, strict=True):
             if result is not None:
                 _take(record, result, block)
-        if ending is not None and ending.timed_out and budget < limit and _seconds_still(cells, begin) < STILL_SECONDS:
+        still = begin + budget - _last_result(cells, begin)
+        if ending is not None and ending.timed_out and budget < limit and still < STILL_SECONDS[is_ours(launch.peer)]:
             plan.cut_short(launch, budget)
         elif ending is not None and unfinished:
             trouble = ending.trouble or "ended without measuring it"
@@ -169,9 +170,9 @@ def measure(
     return ending.left
 
 
-def _seconds_still(cells: Path, begin: float) -> float:
-    """How long ago the last result came, or, without any, the launch began."""
-    return time.time() - max([begin, *(file.stat().st_mtime for file in [cells] if file.exists())])
+def _last_result(cells: Path, begin: float) -> float:
+    """When it came, in seconds since 1970; `begin` without any."""
+    return cells.stat().st_mtime if cells.exists() else begin
 
 
 def _take(record: Record, result: Result, block: int) -> None:
