@@ -397,7 +397,7 @@ def measure(arguments: Sequence[str] | None) -> int:
         plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - report_seconds)
     else:
         plan = Fixed(fixed_schedule(parts, profile))
-    print(f"{run.declared} cells" + (f" in {args.minutes:g} minutes" if args.minutes else ""), flush=True)
+    print(f"{run.declared} cells" + (f" in a budget of {args.minutes:g} min" if args.minutes else ""), flush=True)
     return drive(run, args.out or files.new_path(run), plan, profile.limit_seconds)
 
 
