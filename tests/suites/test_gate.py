@@ -117,7 +117,7 @@ def test_an_interrupted_build_leaves_nothing_behind(surroundings, tree):
     [
         (["--base=no-such-branch"], "no such revision: no-such-branch"),
         (["--base=HEAD", "--launches=7"], "at least 8"),
-        (["--base=HEAD", "--workloads=Pong"], "known: CartPole-v1"),
+        (["--base=HEAD", "--workloads=Pong"], "known: ALE/Seaquest-v5"),
         ([], "--base"),
     ],
 )
