@@ -56,7 +56,7 @@ class TFAgents(Adapter):
         machines="no; its ReverbReplayBuffer is Reverb [TF-Agents docs, Replay Buffers]",
         last_release="0.19.0, 2023-12-14 [PyPI]",
     )
-    promises = Promises(source=SOURCE)  # its parallel calls race: now and then the same seed gives other rows, seen
+    promises = Promises(seed="none", source=SOURCE)  # its parallel calls race: now and then the seed gives other rows
 
     def __init__(self, spec: Spec) -> None:
         import tensorflow as tf
@@ -138,7 +138,6 @@ class TFAgentsVector(TFAgents):
         "tf.function, as_dataset (TF-Agents tutorial, Replay Buffers)"
     )
     features = replace(TFAgents.features, batch_add="yes, a row of each parallel environment a call")
-    promises = Promises(seed="none", source=SOURCE)  # with parallel calls: now and then the same rows again, seen
 
     def environments_for(self, capacity: int) -> int:
         return parallel.environments(capacity)

@@ -1,6 +1,7 @@
 """Every conformance check passes a sound buffer and catches one that is wrong in just that way."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -84,6 +85,14 @@ def test_a_fault_is_wrong_though_stated_and_a_hazard_is_not():
     judged = conformance.judge(Sound, "stale_update", stale, "again")
     assert judged["outcome"] == "ok" and judged["hazard"] and judged["seen"].startswith("changes the new row: ")
     assert FAULT != HAZARD
+
+
+def test_a_seed_may_do_more_than_is_promised_and_never_less():
+    racing = type("Racing", (Sound,), {"promises": replace(Sound.promises, seed="none")})
+    own = seen(Sound, "seed")
+    assert own.word == "own seed"
+    assert conformance.judge(racing, "seed", own, "again")["outcome"] == "ok"
+    assert conformance.judge(Sound, "seed", replace(own, word="none"), "again")["outcome"] == "wrong"
 
 
 @pytest.mark.parametrize("shares", [[1, 1, 1, 1], [1, 10, 100, 1e6]])
