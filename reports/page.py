@@ -36,7 +36,7 @@ from reports.sharing import sharing_part
 from reports.startup import startup_part
 from reports.suite import TITLES, SuitePart, suite_part
 from results import Run
-from results.machine import MEASURED_CODE, is_older_than_code
+from results.machine import changed_since
 
 #: Suites that have a section of their own, and no say in who is fastest.
 APART = (MEMORY_SUITE, STARTUP_SUITE, SHARING_SUITE, LATENCY_SUITE, INTEGRITY_SUITE, CONFORMANCE_SUITE)
@@ -151,11 +151,8 @@ def _warnings(run: Run) -> list[str]:
         lines.append("This run was interrupted: what follows is only what it had measured by then.")
     elif run.finished is None:
         lines.append("This run never finished: it was killed, or is still going on.")
-    if is_older_than_code(run.revision):
-        lines.append(
-            "This run is older than the code that it measured: since its revision "
-            f"{listed([f'{folder}/' for folder in MEASURED_CODE], last='or')} changed in this checkout."
-        )
+    if changed := changed_since(run.revision):
+        lines.append(f"This run is older than the code that it measured. Changed since: {listed(changed, most=3)}.")
     if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")
     elif not (run.interrupted or run.finished is None) and run.missing():

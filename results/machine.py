@@ -40,16 +40,14 @@ def revision(checkout: Path = HERE) -> str:
     return commit + ("+dirty" if changed else "")
 
 
-def is_older_than_code(measured_at: str, folders: Sequence[str] = MEASURED_CODE, checkout: Path = HERE) -> bool:
-    """Whether a commit that this revision does not contain changed one of these folders of the repository.
+def changed_since(measured_at: str, folders: Sequence[str] = MEASURED_CODE, checkout: Path = HERE) -> list[str]:
+    """The files in these folders of the repository that differ between this revision and the last commit.
 
-    False outside git, and for a revision that this checkout does not know.
+    None outside git, and for a revision that this checkout does not know.
     """
-    top = _first_line_of(["git", "rev-parse", "--show-toplevel"], checkout)
+    top = next(iter(_lines_of(["git", "rev-parse", "--show-toplevel"], checkout)), "")
     commit = measured_at.removesuffix("+dirty")
-    if not top or not _first_line_of(["git", "cat-file", "-t", commit], Path(top)):
-        return False
-    return bool(_first_line_of(["git", "log", "-1", "--format=%H", f"{commit}..HEAD", "--", *folders], Path(top)))
+    return _lines_of(["git", "diff", "--name-only", commit, "HEAD", "--", *folders], Path(top)) if top else []
 
 
 def _cpu_model() -> str:
@@ -74,9 +72,13 @@ def _os_name() -> str:
 
 
 def _first_line_of(command: list[str], folder: Path | None = None) -> str:
-    """The first line a command prints; empty if it prints none, fails, hangs, or isn't there."""
+    return next(iter(_lines_of(command, folder)), "").strip()
+
+
+def _lines_of(command: list[str], folder: Path | None = None) -> list[str]:
+    """What a command prints; nothing if it fails, hangs, or isn't there."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return ""
-    return next(iter(done.stdout.splitlines()), "").strip()
+        return []
+    return done.stdout.splitlines()

@@ -208,13 +208,13 @@ def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path):
         git("commit", "-qm", file)
         return git("rev-parse", "HEAD")
 
-    assert not machine.is_older_than_code("abc", ["suites"], tmp_path)
+    assert machine.changed_since("abc", ["suites"], tmp_path) == []
     git("init", "-q")
     first = commit("suites/a.py")
     commit("docs/b.md")
-    assert not machine.is_older_than_code(first, ["suites"], tmp_path)
+    assert machine.changed_since(first, ["suites"], tmp_path) == []
     last = commit("suites/c.py")
-    assert machine.is_older_than_code(first, ["suites"], tmp_path)
-    assert machine.is_older_than_code(f"{first}+dirty", ["suites"], tmp_path)
-    assert not machine.is_older_than_code(last, ["suites"], tmp_path)
-    assert not machine.is_older_than_code("0" * 40, ["suites"], tmp_path)
+    assert machine.changed_since(first, ["suites"], tmp_path) == ["suites/c.py"]
+    assert machine.changed_since(f"{first}+dirty", ["suites"], tmp_path) == ["suites/c.py"]
+    assert machine.changed_since(last, ["suites"], tmp_path) == []
+    assert machine.changed_since("0" * 40, ["suites"], tmp_path) == []
