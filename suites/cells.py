@@ -25,7 +25,7 @@ from suites.jobs import THROUGHPUT, Job, Task
 Outcome = Literal["ok", "failed", "wrong", "skipped", "broken"]
 CHECKOUT = Path(__file__).resolve().parent.parent
 HARNESS = (CHECKOUT / "suites", CHECKOUT / "results")
-LIBRARIES = (CHECKOUT / "cpprb_impl", CHECKOUT / ".venv", CHECKOUT / ".peers")
+ADAPTERS = (CHECKOUT / "adapters",)
 REASON_CHARACTERS = 500
 
 #: benchmarks of the memory suite: what the buffer is asked for (lower is better)
@@ -301,7 +301,7 @@ def _is_the_harness(error: BaseException) -> bool:
 def _is_declined(error: BaseException) -> bool:
     """Whether an adapter said that this is not its peer's job. A library that has not implemented what it is asked for
     has failed, our own included."""
-    return isinstance(error, NotImplementedError) and not _raised_in(error, LIBRARIES)
+    return isinstance(error, NotImplementedError) and _raised_in(error, ADAPTERS)
 
 
 def _raised_in(error: BaseException, rooms: Iterable[Path]) -> bool:

@@ -30,7 +30,7 @@ from adapters import environments, registry
 from adapters.base import Adapter, Unavailable
 from adapters.environments import NotInstalled
 from adapters.lifeline import exit_with_parent
-from adapters.promises import FAULT, HAZARD, VOCABULARY
+from adapters.promises import FAULT, HAZARD, KEPT_BY, VOCABULARY
 from suites import probes_draws, probes_edges, probes_rows
 from suites.cells import CONFORMANCE, CONFORMANCE_WORKLOAD, Result, failure, hand_back
 from suites.probing import Lab, Seen, Setting
@@ -66,16 +66,11 @@ BY_PRIORITY = {
 BEWARE = "beware"
 
 
-def _is_more(check: str, promised: str, word: str) -> bool:
-    """Whether a peer did more than it promises. Where calls race, a seed that is no promise may give the same rows."""
-    return (check, promised) == ("seed", "none") and word in ("own seed", "global seed")
-
-
 def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
     """What a result says of this word."""
     promised, meaning = kind.promises.words[check], VOCABULARY[check][seen.word]
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
-    if seen.word != promised and not _is_more(check, promised, seen.word):
+    if seen.word not in (promised, *KEPT_BY.get((check, promised), ())):
         reason = f"{check}: {seen.word}, where {promised!r} is promised ({seen.evidence})\n{again}"
         return {"outcome": "wrong", "reason": reason} | said
     if meaning == FAULT:

@@ -18,8 +18,8 @@ from suites import launch as processes
 from suites.cells import Result, is_finding_about_another, read_results
 from suites.plan import Budgeted, Fixed, Launch
 
-#: A launch that the budget ends hung if it had given no result for so long: ours, which compiles nothing, or another.
-STILL_SECONDS = {True: 30.0, False: 90.0}
+#: A launch that the budget ends hung if it had given no result for so long. Ours compiles nothing.
+STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
 
 
 class Interrupt:
@@ -158,7 +158,8 @@ def measure(
             if result is not None:
                 _take(record, result, block)
         still = begin + budget - _last_result(cells, begin)
-        if ending is not None and ending.timed_out and budget < limit and still < STILL_SECONDS[is_ours(launch.peer)]:
+        hung = still >= (OUR_STILL_SECONDS if is_ours(launch.peer) else STILL_SECONDS)
+        if ending is not None and ending.timed_out and budget < limit and not hung:
             plan.cut_short(launch, budget)
         elif ending is not None and unfinished:
             trouble = ending.trouble or "ended without measuring it"
@@ -187,8 +188,7 @@ def troubles(records: Iterable[Record]) -> list[str]:
     """What was not measured and why, one line for cells that share a peer and a reason."""
     told = [record for record in records if not (record.ok or record.pending)]
     alike = Counter((record.status, record.peer, first_line(record.reason)) for record in told)
-    return [f"{status}: {cells(count)} of {peer}: {reason}" for (status, peer, reason), count in alike.items()]
-
-
-def cells(count: int) -> str:
-    return f"{count} cell{'s' if count != 1 else ''}"
+    return [
+        f"{status}: {count} cell{'s' if count > 1 else ''} of {peer}: {reason}"
+        for (status, peer, reason), count in alike.items()
+    ]

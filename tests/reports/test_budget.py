@@ -1,4 +1,4 @@
-"""What a time budget left out is neither a win of another peer nor a check that was passed, and is told briefly."""
+"""A cell that the time budget left out is no other peer's win and no passed check; the page says so in one line."""
 
 import re
 

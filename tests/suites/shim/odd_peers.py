@@ -326,6 +326,8 @@ class Fragile(Plain):
         self.came, self.rows = (multiprocessing.get_context("fork").RawArray("q", size) for size in (1, 1_000))
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
+        if self.place is None:
+            time.sleep(0.2)  # the learner must not sample before there is a row
         super().add_batch(columns, priorities)
         with self.lock:
             if self.place is None:
