@@ -63,8 +63,11 @@ def test_dqn(rb_module, prioritized, nstep):
     rb = kind(1e4, ENV_DICT, **options)
     batch_size, steps, warm_up = 32, 300, 50
     beta, largest, losses = 0.4, 1.0, []
+    given = []  # the raw priority of each stored row
 
     for step, _ in enumerate(cart_pole(rb, epsilon_greedy(q, rng), steps)):
+        if prioritized:
+            given += [rb.get_max_priority()] * (rb.get_stored_size() - len(given))
         if step < warm_up:
             continue
         sample = rb.sample(batch_size, beta) if prioritized else rb.sample(batch_size)
@@ -79,6 +82,8 @@ def test_dqn(rb_module, prioritized, nstep):
             td = np.abs(q.td(sample["obs"], acts, targets))
             rb.update_priorities(sample["indexes"], td)
             largest = max(largest, td.max())
+            for index, priority in zip(sample["indexes"].tolist(), td.tolist(), strict=True):
+                given[index] = priority
             beta = min(1.0, beta + 0.6 / steps)
         if step % 20 == 0:
             q_target.weights = q.weights.copy()
@@ -87,7 +92,9 @@ def test_dqn(rb_module, prioritized, nstep):
     rb.on_episode_end()
     assert rb.get_stored_size() == steps
     if prioritized:
-        assert rb.get_max_priority() == pytest.approx(largest)
+        # cpprb's is the largest ever given; ours falls with the stored ones, once they are less by more than rounding.
+        expected = largest if rb_module.__name__ == "cpprb" else max(1.0, *given)
+        assert rb.get_max_priority() == pytest.approx(expected, rel=2e-4)
         assert len(np.unique(rb.sample(batch_size, 1.0)["weights"])) > 1
     rew = rb.get_all_transitions()["rew"]
     assert rew.max() == pytest.approx(sum(GAMMA**k for k in range(nstep or 1)))
