@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from cpprb_impl import file_format
+from cpprb_impl.npz import as_value_errors
 from cpprb_impl.state import Portable, add_columns, held_slots, restore, waiting_steps
 
 File = str | os.PathLike[str] | IO[bytes]
@@ -58,11 +59,11 @@ class Saved(Portable):
         ------
         ValueError
             For a file that was cut short or changed, of another version, or of a buffer with other fields or
-            another `Nstep`. The buffer is then unchanged.
+            another `Nstep`. It names the file, and the buffer is unchanged.
         OSError
             When there is no such file, or it can't be read.
         """
-        with _opened_to_read(file) as stream:
+        with _opened_to_read(file) as stream, as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
         if contents.position is not None and self._is_empty():
             try:
@@ -129,6 +130,12 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
         if os.path.exists(beside):
             os.remove(beside)
         raise
+
+
+def _name_of(stream: IO[bytes]) -> str:
+    """What an error calls the file."""
+    name = getattr(stream, "name", None)
+    return os.fsdecode(name) if isinstance(name, (str, bytes)) else "the file"
 
 
 @contextmanager

@@ -12,10 +12,11 @@ import io
 import itertools
 import json
 import math
+import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,45 @@ ABOUT = "about.json"
 MOST_ABOUT = 1 << 20  # bytes
 PIECE = 1 << 24  # bytes read at a time
 MOST_HEADER = 1 << 14  # bytes
+MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
+# As NumPy writes it. Its own reader parses the header as Python, which takes any expression, however deep.
+HEADER = re.compile(
+    rb"\{'descr': '([^']{1,32})', 'fortran_order': (False|True), 'shape': "
+    rb"\(((?:[0-9]{1,19}, ?){0,32}(?:[0-9]{1,19})?)\), \} *\n"
+)
+DTYPE = re.compile(r"[<>|][biufcmMSUVO][0-9]{0,10}(\[[0-9]{0,10}[A-Za-z]{1,7}\])?")
+
+
+class Header(NamedTuple):
+    """The beginning of an .npy member."""
+
+    size: int  # bytes
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    fortran_order: bool
+
+
+def read_header(data: bytes) -> Header:
+    """The header at the start of `data`; raises ValueError for one that NumPy does not write."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise ValueError("an .npy header of another version")
+    begin = len(MAGIC) + 2
+    size = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
+    found = HEADER.fullmatch(data[begin:size])
+    if found is None:
+        raise ValueError("an .npy header that NumPy does not write for a plain array")
+    shape = tuple(int(length) for length in found[3].split(b",") if length.strip())
+    return Header(size, dtype_named(found[1].decode("ascii")), shape, found[2] == b"True")
+
+
+def dtype_named(name: str) -> np.dtype:
+    """The dtype whose `str` is `name`; raises ValueError if there is none."""
+    if not DTYPE.fullmatch(name):
+        raise ValueError(f"dtype {name[:40]!r} is not a plain one")
+    dtype = np.dtype(name)
+    if dtype.str != name:  # NumPy's own arithmetic of sizes can overflow
+        raise ValueError(f"dtype {name!r} is not a plain one")
+    return dtype
 
 
 class ArrayWriter:
@@ -89,20 +129,19 @@ class ArrayReader:
             data = self._read(f"{name}.npy", self._room)
             self._digest.update(name.encode() + b"\0")
             self._digest.update(data)
-            header = io.BytesIO(data[:MOST_HEADER].tobytes())
-            if np.lib.format.read_magic(header) != (1, 0):
-                raise ValueError("an .npy header of another version")
-            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
-            body = data[header.tell() :]
+            size, dtype, shape, fortran_order = read_header(data[:MOST_HEADER].tobytes())
+            body = data[size:]
             if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
                 raise ValueError(f"an array of {dtype} (fortran_order={fortran_order}) is never written")
-            if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(body):
+            if math.prod(shape) * dtype.itemsize != len(body):
                 raise ValueError(f"shape {shape} of {dtype} is not what the member's {len(body)} bytes hold")
             return body.view(dtype).reshape(shape)
 
     def read_compressed(self, member: str, most: int) -> bytes:
         """The bytes of a member that may be compressed; raises ValueError if they are more than `most`."""
         info = self._info(member)
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take memory as they please
+            raise ValueError("the member is compressed in another way than cpprb's are")
         if info.file_size > most:
             raise ValueError(f"{info.file_size} bytes, where at most {most} can be right")
         with self.archive.open(info) as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 
@@ -49,7 +49,7 @@ class Told:
 
     def number(self, name: str) -> float:
         value = self._get(name, int, float)
-        if not (value >= 0 and math.isfinite(value)):
+        if not 0 <= value <= sys.float_info.max:  # NaN fails too; a whole number may be too large for a float
             raise ValueError(f"{self._name}: {name!r} must be finite and not negative")
         return float(value)
 

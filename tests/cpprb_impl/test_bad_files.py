@@ -148,6 +148,8 @@ def setting(*path_and_value):
         (setting("options", "alpha", -1.0), "'alpha'"),
         (setting("options", "alpha", float("nan")), "'alpha'"),
         (setting("options", "eps", "much"), "'eps'"),
+        (setting("options", "eps", 10**400), "'eps'"),
+        (setting("position", "max_priority", 10**400), "'max_priority'"),
         (setting("position", "next_index", 8), "'next_index'"),
         (setting("position", "next_index", 2.0), "'next_index'"),
         (setting("position", "episode_len", -3), "'episode_len'"),
@@ -212,16 +214,27 @@ def header_of(shape, dtype="<f4", fortran=False) -> bytes:
     return header.getvalue()
 
 
+def header_with(text: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + (len(text) + 1).to_bytes(2, "little") + text + b"\n"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (header_of((2**40, 4)) + bytes(64), "not what the member's 64 bytes hold"),
-        (header_of((-8, 4)) + bytes(128), "not what"),
+        (header_of((-8, 4)) + bytes(128), "NumPy does not write"),
         (header_of((8, 4), fortran=True) + bytes(128), "never written"),
         (header_of((8, 4), "|O") + bytes(128), "never written"),
         (header_of((2**62, 0)) + b"", "obs: shape|column_0"),
         (b"\x93NUMPY\x01\x00\xff\xff{" + b"[" * 5000, "column_0"),
         (b"\x93NUMPY\x01\x00\x10\x00__import__('os')\n", "column_0"),
+        (header_with(b"-" * 9800), "NumPy does not write"),  # Python's parser: MemoryError
+        (header_with(b"(" * 9800), "NumPy does not write"),
+        (header_with(b"[" * 90 + b"]" * 90), "NumPy does not write"),
+        (header_with(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"1, " * 33 + b"), }"), "does not write"),
+        (header_of((8, 4), "|V4294967297") + bytes(32), "not a plain one"),  # NumPy: V1
+        (header_of((8, 4), "<U999999999") + bytes(128), "not a plain one"),
+        (header_of((8, 4), "f4,f4") + bytes(256), "not a plain one"),
         (b"\x93NUMPY\x07\x00" + bytes(200), "version"),
         (b"", "column_0"),
     ],
@@ -268,3 +281,31 @@ def test_other_archives_are_refused():
     refused(file.getvalue(), "neither")
     refused(b"", "no .npz archive")
     refused(b"PK" + bytes(1000), "no .npz archive")
+
+
+def deep(about: bytes, name: str, depth: int) -> bytes:
+    """`about` with a list `depth` deep as the value of `name`."""
+    told = json.loads(about)
+    told[name] = "here"
+    return json.dumps(told).replace('"here"', "[" * depth + "]" * depth).encode()
+
+
+@pytest.mark.parametrize(
+    "name", ["more", "format", "version", "rows", "columns", "Nstep", "options", "position", "own"]
+)
+def test_deep_json(good, name):
+    """What Python can read of it may be too deep to be compared, printed or written."""
+    about = zipfile.ZipFile(io.BytesIO(good)).read(ABOUT)
+    for depth in (100, 300, *range(700, 1000, 20), 10_000):
+        refused(rezipped(good, about=deep(about, name, depth)), "the file: ")
+
+
+def test_the_file_is_named(good, tmp_path):
+    path = tmp_path / "saved.npz"
+    path.write_bytes(good[:-1])
+    with path.open("rb") as stream:
+        for file in (path, str(path), str(path.with_suffix("")), stream):
+            with pytest.raises(ValueError, match=rf"^{path}: the file is no \.npz archive"):
+                make().load_transitions(file)
+    with pytest.raises(ValueError, match=r"^the file: "):
+        make().load_transitions(io.BytesIO(good[:-1]))
