@@ -273,7 +273,7 @@ def of_numpy(tail: bytes) -> bytes:
         (b"\x80\x03cnumpy.core.multiarray\n_reconstruct\n}X\x01\x00\x00\x00aK\x01sb.", "sets attributes"),
         (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "data"),
         (b"\x80\x04\x8e\x00\x00\x00\x00\x00\x10\x00\x00ab.", "data"),  # 2^44 bytes are to follow
-        (b"\x80\x03Nr\xff\xff\xff\x7f.", "counts wrongly"),  # the memo's place 2^31
+        (b"\x80\x03Nr\xff\xff\xff\x7f.", "not of an array"),  # the memo's place 2^31
         (b"\x80\x03I1\n.", "uses INT"),
         (b"\x80\x05\x97.", "uses NEXT_BUFFER"),
         (b"\x80\x02\x82\x01.", "uses EXT1"),
@@ -310,11 +310,11 @@ def nested(depth):
         ({"Nstep": True}, "n-step"),
         ({"data": {"y": np.ones((2, 1), np.float32)}}, "field 'y'"),
         ({"data": {}}, "fields"),
-        ({"data": nested(60)}, "field"),
-        ({"data": {"x": nested(60)}}, "not an array"),
+        ({"data": nested(60)}, "twice"),
+        ({"data": {"x": nested(60)}}, "twice"),
         ({"data": {"x": np.ones((2, 2), np.float32)}}, "x: shape"),
         ({"data": {"x": np.ones((2, 1))}}, "x: dtype"),
-        ({"data": {"x": np.ones((2, 1), object)}}, "objects"),
+        ({"data": {"x": np.ones((2, 1), object)}}, "APPENDS"),
         ({"data": {"x": np.ones((2, 1), [("a", "f4")])}}, "dtype 'V4'|compound"),
         ({"data": {"x": None}}, "not an array"),
         ({"data": np.ones(3)}, "not a dict"),
@@ -332,6 +332,77 @@ def nested(depth):
 )
 def test_what_cpprb_never_writes(members, says):
     refused(members, says)
+
+
+def dict_with_key(key: bytes) -> bytes:
+    """A pickle of an array with the dict {key: None} in it; `key` are the opcodes that make the key."""
+    dtype = b"cnumpy\ndtype\nX\x02\x00\x00\x00O8\x85R(K\x03X\x01\x00\x00\x00|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
+    return of_numpy(b"(K\x01)" + dtype + b"\x89]}" + key + b"Nsatb.")
+
+
+@pytest.mark.parametrize("member", ["data", "cache", "next_of", "safe", "Nstep", "version"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (dict_with_key(b"K\x00" + b"\x85" * 400_000), "opcodes|nests"),
+        (dict_with_key(b"K\x00" + b"\x85" * 1000), "nests"),
+        (dict_with_key(b"K\x00" + b"\x85" * 12), "nests"),
+        (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 60), "nests"),  # 2^60 leaves
+        (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 3), "keys"),
+        (dict_with_key(b"K\x00\x85"), "keys"),
+        (dict_with_key(b"N"), "keys"),
+        (dict_with_key(b"K\x01" + b"}K\x01" * 1000 + b"N" + b"s" * 1000), "nests"),
+        (dict_with_key(b"}q\x05h\x05"), "twice"),
+        (b"\x80\x03" + b"}" * 200_000 + b".", "opcodes"),
+        (b"\x80\x03" + b"]" * 1000 + b"a" * 999 + b".", "nests"),
+        (b"\x80\x03" + b"(" * 1000 + b".", "not of an array"),
+        (b"\x80\x03h\x00.", "data|cache|next_of|safe|Nstep|version"),
+        (b"\x80\x03a.", "data|cache|next_of|safe|Nstep|version"),
+    ],
+)
+def test_pickles_deep_and_wide(member, content, says):
+    """A ValueError, no crash of Python's unpickler, which hashes keys, and no RecursionError."""
+    refused({member: content, "safe": content if member == "safe" else False}, says)
+
+
+def test_a_shape_of_very_many_lengths():
+    """Or to multiply them takes minutes."""
+    lengths = b"\x8a\x08" + b"\xff" * 7 + b"\x7fq\x05" + b"h\x05" * 30_000
+    tail = b"(K\x01(" + lengths + b"tcnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R\x89C\x01atb."
+    refused({"data": of_numpy(tail)}, "impossible shape")
+
+
+def test_scalars_that_multiply_their_bytes():
+    """One string of 100,000 letters told once, and made a scalar of 10,000 times, is 1 GB."""
+    letters = "x" * 100_000
+    text = letters.encode("utf-32-le")
+    dtype = b"cnumpy\ndtype\nX\x07\x00\x00\x00U100000\x85R(K\x03X\x01\x00\x00\x00<NNNK\x04K\x04K\x08tb"
+    scalar = b"cnumpy.core.multiarray\nscalar\n" + dtype + b"B" + len(text).to_bytes(4, "little") + text + b"\x86q\x05"
+    again = b"cnumpy.core.multiarray\nscalar\nq\x06" + b"h\x06h\x05R" * 10_000
+    tracemalloc.start()
+    refused({"data": b"\x80\x03" + scalar + again + b"."}, "more bytes than the pickle")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_letters_beyond_unicode():
+    member = io.BytesIO()
+    np.lib.format.write_array_header_1_0(member, {"descr": "<U1", "fortran_order": False, "shape": (1,)})
+    data = pickled({**BASE, "safe": False}).getvalue()
+    change = {"next_of.npy": member.getvalue() + b"\xff\xff\xff\x7f"}
+    with pytest.raises(ValueError, match="the file"):
+        ReplayBuffer(4, X).load_transitions(io.BytesIO(with_members(io.BytesIO(data), lambda n, c: change.get(n, c))))
+
+
+def test_other_compressions(tmp_path):
+    """LZMA's own header says how many gigabytes its decoder takes."""
+    file = tmp_path / "lzma.npz"
+    with zipfile.ZipFile(pickled(BASE)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, old.read(info))
+    with pytest.raises(ValueError, match=r"lzma\.npz: version: the member is compressed in another way"):
+        ReplayBuffer(4, X).load_transitions(file)
 
 
 def test_what_follows_is_stored_and_told_twice():

@@ -1,0 +1,251 @@
+"""Pickles of NumPy arrays, read without Python's unpickler.
+
+The unpickler calls what a pickle names, and hashes and compares what it nests, however deep that is. Here each opcode
+is carried out on stand-ins: an array, its dtype, and the four names of NumPy's that make them. Nothing is called,
+nothing is hashed but strings and whole numbers, and depth and size are bounded.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickletools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")  # NumPy 1, NumPy 2
+NAMES = {("numpy", "ndarray"): "ndarray", ("numpy", "dtype"): "dtype"}
+NAMES |= {(module, name): name for module in MULTIARRAY for name in ("_reconstruct", "scalar")}
+
+SIMPLE_DTYPE = re.compile(r"[biufcmMSUO][0-9]{1,6}")
+UNIT = re.compile(rb"[A-Za-z]{1,7}")
+MOST_DEPTH = 8  # of values inside values; the deepest that cpprb writes is 7
+MOST_DIMENSIONS = 32
+
+
+def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
+    """What NumPy pickled as an array without dimensions: its one object, a dict or None.
+
+    The dict's values are dicts, strings, numbers and `Array`. Raises ValueError for what is no such pickle or takes
+    more than `most_steps` opcodes, and what Python raises for a malformed one.
+    """
+    machine = _Machine(len(body))
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(body))):
+        if count == most_steps:
+            raise ValueError(f"the pickle in it has more than {most_steps} opcodes")
+        machine.carry_out(opcode.name, argument)
+    array = machine.result()
+    if not isinstance(array, Array) or not array.holds_object:
+        raise ValueError("the pickle in it is not of an array with one object")
+    return array.value
+
+
+def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.ndarray:
+    """The array whose bytes are `data`; raises ValueError if they are not."""
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise ValueError(f"an array of {dtype}")
+    # The number of dimensions first: to multiply very many lengths takes very long.
+    if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
+        raise ValueError("an impossible shape")
+    if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
+        raise ValueError("an impossible shape")
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError(f"shape {tuple(shape)} of {dtype} is not what {len(data)} bytes hold")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
+
+
+class _Name(str):
+    """One of the names of NumPy's that its pickles consist of."""
+
+
+class _Tuple(tuple):
+    depth = 1
+
+
+class _List(list):
+    depth = 1
+
+
+class _Dict(dict):
+    depth = 1
+
+
+class _Dtype:
+    """`numpy.dtype` of one simple type."""
+
+    def __init__(self, name: Any) -> None:
+        if type(name) is not str or not SIMPLE_DTYPE.fullmatch(name):
+            raise ValueError(f"dtype {name[:40] if type(name) is str else type(name)!r} can't be read from a pickle")
+        self._name, self.dtype = name, np.dtype(name)
+
+    def build(self, state: _Tuple) -> None:
+        # (version, byte order, subarray, names, fields, size, alignment, flags[, metadata])
+        order, *compound = state[1:5]
+        if order not in ("<", ">", "|", "=") or any(each is not None for each in compound):
+            raise ValueError("a compound dtype can't be read from a pickle")
+        unit = ""
+        if self._name[0] in "mM":
+            base, number = state[8][1][:2]
+            if type(base) is not bytes or not UNIT.fullmatch(base) or type(number) is not int or number < 1:
+                raise ValueError("a dtype of an unknown unit of time")
+            unit = f"[{number}{base.decode('ascii')}]"
+        if order in "<>":
+            self.dtype = np.dtype(f"{order}{self._name}{unit}")
+
+
+class Array:
+    """`numpy.ndarray`, empty until its state is set."""
+
+    depth = 1
+    value: np.ndarray | dict | None = None
+    holds_object = False  # a dict, or None
+
+    def build(self, state: _Tuple) -> None:
+        _, shape, dtype, fortran_order, data = state
+        if dtype.dtype == np.dtype(object):
+            if shape != () or type(data) is not _List or len(data) != 1 or type(data[0]) not in (_Dict, type(None)):
+                raise ValueError("an array of objects can't be read")
+            self.value, self.holds_object, self.depth = data[0], True, state.depth
+        elif type(data) is bytes:
+            self.value = array_of(data, dtype.dtype, shape, fortran_order)
+        else:
+            raise ValueError("an array without bytes")
+
+
+_MARK = object()
+
+
+class _Machine:
+    """What an unpickler keeps: a stack, and values by number."""
+
+    def __init__(self, size: int) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+        self._left = size  # bytes that scalars may still have: no more than the pickle itself
+
+    def carry_out(self, opcode: str, argument: Any) -> None:
+        push = self._stack.append
+        match opcode:
+            case "PROTO" | "FRAME" | "STOP":
+                pass
+            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINUNICODE" | "SHORT_BINUNICODE":
+                push(argument)
+            case "BINBYTES" | "SHORT_BINBYTES" | "BINBYTES8":
+                push(argument)
+            case "NONE":
+                push(None)
+            case "NEWTRUE" | "NEWFALSE":
+                push(opcode == "NEWTRUE")
+            case "MARK":
+                push(_MARK)
+            case "EMPTY_TUPLE":
+                push(())
+            case "EMPTY_LIST":
+                push(_List())
+            case "EMPTY_DICT":
+                push(_Dict())
+            case "TUPLE":
+                items = self._pop_to_mark()
+                push(_holding(_Tuple(items), items))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                items = self._pop(int(opcode[-1]))
+                push(_holding(_Tuple(items), items))
+            case "APPEND":
+                self._append(*self._pop(1))
+            case "SETITEM":
+                self._set_items(self._pop(2))
+            case "SETITEMS":
+                self._set_items(self._pop_to_mark())
+            case "GLOBAL":
+                push(_named(*argument.split(" ", 1)))
+            case "STACK_GLOBAL":
+                push(_named(*self._pop(2)))
+            case "REDUCE":
+                push(self._called(*self._pop(2)))
+            case "BUILD":
+                self._build(*self._pop(1))
+            case "BINPUT" | "LONG_BINPUT":
+                self._memo[argument] = self._stack[-1]
+            case "MEMOIZE":
+                self._memo[len(self._memo)] = self._stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                push(self._remembered(argument))
+            case _:
+                raise ValueError(f"the pickle in it uses {opcode}, which NumPy's own never do")
+
+    def result(self) -> Any:
+        return self._stack[0] if len(self._stack) == 1 else None
+
+    def _pop(self, count: int) -> list[Any]:
+        items = self._stack[-count:]
+        if len(items) < count or any(item is _MARK for item in items):
+            raise ValueError("the pickle in it has too few values")
+        del self._stack[-count:]
+        return items
+
+    def _pop_to_mark(self) -> list[Any]:
+        items = []
+        while (item := self._stack.pop()) is not _MARK:
+            items.append(item)
+        return items[::-1]
+
+    def _append(self, item: Any) -> None:
+        target = self._stack[-1]
+        if type(target) is not _List or target:
+            raise ValueError("an array of objects can't be read")
+        target.append(item)
+        _holding(target, target)
+
+    def _set_items(self, items: list[Any]) -> None:
+        target, keys, values = self._stack[-1], items[::2], items[1::2]
+        if type(target) is not _Dict or not all(type(key) in (str, int) for key in keys):
+            raise ValueError("a dict whose keys are not strings or whole numbers")
+        target.update(zip(keys, values, strict=True))
+        _holding(target, values)
+
+    def _remembered(self, number: int) -> Any:
+        value = self._memo[number]
+        if type(value) in (_List, _Dict):  # it could be put into itself
+            raise ValueError("the pickle in it uses one dict or list twice")
+        return value
+
+    def _called(self, name: Any, arguments: Any) -> Any:
+        match name, arguments:
+            case _Name("_reconstruct"), (_Name("ndarray"), *_):
+                return Array()
+            case _Name("dtype"), (text, *_):
+                return _Dtype(text)
+            case _Name("scalar"), (_Dtype() as dtype, bytes() as data):
+                self._left -= len(data)
+                if self._left < 0:
+                    raise ValueError("its scalars take more bytes than the pickle itself")
+                # As Python's own: cpprb's caches have names of this kind.
+                return array_of(data, dtype.dtype, (), False).item()
+        raise ValueError("it makes something that is neither an array nor a dtype")
+
+    def _build(self, state: Any) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, (Array, _Dtype)):
+            raise ValueError("it sets attributes of NumPy's")
+        if type(state) is not _Tuple:
+            raise ValueError("the state of an array must be a tuple")
+        target.build(state)
+
+
+def _named(module: Any, name: Any) -> _Name:
+    if type(module) is not str or type(name) is not str:
+        raise ValueError("it asks for what has no name")
+    if (module, name) not in NAMES:
+        raise ValueError(f"it asks for {module[:40]}.{name[:40]}, which no file of cpprb's needs")
+    return _Name(NAMES[module, name])
+
+
+def _holding(holder: Any, items: Sequence[Any]) -> Any:
+    """`holder`, into which `items` were put; raises ValueError if that is too deep."""
+    holder.depth = max(holder.depth, 1 + max((getattr(item, "depth", 0) for item in items), default=0))
+    if holder.depth > MOST_DEPTH:
+        raise ValueError(f"the pickle in it nests values more than {MOST_DEPTH} deep")
+    return holder
