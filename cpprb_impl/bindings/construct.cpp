@@ -48,10 +48,11 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
                                   nullptr};
     Py_ssize_t capacity;
     PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None, *nstep = nullptr;
-    const char *mmap_prefix = nullptr, *lock = "unshared", *segment = nullptr, *description = "";
+    PyObject* mmap_prefix = nullptr;
+    const char *lock = "unshared", *segment = nullptr, *description = "";
     double alpha = 0.6, eps = 1e-4;
     int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOzszspOddpOpp", const_cast<char**>(names), &capacity, &fields,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOszspOddpOpp", const_cast<char**>(names), &capacity, &fields,
                                      &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
                                      &seed, &alpha, &eps, &check_for_update, &nstep, &add_through_python,
                                      &batch_through_python))
@@ -68,7 +69,8 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
           raise(PyExc_ValueError, "a prioritized buffer has %s of its own: name the field otherwise", taken);
     const auto rows = static_cast<std::uint64_t>(capacity);
     ring->is_shared = std::strcmp(lock, "unshared") != 0;
-    auto storage = storage_of(ring->fields, mmap_prefix ? mmap_prefix : "");
+    if (segment && !ring->is_shared) raise(PyExc_ValueError, "lock must be given with a segment");
+    auto storage = storage_of(ring->fields, path_of(mmap_prefix, "mmap_prefix"));
     if (ring->is_shared) {
       const SharedStore::Shape shape{rows, prioritized, discipline_named(lock), prefault != 0, description};
       auto places = std::make_unique<Rows>(std::move(storage), SharedStore::front(prioritized));
@@ -93,6 +95,8 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     ring->batch_through_python = batch_through_python != 0;
     if (prioritized && !std::isfinite(ring->leaf(1.0)))
       raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
+    if (segment && prioritized && !std::isfinite(ring->leaf(ring->store->max_priority())))
+      raise(PyExc_RuntimeError, "shared segment %s has a largest priority that can't be", segment);
     object->ring = ring.release();
     return 0;
   });

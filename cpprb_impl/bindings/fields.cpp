@@ -183,6 +183,19 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
   return fields;
 }
 
+std::string path_of(PyObject* text, const char* what) {
+  if (text == nullptr || text == Py_None) return {};
+  if (!PyUnicode_Check(text)) raise(PyExc_TypeError, "%s must be a str, got %R", what, text);
+  PyObject* bytes = nullptr;
+  if (!PyUnicode_FSConverter(text, &bytes)) {
+    if (!PyErr_ExceptionMatches(PyExc_ValueError)) throw PythonError();
+    PyErr_Clear();
+    raise(PyExc_ValueError, "%s must be part of a file's name, got %R", what, text);
+  }
+  const Ref all(bytes);
+  return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
 std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix) {
   constexpr npy_intp kMostBytes = npy_intp{1} << 46;  // beyond any address space; sums stay far from overflow
   npy_intp total = 0;
@@ -195,7 +208,10 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
     // Rows start at multiples of 8, so no field can count on more.
     const auto alignment = std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8);
     FieldStorage kept{static_cast<std::size_t>(field.bytes), alignment};
-    if (!prefix.empty()) kept.file.append(prefix).append("_").append(field.text()).append(".dat");
+    if (!prefix.empty()) {
+      const std::string name = path_of(field.name.get(), "mmap_prefix: a field's name");
+      kept.file.append(prefix).append("_").append(name).append(".dat");
+    }
     storage.push_back(std::move(kept));
   }
   const auto share_frames = [&](std::size_t f, bool stacked) {

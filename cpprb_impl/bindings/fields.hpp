@@ -23,7 +23,6 @@ struct Field {
   std::size_t next_of = FieldStorage::kNone;  // the field whose value one step later this is
 
   PyArray_Descr* descr() const { return reinterpret_cast<PyArray_Descr*>(dtype.get()); }
-  const char* text() const { return PyUnicode_AsUTF8(name.get()); }
 };
 
 // From a sequence of (name, dtype, shape); for each name in `next_of` a field next_NAME comes behind the
@@ -35,6 +34,9 @@ Field like(const Field& field);
 std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option);
 // What is to be kept of each; in files {prefix}_{name}.dat unless `prefix` is empty.
 std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix);
+// A str or None as a part of a file's name, as bytes; None is empty. Raises ValueError that begins with `what` for
+// one that no file can have.
+std::string path_of(PyObject* text, const char* what);
 
 // The rows of one field in one call of add(): a view of the caller's array, or a converted copy.
 struct Source {

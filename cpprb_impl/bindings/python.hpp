@@ -69,7 +69,8 @@ Result guarded(Result on_error, Body&& body) {
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::system_error& error) {
-    Ref args(Py_BuildValue("(is)", error.code().value(), error.what()));
+    // It may name a file, whose name need not be UTF-8.
+    Ref args(Py_BuildValue("(iN)", error.code().value(), PyUnicode_DecodeFSDefault(error.what())));
     if (args) PyErr_SetObject(PyExc_OSError, args.get());
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
