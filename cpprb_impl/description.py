@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +14,11 @@ import numpy as np
 
 from cpprb_impl._native import _description_of
 from cpprb_impl.fields import NativeField
+from cpprb_impl.npz import dtype_named
+from cpprb_impl.nstep import read_options
+from cpprb_impl.told import Told
 
+OPTIONS = {"lock", "next_of", "stack_compress", "mmap_prefix", "prefault", "check_for_update", "alpha", "eps"}
 NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")
 
 
@@ -32,16 +38,32 @@ class Description:
 
     @classmethod
     def read(cls, text: str, segment: str) -> Description:
-        """Raises ValueError for another text than the one above gives."""
-        try:
-            about = json.loads(text)
-            fields = [(each["name"], each["dtype"], tuple(each["shape"])) for each in about.pop("fields")]
-            for name, told, _ in fields:
-                if told is None:
+        """Raises ValueError for any text but one that the above gives, of a buffer that can be."""
+        with refusing(segment):
+            about = Told(json.loads(text), "the description")
+            fields = []
+            for each in about.parts("fields"):
+                name, shape = each.text("name"), tuple(each.wholes("shape"))
+                if each.is_null("dtype"):
                     raise ValueError(f"{name!r} has a dtype without a name: pass the buffer itself, pickled")
-            return cls(fields=[(name, _dtype(told), shape) for name, told, shape in fields], **about)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"shared segment {segment} can't be attached to by name: {error}") from None
+                fields.append((name, _dtype(each.value("dtype", str, list)), shape))
+            nstep = None if about.is_null("nstep") else read_options(about.value("nstep", dict), fields)
+            options = about.value("options", dict)
+            if not options.keys() <= OPTIONS:
+                raise ValueError(f"its options must be some of {sorted(OPTIONS)}, got {sorted(options)}")
+            recipe = cls(about.whole("size", least=1), fields, options, about.value("prioritized", bool), nstep)
+            if recipe.text() != text:
+                raise ValueError("the description is not as its maker wrote it")
+            return recipe
+
+
+@contextmanager
+def refusing(segment: str) -> Iterator[None]:
+    """What a constructor raises for bad arguments, and Python for JSON that is too deep, as a ValueError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"shared segment {segment} can't be attached to by name: {error}") from None
 
 
 def description_of(segment: str) -> tuple[str, str]:
@@ -54,6 +76,8 @@ def description_of(segment: str) -> tuple[str, str]:
         raise ValueError(f"{segment!r} is not the name of a shared segment: that is a buffer's `segment`")
     try:
         return f"/{named[1]}", _description_of(f"/{named[1]}")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"shared segment {segment} does not describe itself: {error}") from None
     except FileNotFoundError:
         raise FileNotFoundError(
             errno.ENOENT,
@@ -79,7 +103,7 @@ def _dtype(told: Any) -> np.dtype:
 def _tuples(told: Any) -> Any:
     """The lists of JSON as NumPy wants them: a list of fields, each a tuple, with tuples as shapes."""
     if isinstance(told, str):
-        return told
+        return dtype_named(told).str  # NumPy takes more, and parses some of it as Python
     return [(_name(name), _tuples(kind), *map(tuple, shape)) for name, kind, *shape in told]
 
 

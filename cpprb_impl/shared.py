@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
-from cpprb_impl.description import Description, description_of
+from cpprb_impl.description import Description, description_of, refusing
 from cpprb_impl.face import Face
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
 from cpprb_impl.machine import Machine, check_machine, this_machine
@@ -117,16 +117,23 @@ class _Shared(Face, Attributes, Ring):
         PermissionError
             When it is another user's.
         ValueError
-            For what is no segment, or was cut short, or is of another class.
+            For what is no segment, or was cut short, or is of another class, or describes itself as no buffer can be.
         RuntimeError
-            For a segment that another version of this library made.
+            For a segment that another version of this library made, or whose header was changed; or whose files of
+            `mmap_prefix` were replaced.
+        OSError
+            When those files can't be opened.
         """
+        whole_seed(seed)
         segment, text = description_of(segment)
         recipe = Description.read(text, segment)
         if recipe.prioritized != issubclass(cls, PrioritizedRing):
             of = "MPPrioritizedReplayBuffer" if recipe.prioritized else "MPReplayBuffer"
             raise ValueError(f"shared segment {segment} is of an {of}, to which {cls.__name__} can't attach")
-        return _attach(cls, recipe, segment, seed)
+        with refusing(segment):
+            for name in ("alpha", "eps") if recipe.prioritized else ():
+                check_exponent(name, recipe.options[name])
+            return _attach(cls, recipe, segment, seed)
 
     def __reduce__(self) -> tuple:
         return _find, (type(self), self._recipe, self.segment, this_machine()), self.__getstate__()

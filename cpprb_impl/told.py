@@ -14,7 +14,8 @@ class Told:
             raise ValueError(f"{name} must be an object")
         self._values, self._name = values, name
 
-    def _get(self, name: str, *kinds: type) -> Any:
+    def value(self, name: str, *kinds: type) -> Any:
+        """The value, which is of just one of `kinds`."""
         value = self._values.get(name)
         if type(value) not in kinds:
             raise ValueError(f"{self._name}: {name!r} is missing, or of another type")
@@ -24,31 +25,31 @@ class Told:
         return Told(self._values.get(name), f"{self._name}: {name!r}")
 
     def parts(self, name: str) -> list[Told]:
-        return [Told(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self._get(name, list))]
+        return [Told(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self.value(name, list))]
 
     def text(self, name: str) -> str:
-        return self._get(name, str)
+        return self.value(name, str)
 
     def texts(self, name: str) -> list[str]:
-        values = self._get(name, list)
+        values = self.value(name, list)
         if not all(type(value) is str for value in values):
             raise ValueError(f"{self._name}: {name!r} must be a list of strings")
         return values
 
     def whole(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
-        value = self._get(name, int)
+        value = self.value(name, int)
         if not least <= value <= most:
             raise ValueError(f"{self._name}: {name!r} must be from {least} to {most}")
         return value
 
-    def wholes(self, name: str, count: int, most: int) -> list[int]:
-        values = self._get(name, list)
-        if len(values) != count or not all(type(value) is int and 0 <= value <= most for value in values):
-            raise ValueError(f"{self._name}: {name!r} must be {count} numbers from 0 to {most}")
+    def wholes(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
+        values = self.value(name, list)
+        if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
+            raise ValueError(f"{self._name}: {name!r} must be {count or 'whole'} numbers from 0 to {most}")
         return values
 
     def number(self, name: str) -> float:
-        value = self._get(name, int, float)
+        value = self.value(name, int, float)
         if not 0 <= value <= sys.float_info.max:  # NaN fails too; a whole number may be too large for a float
             raise ValueError(f"{self._name}: {name!r} must be finite and not negative")
         return float(value)

@@ -15,6 +15,8 @@ constexpr std::size_t kLetters = 8, kOfEveryVersion = 6;
 std::string letters(std::uint64_t magic) {
   std::string text(kLetters, '\0');
   std::memcpy(text.data(), &magic, kLetters);
+  for (char& letter : text)
+    if (letter < ' ' || letter > '~') letter = '?';
   return text;
 }
 
@@ -25,8 +27,7 @@ std::string description_of(const std::string& segment) {
   const std::string what = "shared segment " + segment;
   const std::string ours = letters(SegmentHeader::kMagic);
   if (memory.bytes() < kLetters) throw std::invalid_argument(what + " was not made by this library");
-  std::uint64_t magic;
-  std::memcpy(&magic, memory.data(), sizeof magic);
+  const std::uint64_t magic = magic_at(memory.data());
   if (magic == 0) throw std::invalid_argument(what + " is not finished, or was not made by this library");
   const std::string its = letters(magic);
   if (its.compare(0, kOfEveryVersion, ours, 0, kOfEveryVersion) != 0)

@@ -21,8 +21,8 @@ class Memory {
   // is made, so that whoever is to remove them if this process is killed can be told in time.
   static const std::string& own_prefix();
 
-  // The segment that another process made. Throws std::system_error (ENOENT when it is gone),
-  // std::invalid_argument for an empty file.
+  // The segment that another process of the same user made. Throws std::system_error (ENOENT when it is gone, EACCES
+  // when it is another user's), std::invalid_argument for an empty file.
   static Memory attach(const std::string& name);
 
   Memory() = default;

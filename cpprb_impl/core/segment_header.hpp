@@ -55,6 +55,12 @@ struct SegmentHeader {
   Seat seats[kSeats];
 };
 
+// The magic number of the segment at `at`, which its maker stores last: a process that sees it sees the whole header.
+inline std::uint64_t magic_at(const void* at) {
+  static_assert(offsetof(SegmentHeader, magic) == 0);
+  return static_cast<const Atomic*>(at)->load(std::memory_order_acquire);
+}
+
 static_assert(std::atomic<double>::is_always_lock_free, "atomics in shared memory must not hide a lock");
 
 }  // namespace rb

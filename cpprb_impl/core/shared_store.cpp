@@ -2,6 +2,7 @@
 #include "shared_store.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -37,6 +38,39 @@ Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
   const Rows::FrameSpace space = rows.frame_space(shape.capacity);
   p.frames_at = round_up(p.tables_at + space.table_bytes, kPage);
   p.bytes = p.frames_at + space.bytes;
+  return p;
+}
+
+// The plan by which the segment `name` was made. Nothing that stands in the segment is believed: it must be what we
+// would have written. Throws std::runtime_error if it is not.
+Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Memory& memory, const std::string& name) {
+  const auto check = [&name](bool same) {
+    if (!same)
+      throw std::runtime_error("shared segment " + name +
+                               " is laid out otherwise: made by another version, or for other fields");
+  };
+  check(memory.bytes() >= sizeof(SegmentHeader) && magic_at(memory.data()) == SegmentHeader::kMagic);
+  const auto& header = *reinterpret_cast<const SegmentHeader*>(memory.data());
+  // Each row takes some of the segment: a plan for more would not be for this one, and may be for too many to be made.
+  check(header.capacity == shape.capacity && shape.capacity <= memory.bytes() && header.stride == rows.stride() &&
+        header.prioritized == (shape.prioritized ? 1u : 0u) && header.discipline == shape.discipline);
+  Plan p{};
+  try {
+    p = plan(shape, rows);
+  } catch (const std::bad_alloc&) {
+    check(false);
+  }
+  check(memory.bytes() == p.bytes && header.bytes == p.bytes && header.journal_at == p.journal_at &&
+        header.rows_at == p.rows_at && header.description_at == p.description_at &&
+        header.description_bytes == shape.description.size() && header.tables_at == p.tables_at &&
+        header.frames_at == p.frames_at);
+  check(std::equal(shape.description.begin(), shape.description.end(), memory.data() + p.description_at));
+  // Numbers that only rise, of 52 bits; a clearing begins at slot 0.
+  constexpr std::uint64_t most = std::uint64_t{1} << 52;
+  const std::uint64_t cleared = header.cleared.load(acquire);
+  const double largest = header.max_priority.load(acquire);
+  check(header.head.load(acquire) < most && cleared < most && cleared % shape.capacity == 0 && largest >= 0 &&
+        std::isfinite(largest));
   return p;
 }
 
@@ -77,14 +111,8 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
 
 SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name)
     : Store(std::move(rows)), memory_(Memory::attach(name)) {
-  const Plan p = plan(shape, *rows_);
+  const Plan p = plan_of_segment(shape, *rows_, memory_, name);
   header_ = reinterpret_cast<SegmentHeader*>(memory_.data());
-  const bool same = memory_.bytes() == p.bytes && header_->magic == SegmentHeader::kMagic &&
-                    header_->capacity == shape.capacity && header_->stride == rows_->stride() &&
-                    header_->prioritized == (shape.prioritized ? 1u : 0u) && header_->discipline == shape.discipline;
-  if (!same)
-    throw std::runtime_error("shared segment " + name +
-                             " is laid out otherwise: made by another version, or for other fields");
   if (shape.prefault) memory_.prefault(p.frames_at);
   view_memory(Files::found);
   const auto files = rows_->files();

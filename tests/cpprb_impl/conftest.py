@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
 from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
 from .rows import ENV_DICT
+
+SHM = Path("/dev/shm")
 
 settings.register_profile("long", max_examples=5000, stateful_step_count=100, deadline=None)
 
@@ -26,3 +33,22 @@ def make(request):
     yield build
     for buffer in made:
         buffer.close()
+
+
+@pytest.fixture
+def alien():
+    """Puts a file where segments are; held open like one, so that nobody removes it as left behind."""
+    held = []
+
+    def put(contents: bytes) -> str:
+        name = f"cpprb_impl-{os.getpid()}-{secrets.token_hex(8)}-0"
+        descriptor = os.open(SHM / name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        held.append((name, descriptor))
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        os.write(descriptor, contents)
+        return "/" + name
+
+    yield put
+    for name, descriptor in held:
+        (SHM / name).unlink()
+        os.close(descriptor)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import pickle
-import secrets
 import socket
 import subprocess
 import sys
@@ -46,25 +44,6 @@ def make():
     yield build
     for buffer in made:
         buffer.close()
-
-
-@pytest.fixture
-def alien():
-    """Puts a file where segments are; held open like one, so that nobody removes it as left behind."""
-    held = []
-
-    def put(contents: bytes) -> str:
-        name = f"cpprb_impl-{os.getpid()}-{secrets.token_hex(8)}-0"
-        descriptor = os.open(SHM / name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        held.append((name, descriptor))
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        os.write(descriptor, contents)
-        return "/" + name
-
-    yield put
-    for name, descriptor in held:
-        (SHM / name).unlink()
-        os.close(descriptor)
 
 
 def contents_of(buffer) -> bytes:
