@@ -10,6 +10,7 @@ import functools
 import hashlib
 import io
 import json
+import pickletools
 import random
 import warnings
 import zipfile
@@ -31,7 +32,7 @@ KINDS: list[tuple[type, dict[str, Any], dict[str, Any]]] = [
     (PrioritizedReplayBuffer, FIELDS | NEXT, {"Nstep": {"size": 2, "rew": "rew", "next": "next_obs"}}),
 ]
 THEIRS = sorted((Path(__file__).parents[1] / "cpprb_impl/data").glob("*.npz"))
-NUMBERS = [0, 1, -1, 2**31, 2**63, 2**64, -(2**63), 10**30, 0.5, float("nan"), float("inf")]
+NUMBERS = [0, 1, -1, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400, 0.5, float("nan"), float("inf")]
 ODD: list[Any] = [*NUMBERS, None, True, "", "obs", "f4", "|O", "V0", [], [0], [-1], [2**62, 4], {}, {"a": 1}]
 
 
@@ -94,11 +95,33 @@ def changed_json(rng: random.Random, value: Any) -> Any:
         else:
             value[key] = changed_json(rng, value[key])
         return value
-    return rng.choice(ODD)
+    return rng.choice(ODD) if rng.randrange(20) else functools.reduce(lambda inner, _: [inner], range(400), 0)
+
+
+# Opcodes that put values into values, or the same one twice.
+NESTING = [b"\x85", b"\x86", b"\x87", b"(t", b"(", b"t", b"}", b"]", b"s", b"u", b"a", b"K\x00", b"N", b"}K\x00"]
+NESTING += [b"q\x05h\x05", b"q\x05h\x05\x86", b"h\x01", b"R", b"b", b"2"]
+
+
+def changed_pickle(rng: random.Random, data: bytes) -> bytes:
+    """An .npy member with more opcodes in its pickle, a few of them up to very many times."""
+    begin = 10 + int.from_bytes(data[8:10], "little")
+    try:
+        opcodes = [(opcode.name, place or 0) for opcode, _, place in pickletools.genops(data[begin:])]
+    except ValueError:  # changed before
+        return changed_bytes(rng, data)
+    after_names = [opcodes[i + 1][1] for i, (name, _) in enumerate(opcodes) if name in ("BINUNICODE", "BININT1")]
+    at = begin + rng.choice(rng.choice([after_names, [place for _, place in opcodes]]))
+    more = b"".join(rng.choices(NESTING, k=rng.choice([1, 1, 1, 2, 3]))) * rng.choice([1, 3, 60, 1000, 30_000, 400_000])
+    return data[:at] + more + data[at:]
 
 
 def changed_header(rng: random.Random, data: bytes) -> bytes:
     """An .npy member that says something else about its data."""
+    if rng.randrange(8) == 0:
+        text = rng.choice([b"-", b"(", b"[", b"{", b"~", b"1,", b"'"]) * 9800
+        text = text[: rng.choice([9, 100, 1000, 9800])] + b"\n"
+        return data[:8] + len(text).to_bytes(2, "little") + text + data[128:]
     for old in rng.sample([b"'<f4'", b"'|u1'", b"'<i8'", b"False", b"(", b"1", b"2", b",)"], 8):
         if old in data[:128]:
             new = rng.choice([b"'|O'", b"'<f8'", b"'>i8'", b"'|V0'", b"True", b"((", b"-1", b"99999999999", b""])
@@ -136,6 +159,8 @@ def changed_archive(rng: random.Random, data: bytes) -> bytes:
             members[at] = name, json.dumps(told).encode() if isinstance(told, dict) else body
         else:
             change = rng.choice([changed_bytes, changed_values, changed_values, changed_header])
+            if b"'|O'" in body[:128] and rng.randrange(2):
+                change = changed_pickle
             members[at] = name, change(rng, body) if body else body
         if rng.randrange(12) == 0:
             members.insert(rng.randrange(len(members)), members.pop(at))
