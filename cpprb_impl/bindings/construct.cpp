@@ -96,7 +96,7 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
     if (prioritized && !std::isfinite(ring->leaf(1.0)))
       raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
     if (segment && prioritized && !std::isfinite(ring->leaf(ring->store->max_priority())))
-      raise(PyExc_RuntimeError, "shared segment %s has a largest priority that can't be", segment);
+      raise(PyExc_RuntimeError, "shared segment %s: (largest priority + eps)^alpha must be a finite float", segment);
     object->ring = ring.release();
     return 0;
   });

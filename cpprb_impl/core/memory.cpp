@@ -140,7 +140,7 @@ Memory Memory::attach(const std::string& name) {
   struct stat status;
   if (flock(memory.descriptor_, LOCK_SH) != 0 || fstat(memory.descriptor_, &status) != 0)
     fail(errno, "shared segment " + name);
-  // Root, and whoever was let in, could open another user's; but its maker can change or cut it at any time.
+  // Root, or a lax mode, can open another user's segment, and that user could change or cut it at any time.
   if (status.st_uid != geteuid()) fail(EACCES, "shared segment " + name + " is another user's");
   if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // swept before our lock on it stood
   memory.bytes_ = static_cast<std::size_t>(status.st_size);
