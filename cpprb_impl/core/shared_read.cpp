@@ -56,8 +56,9 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
     bool good = row != kNoRow;
-    if (by_priority)
-      good = good && PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
+    if (by_priority)  // a leaf of 0 comes from mend(): the row has lost its mass since it was drawn
+      good = good && drawn.leaves[i] > 0 &&
+             PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
     RB_POINT(L3);
     if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
   }
