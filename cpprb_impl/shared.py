@@ -244,9 +244,10 @@ class MPReplayBuffer(_Shared):
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
-    `update_priorities` is for the process that sampled. Of a sample's indexes, whole and as they came, it finds the
-    very transitions for another 15 samples, and leaves alone what has overwritten them. Other indexes mean what was
-    there when this process last sampled: if it never has, nothing changes.
+    `update_priorities` is for the process that sampled. For another 15 samples it finds the very transitions that the
+    array "indexes" of a sample means, and leaves alone what has overwritten them. A copy of that array does as well,
+    except where samples with the very same indexes differ in a transition: there it changes nothing. Other indexes
+    mean what was there when this process last sampled: if it never has, nothing changes.
 
     Parameters
     ----------

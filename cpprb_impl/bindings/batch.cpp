@@ -70,6 +70,18 @@ bool has_weak_references(PyObject* array) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(array) + Py_TYPE(array)->tp_weaklistoffset) != nullptr;
 }
 
+// The array that `weak` refers to; empty if it is gone.
+Ref referent(PyObject* weak) {
+#if PY_VERSION_HEX >= 0x030d0000
+  PyObject* object = nullptr;
+  if (PyWeakref_GetRef(weak, &object) < 0) throw PythonError();
+  return Ref(object);
+#else
+  PyObject* object = PyWeakref_GetObject(weak);
+  return object == Py_None ? Ref() : Ref::borrow(object);
+#endif
+}
+
 }  // namespace
 
 bool BatchArrays::free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const {
@@ -116,6 +128,25 @@ void RecentBatches::keep(BatchArrays batch) {
     kept_.erase(excess);
   }
   kept_.push_back(std::move(batch));
+  for (const auto& each : dropped)
+    if (each.sample != 0 && !is_let_go(each)) note(each.arrays[each.indexes].get(), each.sample);
+}
+
+void RecentBatches::note(PyObject* indexes, std::uint64_t sample) {
+  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same one each time, while it is held
+  std::erase_if(noted_, [&](const Noted& each) { return each.array.get() == array.get(); });
+  if (noted_.size() == kMostNoted) noted_.erase(noted_.begin());
+  noted_.push_back({std::move(array), sample});
+}
+
+std::uint64_t RecentBatches::sample_in(const char* indexes) const {
+  std::uint64_t newest = 0;
+  const auto see = [&](const Ref& array, std::uint64_t sample) {
+    if (array && PyArray_BYTES(array.array()) == indexes) newest = std::max(newest, sample);
+  };
+  for (const auto& batch : kept_) see(batch.arrays[batch.indexes], batch.sample);
+  for (const auto& each : noted_) see(referent(each.array.get()), each.sample);
+  return newest;
 }
 
 int RecentBatches::traverse(visitproc visit, void* arg) {
@@ -123,10 +154,14 @@ int RecentBatches::traverse(visitproc visit, void* arg) {
     Py_VISIT(batch.dict.get());
     for (const auto& array : batch.arrays) Py_VISIT(array.get());
   }
+  for (const auto& each : noted_) Py_VISIT(each.array.get());
   return 0;
 }
 
-void RecentBatches::clear() { const auto all = std::exchange(kept_, {}); }
+void RecentBatches::clear() {
+  const auto all = std::exchange(kept_, {});
+  const auto noted = std::exchange(noted_, {});
+}
 
 Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further, PyObject* out,
              RecentBatches* recent)
@@ -165,10 +200,16 @@ void Batch::shorten(npy_intp rows) {
   for (auto& array : batch_.arrays) PyArray_DIMS(array.array())[0] = rows;
 }
 
+void Batch::is_sample(std::uint64_t number, std::size_t nth, RecentBatches& recent) {
+  batch_.indexes = fields_ + nth;
+  batch_.sample = number;
+  if (recent_ == nullptr) recent.note(batch_.arrays[batch_.indexes].get(), number);
+}
+
 PyObject* Batch::give() {
-  PyObject* dict = Py_NewRef(batch_.dict.get());
+  Ref dict = Ref::borrow(batch_.dict.get());
   if (recent_ != nullptr) recent_->keep(std::move(batch_));
-  return dict;
+  return dict.give();
 }
 
 }  // namespace rb

@@ -19,8 +19,10 @@ struct FurtherColumn {
 struct BatchArrays {
   npy_intp rows = 0;
   Ref dict;
-  std::vector<Ref> arrays;  // of the fields, then the further ones
-  std::vector<char*> data;  // theirs
+  std::vector<Ref> arrays;   // of the fields, then the further ones
+  std::vector<char*> data;   // theirs
+  std::uint64_t sample = 0;  // number of the sample in them
+  std::size_t indexes = 0;   // which array has its indexes
 
   // Nobody but us can see them, and they are as they were made. `further` are those that it was made with.
   bool free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const;
@@ -32,6 +34,11 @@ class RecentBatches {
  public:
   BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further);
   void keep(BatchArrays batch);
+  // The array `indexes` is that sample's, for as long as it lives.
+  void note(PyObject* indexes, std::uint64_t sample);
+  // Number of the newest sample whose indexes were written to that memory, if it has been the same array's since then,
+  // else 0.
+  std::uint64_t sample_in(const char* indexes) const;
   int traverse(visitproc visit, void* arg);
   void clear();
 
@@ -40,6 +47,14 @@ class RecentBatches {
   static constexpr std::size_t kMost = 10;
   static constexpr std::ptrdiff_t kMostLetGo = 2;
   std::vector<BatchArrays> kept_;  // the longest kept first
+
+  // Arrays of indexes that are not kept.
+  struct Noted {
+    Ref array;  // a weak reference
+    std::uint64_t sample;
+  };
+  static constexpr std::size_t kMostNoted = 16;  // a store remembers no more samples
+  std::vector<Noted> noted_;                     // the longest noted first
 };
 
 // One batch in the making.
@@ -56,6 +71,8 @@ class Batch {
   void shorten(npy_intp rows);
   // The memory of the nth further array.
   void* further(std::size_t nth) { return batch_.data[fields_ + nth]; }
+  // It is the sample of that number, and its indexes are the nth further array.
+  void is_sample(std::uint64_t number, std::size_t nth, RecentBatches& recent);
   PyObject* give();
 
  private:

@@ -40,6 +40,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
     // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
     ratio_powers(drawn->leaves.data(), drawn->leaves.size(), drawn->smallest, -beta, weights);
+    if (drawn->sample != 0) batch.is_sample(drawn->sample, 1, ring.recent);
     return finished(self, batch);
   });
 }
@@ -74,7 +75,8 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
       if (count != 0) bad = ring.leaves_of(priorities, drawn->leaves.data(), largest);
       if (count != 0 && bad == kAllGood) {
         if (priorities.is_scalar()) std::fill(drawn->leaves.begin() + 1, drawn->leaves.end(), drawn->leaves[0]);
-        missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest);
+        const std::uint64_t sample = ring.recent.sample_in(PyArray_BYTES(indexes.array()));
+        missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest, sample);
         if (missing == kAllGood) ring.let_max_priority_fall();
       }
     }

@@ -83,7 +83,8 @@ Found OwnStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to
   return Found::rows;
 }
 
-std::size_t OwnStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) {
+std::size_t OwnStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
+                             std::uint64_t) {
   for (std::size_t i = 0; i < count; ++i)
     if (!holds(static_cast<std::uint64_t>(index[i]))) return i;
   changed_.clear();

@@ -31,7 +31,8 @@ class OwnStore final : public Store {
 
   Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
   Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
-  std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) override;
+  std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
+                     std::uint64_t sample) override;
   float largest_leaf() override;
   std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
   std::vector<std::size_t> stored_slots() override;

@@ -14,6 +14,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
+constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
 // An entry of the journal: a slot whose priority is about to be changed, or was; and which round of the journal it
 // belongs to, from 1 on.
@@ -161,31 +162,48 @@ void PriorityView::read_journal() {
   tree_.refresh_scattered(changed_);
 }
 
-void PriorityView::remember(const Drawn& drawn) {
-  Sample& sample = samples_[next_sample_++ % kRemembered];
-  sample.slots = drawn.slots;
+std::uint64_t PriorityView::remember(const Drawn& drawn) {
+  Sample& sample = samples_[++sample_ % kRemembered];
+  sample.number = sample_;
+  sample.slots.clear();  // matches nothing if there is no memory
   sample.rows = drawn.rows;
+  sample.slots = drawn.slots;
   sampled_at_ = seen_;
+  return sample_;
 }
 
-const PriorityView::Sample* PriorityView::sample_of(const std::int64_t* index, std::size_t count) const {
-  for (std::size_t back = 1; back <= kRemembered; ++back) {
-    const Sample& sample = samples_[(next_sample_ + kRemembered - back) % kRemembered];
-    if (sample.slots.size() == count && std::equal(index, index + count, sample.slots.begin(),
-                                                   [](auto a, auto b) { return static_cast<std::size_t>(a) == b; }))
-      return &sample;
+// By place: the row that index[place] was sampled for. Null if no remembered sample has these indexes.
+const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
+  const auto has_these = [=](const Sample& each) {
+    return each.slots.size() == count && std::equal(index, index + count, each.slots.begin(),
+                                                    [](auto a, auto b) { return static_cast<std::size_t>(a) == b; });
+  };
+  const Sample& known = samples_[sample % kRemembered];
+  if (sample != 0 && known.number == sample && has_these(known)) return known.rows.data();
+  const std::uint64_t* rows = nullptr;
+  for (const Sample& each : samples_) {
+    if (!has_these(each)) continue;
+    if (rows == nullptr) {
+      rows = each.rows.data();
+      continue;
+    }
+    // Any of them may be meant: where they differ, nothing can be changed.
+    if (rows != agreed_.data()) agreed_.assign(rows, rows + count);
+    for (std::size_t i = 0; i < count; ++i)
+      if (agreed_[i] != each.rows[i]) agreed_[i] = kNoRow;
+    rows = agreed_.data();
   }
-  return nullptr;
+  return rows;
 }
 
-bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves) {
-  const Sample* sample = sample_of(index, count);
+bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample) {
+  const std::uint64_t* rows = rows_meant(index, count, sample);
   const bool others = has_others();
   changed_.clear();
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
-    if (!row || (sample != nullptr ? *row != sample->rows[i] : *row >= sampled_at_)) continue;
+    if (!row || (rows != nullptr ? *row != rows[i] : *row >= sampled_at_)) continue;
     const std::uint64_t number = others ? write_journal(slot, false) : 0;
     const bool changed = change(slot, *row, leaves[i]);
     RB_POINT(U3);

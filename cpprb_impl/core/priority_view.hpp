@@ -35,11 +35,12 @@ class PriorityView {
   void mend(std::size_t slot);
   PriorityTree& tree() { return tree_; }
 
-  // What was sampled, so that an update finds the rows again that it is for.
-  void remember(const Drawn& drawn);
-  // Gives leaves to the rows that were sampled at `index`, if they are still there. Of indexes that are not as one
-  // sample gave them, to the rows that were there when last sampled. Returns whether there was any.
-  bool update(const std::int64_t* index, std::size_t count, const float* leaves);
+  // What was sampled, so that an update finds the rows again that it is for. Returns the sample's number.
+  std::uint64_t remember(const Drawn& drawn);
+  // Gives leaves to the rows that were sampled at `index`, if they are still there: by the sample with that number or,
+  // where it is 0, by all remembered ones with these very indexes, as far as they agree. If there is none, to the rows
+  // that were there when last sampled. Returns whether there was any.
+  bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
 
  private:
   struct Open {
@@ -50,6 +51,7 @@ class PriorityView {
     bool is(std::size_t other_seat, ClaimWord other) const { return seat == other_seat && claim == other; }
   };
   struct Sample {
+    std::uint64_t number = 0;
     std::vector<std::size_t> slots;
     std::vector<std::uint64_t> rows;
   };
@@ -67,7 +69,7 @@ class PriorityView {
   std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
   // Entries that are old may be written over.
   bool is_old(std::uint64_t number, std::uint64_t end) const { return end > number + entries_ / 2; }
-  const Sample* sample_of(const std::int64_t* index, std::size_t count) const;
+  const std::uint64_t* rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample);
   Atomic& entry(std::uint64_t number) const { return journal_[number & (entries_ - 1)]; }
 
   SharedStore& store_;
@@ -85,8 +87,9 @@ class PriorityView {
   std::vector<std::uint64_t> late_;  // entries that were not done
   std::vector<std::size_t> changed_, scratch_;
   std::array<Sample, kRemembered> samples_;
-  std::size_t next_sample_ = 0;
-  std::uint64_t sampled_at_ = 0;  // the head then
+  std::uint64_t sample_ = 0;           // number of the last one
+  std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes
+  std::uint64_t sampled_at_ = 0;       // the head then
 };
 
 }  // namespace rb

@@ -169,14 +169,15 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
     if (!(known.tree().total() > 0)) return found;
   }
   for (const float leaf : drawn.leaves) drawn.smallest = std::min(drawn.smallest, leaf);
-  known.remember(drawn);
+  drawn.sample = known.remember(drawn);
   return Found::rows;
 }
 
-std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest) {
+std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
+                                std::uint64_t sample) {
   for (std::size_t i = 0; i < count; ++i)
     if (static_cast<std::uint64_t>(index[i]) >= capacity()) return i;
-  if (!view().update(index, count, leaves)) return kAllLate;
+  if (!view().update(index, count, leaves, sample)) return kAllLate;
   raise_max_priority(largest);
   return kAllGood;
 }

@@ -110,7 +110,7 @@ void look(rb::SharedStore& store, const Setting& setting, Columns& columns, rb::
   if (!setting.prioritized) return;
   const std::vector<std::int64_t> index(drawn.slots.begin(), drawn.slots.end());
   std::vector<float> leaves(kBatch, 2.0f);
-  store.update(index.data(), kBatch, leaves.data(), 2.0);
+  store.update(index.data(), kBatch, leaves.data(), 2.0, drawn.sample);
   store.lower_max_priority(store.max_priority(), store.largest_leaf());
 }
 

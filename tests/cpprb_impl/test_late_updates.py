@@ -1,0 +1,216 @@
+"""Samples with the very same indexes, of which the older one's update comes late: it must not land on the newer row."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from cpprb_impl import MPPrioritizedReplayBuffer
+
+Form = Callable[[np.ndarray], object]
+
+
+class Tensor:
+    """Another library's, that shares the array's memory and forgets the array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.memory = memoryview(array)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.asarray(self.memory, dtype)
+
+
+def torch_tensor(array: np.ndarray) -> object:
+    return pytest.importorskip("torch").from_numpy(array)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    view = array[:]
+    view.flags.writeable = False
+    return view
+
+
+IN_ITS_MEMORY = {
+    "itself": lambda array: array,
+    "view": lambda array: array[:],
+    "reshaped": lambda array: array.reshape(-1, 1),
+    "read-only": read_only,
+    "tensor": Tensor,
+    "torch": torch_tensor,
+}
+COPIED = {
+    "copy": np.copy,
+    "list": np.ndarray.tolist,
+    "int32": lambda array: array.astype(np.int32),
+    "uint64": lambda array: array.astype(np.uint64),
+    "float": lambda array: array.astype(np.float64),
+    "pickled": lambda array: pickle.loads(pickle.dumps(array)),
+}
+
+
+def forms(of: dict[str, Form]):
+    return pytest.mark.parametrize("form", of.values(), ids=of)
+
+
+@pytest.fixture
+def buffer() -> Iterator[MPPrioritizedReplayBuffer]:
+    """Of a single row, so that all samples have the same indexes."""
+    made = MPPrioritizedReplayBuffer(1, {"x": {}}, alpha=1.0, eps=0.0)
+    yield made
+    made.close()
+
+
+def sample_of_a_new_row(buffer: MPPrioritizedReplayBuffer, **options) -> dict[str, np.ndarray]:
+    buffer.add(x=0.0)
+    return buffer.sample(1, **options)
+
+
+def out() -> dict[str, np.ndarray]:
+    return {"x": np.zeros((1, 1), "f"), "weights": np.zeros(1, "f"), "indexes": np.zeros(1, np.int64)}
+
+
+@pytest.mark.parametrize("into", [dict, out], ids=["new", "out"])
+@forms(IN_ITS_MEMORY)
+def test_an_array_is_of_the_sample_that_filled_it(buffer, form, into):
+    older, newer = (sample_of_a_new_row(buffer, out=into() or None) for _ in range(2))
+    buffer.update_priorities(form(older["indexes"]), 5.0)
+    assert buffer.get_max_priority() == 1.0
+    buffer.update_priorities(form(newer["indexes"]), 3.0)
+    assert buffer.get_max_priority() == 3.0
+
+
+def test_a_learner_that_holds_many_batches(buffer):
+    """Only the newest row is still there, and only its own sample reaches it, be it drawn once or often."""
+    older = [sample_of_a_new_row(buffer) for _ in range(8)]
+    newer = [sample_of_a_new_row(buffer), *(buffer.sample(1) for _ in range(7))]
+    for batch in older:
+        buffer.update_priorities(batch["indexes"], 99.0)
+        assert buffer.get_max_priority() == 1.0
+    for priority, batch in enumerate(newer, start=2):
+        buffer.update_priorities(batch["indexes"], priority)
+        assert buffer.get_max_priority() == priority
+
+
+@forms(IN_ITS_MEMORY)
+def test_an_array_that_is_filled_again_is_of_the_newest_sample(buffer, form):
+    given = out()
+    for priority in (2.0, 3.0, 4.0):
+        sample_of_a_new_row(buffer, out=given)
+        buffer.update_priorities(form(given["indexes"]), priority)
+        assert buffer.get_max_priority() == priority
+
+
+@forms(COPIED)
+def test_a_copy_changes_only_what_all_such_samples_agree_on(buffer, form):
+    older, newer = (form(sample_of_a_new_row(buffer)["indexes"]) for _ in range(2))
+    for of_either in (older, newer):
+        buffer.update_priorities(of_either, 5.0)
+        assert buffer.get_max_priority() == 1.0
+    for _ in range(15):  # and then the older one is forgotten
+        buffer.sample(1)
+    buffer.update_priorities(newer, 3.0)
+    assert buffer.get_max_priority() == 3.0
+
+
+@forms(COPIED)
+def test_a_copy_where_samples_agree_in_part(form):
+    """Two equal rows, and two draws: each is drawn once. Then the first one is overwritten."""
+    buffer = MPPrioritizedReplayBuffer(2, {"x": {}}, alpha=1.0, eps=0.0)
+    buffer.add(x=np.zeros(2))
+    older = form(buffer.sample(2)["indexes"])
+    buffer.add(x=1.0)
+    assert buffer.sample(2)["indexes"].tolist() == [0, 1]
+    buffer.update_priorities(older, [8.0, 4.0])
+    assert buffer.get_max_priority() == 4.0
+    buffer.close()
+
+
+def test_a_changed_array_is_not_that_sample_any_more():
+    buffer = MPPrioritizedReplayBuffer(2, {"x": {}}, alpha=1.0, eps=0.0)
+    buffer.add(x=np.zeros(2))
+    indexes = buffer.sample(2)["indexes"]
+    indexes[:] = indexes[::-1].copy()
+    buffer.update_priorities(indexes, [4.0, 1.0])  # what was there at the last sample
+    batch = buffer.sample(500, beta=1.0)
+    assert dict(zip(batch["indexes"].tolist(), batch["weights"].tolist(), strict=True)) == {0: 1.0, 1: 0.25}
+    buffer.close()
+
+
+def test_recycled_arrays(buffer):
+    older = sample_of_a_new_row(buffer)["indexes"]
+    copy, place = older.copy(), older.ctypes.data
+    del older
+    newer = sample_of_a_new_row(buffer)["indexes"]
+    assert newer.ctypes.data == place
+    buffer.update_priorities(copy, 5.0)
+    assert buffer.get_max_priority() == 1.0
+    buffer.update_priorities(newer, 3.0)
+    assert buffer.get_max_priority() == 3.0
+
+
+def test_copies_in_memory_of_arrays_that_are_gone(buffer):
+    older = sample_of_a_new_row(buffer)["indexes"]
+    newer = [sample_of_a_new_row(buffer) for _ in range(14)]
+    places = {batch["indexes"].ctypes.data for batch in newer}
+    del newer
+    buffer.sample(1)
+    copies = [older.copy() for _ in range(200)]
+    assert places & {copy.ctypes.data for copy in copies}
+    for copy in copies:
+        buffer.update_priorities(copy, 5.0)
+    assert buffer.get_max_priority() == 1.0
+
+
+def test_copies_in_memory_of_an_out_that_is_gone(buffer):
+    older = sample_of_a_new_row(buffer)["indexes"]
+    memory = bytearray(8)
+    given = {**out(), "indexes": np.frombuffer(memory, np.int64)}
+    sample_of_a_new_row(buffer, out=given)
+    del given
+    copy = np.frombuffer(memory, np.int64)
+    copy[:] = older
+    buffer.update_priorities(copy, 5.0)
+    assert buffer.get_max_priority() == 1.0
+
+
+def test_an_earlier_batch_as_out(buffer):
+    batch = sample_of_a_new_row(buffer)
+    sample_of_a_new_row(buffer, out=batch)
+    buffer.update_priorities(batch["indexes"], 3.0)
+    assert buffer.get_max_priority() == 3.0
+
+
+@pytest.mark.parametrize(("capacity", "size"), [(2, 1), (2, 2), (3, 2)])
+def test_no_row_ever_gets_the_priority_of_another(capacity, size):
+    """Every priority, new or updated, is its row's own. Updates come in any order, up to 14 samples late."""
+
+    def own(row: np.ndarray) -> np.ndarray:
+        return 1 + row * 7 % 13
+
+    random = np.random.default_rng(capacity)
+    buffer = MPPrioritizedReplayBuffer(capacity, {"x": {}}, alpha=1.0, eps=0.0, seed=1)
+    held, outs = deque(maxlen=15), deque((out_of(size) for _ in range(16)), maxlen=16)
+    number = 0
+    every_form = [*(form for name, form in IN_ITS_MEMORY.items() if name != "torch"), *COPIED.values()]
+    for _ in range(3000):
+        if number < capacity or random.random() < 0.4:
+            buffer.add(x=number, priorities=own(number))
+            number += 1
+        outs.rotate()
+        batch = buffer.sample(size, beta=1.0, out=outs[0] if random.random() < 0.3 else None)
+        rows = batch["x"].ravel()
+        stored = buffer.get_all_transitions()["x"]
+        assert batch["weights"] == pytest.approx(own(stored).min() / own(rows), rel=1e-5)
+        held.append((batch["indexes"], rows.copy()))
+        for _ in range(2):
+            indexes, rows = held[random.integers(len(held))]
+            buffer.update_priorities(every_form[random.integers(len(every_form))](indexes), own(rows))
+    buffer.close()
+
+
+def out_of(size: int) -> dict[str, np.ndarray]:
+    return {name: np.zeros((size, *column.shape[1:]), column.dtype) for name, column in out().items()}
