@@ -127,13 +127,46 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
   return put == Put::done;
 }
 
-// Raises ValueError unless each of `indexes`, doubles, is a whole number that int64 can hold.
-void check_whole(const Ref& indexes) {
-  const auto* index = static_cast<const double*>(PyArray_DATA(indexes.array()));
-  for (npy_intp i = 0; i < PyArray_SIZE(indexes.array()); ++i)
-    if (!(std::abs(index[i]) < 0x1p63) || index[i] != std::trunc(index[i]))
-      raise(PyExc_ValueError, "indexes[%zd] must be a whole number, got %R", i,
-            Ref(checked(PyFloat_FromDouble(index[i]))).get());
+[[noreturn]] void raise_converting(const char* what) { raise_naming(Ref(checked(PyUnicode_FromString(what))).get()); }
+
+Ref c_array_of(const Ref& array, int type, const char* what) {
+  Ref converted(PyArray_FROMANY(array.get(), type, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  if (!converted) raise_converting(what);
+  return converted;
+}
+
+[[noreturn]] void raise_no_slot(npy_intp place, PyObject* index) {
+  const Ref whole(checked(index));
+  raise(PyExc_IndexError, "indexes[%zd] is %S, where no transition is stored", place, whole.get());
+}
+
+// Raise ValueError unless it is a whole number, IndexError unless int64 can hold it.
+void check_index(npy_intp place, double index) {
+  if (!std::isfinite(index) || index != std::trunc(index))
+    raise(PyExc_ValueError, "indexes[%zd] must be a whole number, got %R", place,
+          Ref(checked(PyFloat_FromDouble(index))).get());
+  if (!(std::abs(index) < 0x1p63)) raise_no_slot(place, PyLong_FromDouble(index));
+}
+
+void check_index(npy_intp place, npy_uint64 index) {
+  if (!std::in_range<npy_int64>(index)) raise_no_slot(place, PyLong_FromUnsignedLongLong(index));
+}
+
+void check_index(npy_intp place, PyObject* index) {
+  int overflow = 0;
+  if (index == nullptr) return;
+  if (PyLong_Check(index)) PyLong_AsLongLongAndOverflow(index, &overflow);
+  if (overflow != 0) raise_no_slot(place, Py_NewRef(index));
+  if (PyFloat_Check(index)) check_index(place, PyFloat_AS_DOUBLE(index));
+}
+
+// `indexes` in C order, once each of them is known to become an int64 as it is.
+template <class Index>
+Ref checked_indexes(const Ref& indexes, int type) {
+  Ref array = c_array_of(indexes, type, "indexes");
+  const auto* index = static_cast<const Index*>(PyArray_DATA(array.array()));
+  for (npy_intp i = 0; i < PyArray_SIZE(array.array()); ++i) check_index(i, index[i]);
+  return array;
 }
 
 }  // namespace
@@ -316,22 +349,21 @@ Numbers::Numbers(PyObject* object, const char* what) {
     type = PyArray_TYPE(array.array());
   } else {
     array = Ref(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
-    if (!array) raise_naming(Ref(checked(PyUnicode_FromString(what))).get());
+    if (!array) raise_converting(what);
   }
 }
 
 Ref as_indexes(PyObject* object) {
   if (is_plain(object, NPY_INT64)) return Ref::borrow(object);
-  const auto named = [](PyObject* array) {
-    if (array == nullptr) raise_naming(Ref(checked(PyUnicode_FromString("indexes"))).get());
-    return Ref(array);
-  };
-  Ref array = named(PyArray_FROM_O(object));
-  if (PyArray_ISFLOAT(array.array())) {
-    array = named(PyArray_FROMANY(array.get(), NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
-    check_whole(array);
-  }
-  return named(PyArray_FROMANY(array.get(), NPY_INT64, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
+  Ref array(PyArray_FROM_O(object));
+  if (!array) raise_converting("indexes");
+  if (PyArray_ISFLOAT(array.array()))
+    array = checked_indexes<double>(array, NPY_DOUBLE);
+  else if (PyArray_ISOBJECT(array.array()))
+    array = checked_indexes<PyObject*>(array, NPY_OBJECT);
+  else if (PyArray_ISUNSIGNED(array.array()))
+    array = checked_indexes<npy_uint64>(array, NPY_UINT64);
+  return c_array_of(array, NPY_INT64, "indexes");
 }
 
 }  // namespace rb

@@ -104,8 +104,8 @@ struct Numbers {
   }
 };
 
-// `object` as a C-ordered array of int64; itself if it is one already. Floats must be whole numbers. Raises
-// TypeError, ValueError, OverflowError.
+// `object` as a C-ordered array of int64; itself if it is one already. Floats must be whole numbers. Raises TypeError,
+// ValueError, and IndexError for what int64 can't hold.
 Ref as_indexes(PyObject* object);
 
 }  // namespace rb

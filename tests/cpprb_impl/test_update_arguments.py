@@ -55,11 +55,23 @@ def test_indexes_that_are_not_in_order_in_memory(dtype, ours):
     assert of[0] == of[126] == of[1] / 4
 
 
-@pytest.mark.parametrize("index", [1.5, np.nan, np.inf, -np.inf, 2.0**63])
+@pytest.mark.parametrize("index", [1.5, np.nan, np.inf, -np.inf])
 def test_indexes_that_are_no_whole_numbers(index, ours):
     """cpprb cuts them, so that 1.5 is row 1; beyond the rows it overwrites memory."""
-    with pytest.raises(ValueError, match=r"indexes\[1\] must be a whole number, got "):
-        ours.update_priorities([0, index], [4.0, 4.0])
+    for indexes in ([0, index], np.array([0, index], object)):
+        with pytest.raises(ValueError, match=r"indexes\[1\] must be a whole number, got "):
+            ours.update_priorities(indexes, [4.0, 4.0])
+    assert ours.get_max_priority() == 1.0
+
+
+@pytest.mark.parametrize("index", [128, -1, 2**63, 2**64, -(2**63) - 2048, 10**30, 2.0**63, -1e30])
+def test_indexes_of_no_transition(index, ours):
+    """However large: not an OverflowError, and none that is called by another number."""
+    for indexes in ([0, index], np.array([0, index]), np.array([0, index], object)):
+        with pytest.raises(IndexError, match=rf"indexes\[1\] is {int(index)}, where no transition is stored"):
+            ours.update_priorities(indexes, [4.0, 4.0])
+    with pytest.raises(IndexError, match=f"indexes.0. is {2**64 - 28}, where"):
+        ours.update_priorities(np.array([2**64 - 28], np.uint64), [4.0])
     assert ours.get_max_priority() == 1.0
 
 
