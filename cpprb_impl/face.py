@@ -23,8 +23,7 @@ class Face:
             index = np.flatnonzero(index)
         elif index.dtype.kind not in "iu" and index.size:
             raise IndexError(f"idx must be ints, or {capacity} bools, got {index.dtype} of shape {index.shape}")
-        slots = index.astype(np.int64).ravel()
-        batch = self._gather(np.where(slots < 0, slots + capacity, slots))
+        batch = self._gather(index)
         if index.ndim == 1:
             return batch
         return {name: column.reshape(*index.shape, *column.shape[1:]) for name, column in batch.items()}

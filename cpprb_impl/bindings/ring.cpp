@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace rb {
@@ -68,8 +69,12 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     const Ref all = as_indexes(indexes);
     // Copied: while this thread waits for its turn, another one may change the caller's array.
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(all.array()));
-    const std::vector<std::size_t> slots(from, from + PyArray_SIZE(all.array()));
+    const std::vector<npy_int64> given(from, from + PyArray_SIZE(all.array()));
     Use use(self);
+    const auto capacity = static_cast<npy_int64>(use.store().capacity());
+    std::vector<std::size_t> slots(given.size());
+    std::transform(given.begin(), given.end(), slots.begin(),
+                   [=](npy_int64 index) { return static_cast<std::size_t>(index < 0 ? index + capacity : index); });
     Batch batch(use.ring().fields, static_cast<npy_intp>(slots.size()));
     std::size_t missing;
     {
@@ -79,7 +84,7 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     }
     if (missing != kAllGood)
       raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", missing,
-            static_cast<long long>(slots[missing]));
+            static_cast<long long>(given[missing]));
     return finished(self, batch);
   });
 }
@@ -212,8 +217,8 @@ PyMethodDef ring_methods[] = {
      "other processes overwrite a shared one faster than a row can be read."},
     {"_gather", ring_gather, METH_O,
      "_gather($self, indexes, /)\n--\n\n"
-     "The transitions at `indexes`, a dict of new arrays (len(indexes), *shape). Raises IndexError where nothing is\n"
-     "stored."},
+     "The transitions at `indexes`, a dict of new arrays (len(indexes), *shape). Negative ones count from the ring's\n"
+     "end. Raises IndexError where nothing is stored."},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
      "get_all_transitions($self, /, shuffle=False)\n--\n\n"
      "All that is stored, a dict of new arrays (stored size, *shape): in index order, or if `shuffle` in random\n"

@@ -170,6 +170,16 @@ def test_encode_sample():
     for bad in (5, -1, 8, [0, 99]):
         with pytest.raises(IndexError, match="indexes"):
             buffer._encode_sample(bad)
+    for bad in (
+        [1, 5],
+        [1, -1],
+        [1, -9],
+        [1, 1000],
+        np.array([1, 2**63], np.uint64),
+        np.array([1, 2**64 - 5], np.uint64),
+    ):
+        with pytest.raises(IndexError, match=rf"indexes\[1\] is {bad[1]}, where no transition is stored"):
+            buffer._encode_sample(bad)  # 2^64 - 5 would be the row 3 if it were negative
     for bad in (1.0, [1.5], "1", None, [True, False], True, slice(2)):
         with pytest.raises(IndexError, match="idx must be ints, or 8 bools"):
             buffer._encode_sample(bad)
