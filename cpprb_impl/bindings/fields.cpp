@@ -135,6 +135,32 @@ Ref c_array_of(const Ref& array, int type, const char* what) {
   return converted;
 }
 
+bool has_masked(PyObject* array) {
+  const Ref module(checked(PyImport_ImportModule("numpy.ma")));
+  const Ref masked(checked(PyObject_CallMethod(module.get(), "is_masked", "O", array)));
+  return PyObject_IsTrue(masked.get()) == 1;
+}
+
+// `object` as an array of real numbers of any type. What NumPy would make numbers of, but is none, is refused. Raises
+// TypeError, and ValueError for text, whether or not it says a number, and for masked numbers.
+Ref real_numbers(PyObject* object, const char* what) {
+  if (PyArray_Check(object) && !PyArray_CheckExact(object) && has_masked(object))
+    raise(PyExc_ValueError, "%s must not be masked, got %R", what, object);
+  Ref array(PyArray_FROM_O(object));
+  if (!array) raise_converting(what);
+  const int type = PyArray_TYPE(array.array());
+  bool text = PyTypeNum_ISFLEXIBLE(type);
+  if (type == NPY_OBJECT) {
+    array = c_array_of(array, NPY_OBJECT, what);
+    auto* const* item = static_cast<PyObject**>(PyArray_DATA(array.array()));
+    for (npy_intp i = 0; i < PyArray_SIZE(array.array()); ++i)
+      text |= item[i] == nullptr || PyUnicode_Check(item[i]) || PyBytes_Check(item[i]);
+  }
+  if (text || PyTypeNum_ISCOMPLEX(type) || PyTypeNum_ISDATETIME(type))
+    raise(text ? PyExc_ValueError : PyExc_TypeError, "%s must be numbers, got %R", what, object);
+  return array;
+}
+
 [[noreturn]] void raise_no_slot(npy_intp place, PyObject* index) {
   const Ref whole(checked(index));
   raise(PyExc_IndexError, "indexes[%zd] is %S, where no transition is stored", place, whole.get());
@@ -154,7 +180,6 @@ void check_index(npy_intp place, npy_uint64 index) {
 
 void check_index(npy_intp place, PyObject* index) {
   int overflow = 0;
-  if (index == nullptr) return;
   if (PyLong_Check(index)) PyLong_AsLongLongAndOverflow(index, &overflow);
   if (overflow != 0) raise_no_slot(place, Py_NewRef(index));
   if (PyFloat_Check(index)) check_index(place, PyFloat_AS_DOUBLE(index));
@@ -342,21 +367,22 @@ bool has_plain_numbers(const Ref& array, int type) {
 
 Numbers::Numbers(PyObject* object, const char* what) {
   if (object == nullptr || object == Py_None) raise(PyExc_TypeError, "%s must be numbers, not None", what);
-  if (PyFloat_CheckExact(object)) {
+  if (PyFloat_Check(object)) {
     one = PyFloat_AS_DOUBLE(object);
+  } else if (PyLong_CheckExact(object)) {
+    one = PyLong_AsDouble(object);
+    if (PyErr_Occurred()) raise_converting(what);
   } else if (is_plain(object, NPY_DOUBLE) || is_plain(object, NPY_FLOAT)) {
     array = Ref::borrow(object);
     type = PyArray_TYPE(array.array());
   } else {
-    array = Ref(PyArray_FROMANY(object, NPY_DOUBLE, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST));
-    if (!array) raise_converting(what);
+    array = c_array_of(real_numbers(object, what), NPY_DOUBLE, what);
   }
 }
 
 Ref as_indexes(PyObject* object) {
   if (is_plain(object, NPY_INT64)) return Ref::borrow(object);
-  Ref array(PyArray_FROM_O(object));
-  if (!array) raise_converting("indexes");
+  Ref array = real_numbers(object, "indexes");
   if (PyArray_ISFLOAT(array.array()))
     array = checked_indexes<double>(array, NPY_DOUBLE);
   else if (PyArray_ISOBJECT(array.array()))

@@ -106,9 +106,10 @@ PyMethodDef prioritized_methods[] = {
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
      "Give the transitions at `indexes` (n,) the raw `priorities` (n,); a scalar is the priority of each. Indexes may\n"
      "be of any integer type, or floats that are whole numbers. Raises ValueError for a priority that is NaN,\n"
-     "infinite or negative, for different lengths and for an index that is no whole number, IndexError for an index\n"
-     "without a transition; nothing is then changed. In a shared buffer, where a transition may have gone meanwhile,\n"
-     "it is passed over: there the IndexError is for what is no slot."},
+     "infinite or negative, for text or masked numbers, for different lengths and for an index that is no whole\n"
+     "number, TypeError for other values that are no numbers, IndexError for an index without a transition; nothing\n"
+     "is then changed. In a shared buffer, where a transition may have gone meanwhile, it is passed over: there the\n"
+     "IndexError is for what is no slot."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
      "The largest raw priority of any stored transition, but at least 1, float: what add() without priorities\n"

@@ -104,6 +104,32 @@ def test_a_bad_scalar(priority, ours):
     assert len(set(weights(ours).values())) == 1
 
 
+NO_NUMBERS = {
+    ValueError: ["1", ["1"], b"1", np.array(["1"], object), np.ma.masked, np.ma.array([1], mask=[True])],
+    TypeError: [1j, [1j], np.array([1], "m8[s]"), np.array([1], "M8[s]")],
+}
+
+
+@pytest.mark.parametrize(("error", "value"), [(error, each) for error, all_of in NO_NUMBERS.items() for each in all_of])
+def test_what_is_no_number(error, value, ours):
+    """NumPy would make one of it, and so does cpprb, but for complex numbers."""
+    for call in (
+        lambda: ours.add(x=1.0, priorities=value),
+        lambda: ours.update_priorities([1], value),
+    ):
+        with pytest.raises(error, match="priorities must "):
+            call()
+    with pytest.raises(error, match="indexes must "):
+        ours.update_priorities(value, [4.0])
+    assert ours.get_max_priority() == 1.0 and ours.get_next_index() == 0
+
+
+@pytest.mark.parametrize("value", [2**70, np.float32(2), np.ma.array([2.0]), np.array([2.0], object), [True], 2, True])
+def test_what_is_a_number(value, ours):
+    ours.update_priorities([1], value)
+    assert ours.get_max_priority() == np.asarray(value, np.float64)
+
+
 class Agent:
     """An environment of one step an episode."""
 
