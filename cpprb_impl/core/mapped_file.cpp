@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -18,20 +19,40 @@ namespace {
   throw std::system_error(error, std::generic_category(), what);
 }
 
+// A new file, which no other buffer uses. One of that name is removed, not cut: another buffer, in this process or
+// another, may have it in its memory still, and would die of a bus error beyond the file's end. Whoever makes one at
+// the same moment removes it in turn, and each keeps its own: hence O_EXCL, which follows no links.
+int make(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  for (int links = 0;;) {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
+    if (descriptor >= 0) return descriptor;
+    if (errno != EEXIST) fail(errno, path);
+    struct stat old;
+    if (::lstat(path.c_str(), &old) != 0) {
+      if (errno != ENOENT) fail(errno, path);
+    } else if (S_ISLNK(old.st_mode)) {
+      if (++links > kMostLinks) fail(ELOOP, path);
+      std::error_code gone;
+      if (auto target = std::filesystem::read_symlink(path, gone); !gone) path = path.parent_path() / target;
+    } else if (!S_ISREG(old.st_mode)) {
+      fail(S_ISDIR(old.st_mode) ? EISDIR : EEXIST, path);
+    } else if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+      fail(errno, path);
+    }
+  }
+}
+
+int find(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) fail(errno, path);
+  return descriptor;
+}
+
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path, Files files) : path_(path), files_(files) {
-  int how = O_RDWR | O_CLOEXEC;
-  if (files == Files::made) {
-    how |= O_CREAT | O_TRUNC;
-    // Removed, not cut: another buffer, in this process or another, may have it in its memory still, and would die
-    // of a bus error beyond the file's end.
-    struct stat old;
-    if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && ::unlink(path.c_str()) != 0) fail(errno, path);
-  }
-  descriptor_ = ::open(path.c_str(), how, 0666);
-  if (descriptor_ < 0) fail(errno, path);
-}
+MappedFile::MappedFile(const std::string& path, Files files)
+    : path_(path), files_(files), descriptor_(files == Files::made ? make(path) : find(path)) {}
 
 MappedFile::~MappedFile() {
   for (const auto& [at, bytes] : pieces_) ::munmap(at, bytes);

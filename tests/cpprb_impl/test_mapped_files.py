@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +58,94 @@ def test_a_second_buffer_of_the_same_files_leaves_the_first_alone(tmp_path) -> N
         os._exit(0 if sorted(numbers) == list(range(10_000)) else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert np.fromfile(tmp_path / "ring_act.dat", np.int64).tolist() == list(range(500_000, 500_010))
+
+
+def inodes_in_use(folder: Path) -> set[int]:
+    """Of the files in `folder` that this process has mapped, replaced ones included."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {int(line.split()[4]) for line in lines if str(folder) in line}
+
+
+def make_at_once(rounds: int, me: int, arrived: memoryview, kind: type, folder: Path) -> None:
+    """One of two processes that make a buffer of the same files in each round; writes what it saw to a file."""
+    seen = []
+    for nth in range(1, rounds + 1):
+        arrived[me] = nth
+        while arrived[1 - me] < nth:
+            os.sched_yield()
+        buffer = kind(4, {"act": {"dtype": np.int64}}, mmap_prefix=folder / "ring")
+        for row in range(100):
+            buffer.add(act=1000 * me + row)
+        inodes = inodes_in_use(folder)
+        arrived[2 + me] = nth
+        while arrived[3 - me] < nth:
+            os.sched_yield()
+        whole = stored_numbers_of(buffer) == [1000 * me + row for row in range(96, 100)]
+        seen.append(f"{whole} {' '.join(map(str, inodes))}")
+        buffer.close()
+    (folder / f"seen_{me}").write_text("\n".join(seen))
+
+
+def stored_numbers_of(buffer) -> list[int]:
+    return sorted(buffer.get_all_transitions()["act"].ravel().tolist())
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
+def test_buffers_made_at_the_same_moment_have_files_of_their_own(kind: type, tmp_path) -> None:
+    rounds = 300
+    with mmap.mmap(-1, mmap.PAGESIZE) as shared:
+        children = []
+        for me in range(2):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    make_at_once(rounds, me, memoryview(shared).cast("q"), kind, tmp_path)
+                    status = 0
+                finally:
+                    os._exit(status)
+            children.append(child)
+        statuses = dict([os.wait()])
+        if any(statuses.values()):  # the other one would wait for it for ever
+            os.kill((set(children) - set(statuses)).pop(), signal.SIGKILL)
+        statuses |= [os.wait()]
+        assert [statuses[child] for child in children] == [0, 0]
+    pairs = list(zip(*((tmp_path / f"seen_{me}").read_text().splitlines() for me in range(2)), strict=True))
+    assert len(pairs) == rounds
+    mixed = [pair for pair in pairs if not all(seen.startswith("True ") for seen in pair)]
+    one_file = [pair for pair in pairs if set(pair[0].split()[1:]) & set(pair[1].split()[1:])]
+    assert (len(mixed), len(one_file)) == (0, 0)
+
+
+def test_a_link_is_followed_to_a_file_that_another_buffer_uses(tmp_path) -> None:
+    """In a child, which dies of a bus error if the file is cut."""
+    (tmp_path / "large").mkdir()
+    (tmp_path / "ring_act.dat").symlink_to("to_act")  # of a link, and relative to the folder it is in
+    (tmp_path / "to_act").symlink_to(tmp_path / "large" / "act")
+    child = os.fork()
+    if child == 0:
+        buffers = [ReplayBuffer(10_000, {"act": {"dtype": np.int64}}, mmap_prefix=tmp_path / "ring") for _ in range(2)]
+        for first, buffer in enumerate(buffers):
+            buffer.add(act=np.arange(10_000) + first)
+        held = [buffer.get_all_transitions()["act"][:2, 0].tolist() for buffer in buffers]
+        os._exit(0 if held == [[0, 1], [1, 2]] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (tmp_path / "ring_act.dat").is_symlink()
+    assert np.fromfile(tmp_path / "large" / "act", np.int64)[:2].tolist() == [1, 2]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
+    (tmp_path / "ring_act.dat").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"ring_act\.dat"):
+        ReplayBuffer(4, {"act": {}}, mmap_prefix=tmp_path / "ring")
+    (tmp_path / "pipe_act.dat").symlink_to(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="pipe"):
+        ReplayBuffer(4, {"act": {}}, mmap_prefix=tmp_path / "pipe")
+    (tmp_path / "loop_act.dat").symlink_to(tmp_path / "loop_act.dat")
+    with pytest.raises(OSError, match=r"loop_act\.dat") as error:
+        ReplayBuffer(4, {"act": {}}, mmap_prefix=tmp_path / "loop")
+    assert error.value.errno == errno.ELOOP
 
 
 def test_a_link_to_another_disk_is_followed(tmp_path) -> None:
