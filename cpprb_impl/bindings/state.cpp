@@ -166,7 +166,7 @@ PyObject* first_frames(OwnStore& store, std::size_t field, const FrameStream& fr
   Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
   auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
   for (std::uint64_t row = store.tail(); row < store.head(); ++row) {
-    const std::uint64_t newest = frames.whole(store.rows().number_at(field, row % store.capacity()));
+    const std::uint64_t newest = store.rows().number_at(field, row % store.capacity());
     *first++ = static_cast<npy_int64>(newest + 1 - frames.shape().frames - frames.first());
   }
   return array.give();

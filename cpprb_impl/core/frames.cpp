@@ -35,7 +35,7 @@ FrameStream::Number FrameStream::append_next(const char* stack) {
 FrameStream::Number FrameStream::append_frames(const char* stack, std::size_t count) {
   for (std::size_t nth = shape_.frames - count; nth < shape_.frames; ++nth) append_frame(stack, nth);
   if (count != 0) last_.remember(stack);
-  return static_cast<Number>(high_ - 1);
+  return high_ - 1;
 }
 
 void FrameStream::append_frame(const char* stack, std::size_t nth) {
@@ -53,7 +53,7 @@ void FrameStream::read(Number newest, char* stack) const {
     many.resize(shape_.frames);
     frames = many.data();
   }
-  const std::uint64_t oldest = whole(newest) + 1 - shape_.frames;
+  const std::uint64_t oldest = newest + 1 - shape_.frames;
   for (std::size_t j = 0; j < shape_.frames; ++j) frames[j] = frame(oldest + j);
   put_frames(shape_, frames, stack);
 }
@@ -65,7 +65,7 @@ void FrameStream::back_to(std::uint64_t end) {
 }
 
 void FrameStream::forget_before(Number newest) {
-  const std::uint64_t oldest = whole(newest) + 1 - shape_.frames;
+  const std::uint64_t oldest = newest + 1 - shape_.frames;
   const std::uint64_t before = std::exchange(low_, oldest);
   close_chunks(before >> shift_, oldest >> shift_);
 }

@@ -17,7 +17,7 @@ namespace rb {
 
 class FrameStream {
  public:
-  using Number = std::uint32_t;  // of a frame, modulo 2^32: fewer than that are ever alive
+  using Number = std::uint64_t;  // of a frame, for ever rising
 
   // Gives memory for one chunk; it stays until the stream's owner lets go of it.
   using MoreMemory = std::function<char*(std::size_t bytes)>;
@@ -45,9 +45,6 @@ class FrameStream {
   // The stacks before the one named `newest` are not wanted any more.
   void forget_before(Number newest);
   void clear();
-
-  // The number in full.
-  std::uint64_t whole(Number number) const { return high_ - static_cast<Number>(static_cast<Number>(high_) - number); }
 
  private:
   Number append_frames(const char* stack, std::size_t count);

@@ -1,0 +1,25 @@
+"""More than 2^32 frames alive at once: `make long-files` has so many, this only asks for their numbers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("c++") or shutil.which("g++")
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+def test_frames_far_apart_have_two_numbers(tmp_path) -> None:
+    """With numbers of 32 bits the newer frame came back for the older one's row."""
+    program = tmp_path / "far_frames"
+    sources = [HERE / "far_frames.cpp", HERE.parents[1] / "cpprb_impl/core/frames.cpp"]
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # of sanitizers
+    subprocess.run([COMPILER, "-std=c++20", *sources, "-o", program], check=True, timeout=200, env=plain)
+    run = subprocess.run([program], capture_output=True, text=True, timeout=60, env=plain)
+    early, late = map(int, run.stdout.split())
+    assert run.returncode == 0 and late - early == 2**32
