@@ -92,7 +92,7 @@ npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
   if (size == field.elements) return 1;
   if (size % field.elements == 0) {
     if (dimensions == 1 || field.elements == 1) return size / field.elements;
-    if (dims[0] * field.elements == size) return dims[0];
+    if (dims[0] == size / field.elements) return dims[0];
     if (more > 0 && std::equal(shape.begin(), shape.end(), dims + more)) return size / field.elements;
   }
   const auto tuple = [](const npy_intp* lengths, int count) {

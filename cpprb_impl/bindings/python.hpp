@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "../core/locks.hpp"
+#include "../core/sizes.hpp"
 
 namespace rb {
 
@@ -66,7 +67,11 @@ Result guarded(Result on_error, Body&& body) {
     return body();
   } catch (const PythonError&) {
   } catch (const Interrupted&) {  // the signal's own exception is set
+  } catch (const TooLarge& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::length_error&) {  // a vector of more than it can ever hold
     PyErr_NoMemory();
   } catch (const std::system_error& error) {
     // It may name a file, whose name need not be UTF-8.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "points.hpp"
+#include "sizes.hpp"
 
 namespace rb {
 namespace {
@@ -17,8 +18,6 @@ constexpr auto acquire_release = std::memory_order_acq_rel;
 
 constexpr std::uint64_t kPage = 4096, kMostChunkBytes = 1 << 20;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;  // of address space
-
-std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // All frames of a stack stand in one chunk, so that each chunk begins with a whole one; and about two chunks of each
 // explorer are not full. Between the two costs, the square root costs least.
@@ -32,18 +31,16 @@ std::uint64_t frames_a_chunk(const StackShape& shape, std::uint64_t frame_bytes,
 
 FramePool::Layout FramePool::layout(const StackShape& shape, std::size_t stacks, std::uint64_t capacity) {
   const std::uint64_t frame_bytes = round_up(shape.frame_bytes(), 8);
-  if (shape.bytes() > kMostBytes / 4 || capacity > kMostBytes) throw std::bad_alloc();
   Layout all{};
   all.frames_a_chunk = frames_a_chunk(shape, frame_bytes, capacity);
-  all.chunk_bytes = round_up(all.frames_a_chunk * frame_bytes, kPage);
+  all.chunk_bytes = round_up(times(all.frames_a_chunk, frame_bytes), kPage);
   // Where no stack continues another one, every row has all its frames for itself; and as many again for rows that
   // are being added. Each seat has an open chunk, and one that is kept for its newest row alone.
-  const double of_the_ring = static_cast<double>(capacity) * static_cast<double>(stacks * shape.frames) /
-                             static_cast<double>(all.frames_a_chunk - shape.frames + 1);
-  const double chunks = 2 * std::ceil(of_the_ring) + 2 * kSeats;
-  if (chunks * static_cast<double>(all.chunk_bytes) > static_cast<double>(kMostBytes)) throw std::bad_alloc();
-  all.chunks = static_cast<std::uint64_t>(chunks);
-  all.table_bytes = round_up(sizeof(Table) + all.chunks * sizeof(Atomic), alignof(Table));
+  const std::uint64_t frames_of_the_ring = times(capacity, times(stacks, shape.frames));
+  const std::uint64_t of_the_ring = divided_up(frames_of_the_ring, all.frames_a_chunk - shape.frames + 1);
+  all.chunks = plus(times(2, of_the_ring), 2 * kSeats);
+  if (times(all.chunks, all.chunk_bytes) > kMostBytes) throw TooLarge();
+  all.table_bytes = round_up(plus(sizeof(Table), times(all.chunks, sizeof(Atomic))), alignof(Table));
   return all;
 }
 

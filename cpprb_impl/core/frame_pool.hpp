@@ -39,7 +39,7 @@ class FramePool {
     std::uint64_t frames_a_chunk, chunk_bytes, chunks, table_bytes;
     std::uint64_t bytes() const { return chunks * chunk_bytes; }  // of address space: memory is taken when used
   };
-  // For rows that have `stacks` values of the field each, one or two. Throws std::bad_alloc.
+  // For rows that have `stacks` values of the field each, one or two. Throws TooLarge.
   static Layout layout(const StackShape& shape, std::size_t stacks, std::uint64_t capacity);
 
   // Takes the memory of `bytes` from `at` on, counted from the first chunk; throws std::system_error.

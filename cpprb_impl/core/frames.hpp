@@ -22,6 +22,13 @@ class FrameStream {
   // Gives memory for one chunk; it stays until the stream's owner lets go of it.
   using MoreMemory = std::function<char*(std::size_t bytes)>;
 
+  // Chunks for the most frames that are ever alive, and the bytes of each: where no stack continues another one.
+  struct Need {
+    std::uint64_t chunks, chunk_bytes;
+  };
+  // For `capacity` transitions with `stacks` values each, one or two. Throws TooLarge.
+  static Need need(const StackShape& shape, std::size_t stacks, std::uint64_t capacity);
+
   // `capacity` is the number of transitions that the stream is for: it sets the size of a chunk.
   FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMemory more_memory);
 

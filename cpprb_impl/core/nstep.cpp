@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "sizes.hpp"
+
 namespace rb {
 namespace {
 
@@ -54,7 +56,7 @@ NstepWindow::NstepWindow(std::uint64_t size, double gamma, std::vector<StepColum
     : size_(size), gamma_(gamma), done_(std::move(done)), columns_(columns.size()), places_(columns.size()) {
   for (std::size_t c = 0; c < columns.size(); ++c) {
     static_cast<StepColumn&>(columns_[c]) = columns[c];
-    step_bytes_ += columns[c].bytes;
+    step_bytes_ = plus(step_bytes_, columns[c].bytes);
   }
 }
 
@@ -68,20 +70,20 @@ void NstepWindow::append(const char* const* values, std::size_t count) {
 }
 
 void NstepWindow::make_room(std::size_t count) {
-  const std::size_t needed = waiting_ + count;
+  const std::size_t needed = plus(waiting_, count);
   if (begin_ + needed <= room_) return;
   if (needed <= room_ && begin_ >= waiting_) {  // each step is moved once at most, on average
     for (auto& column : columns_)
       std::memcpy(column.steps.get(), column.steps.get() + begin_ * column.bytes, waiting_ * column.bytes);
     begin_ = 0;
   } else {
-    move_to(2 * needed + kSpareSteps);
+    move_to(plus(times(2, needed), kSpareSteps));
   }
 }
 
 void NstepWindow::move_to(std::size_t room) {
   std::vector<std::unique_ptr<char[]>> all;
-  for (const auto& column : columns_) all.push_back(std::make_unique_for_overwrite<char[]>(room * column.bytes));
+  for (const auto& column : columns_) all.push_back(std::make_unique_for_overwrite<char[]>(times(room, column.bytes)));
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     if (waiting_ != 0) std::memcpy(all[c].get(), at(c, 0), waiting_ * columns_[c].bytes);
     columns_[c].steps = std::move(all[c]);
@@ -126,7 +128,7 @@ const char* const* NstepWindow::transitions(std::size_t count) {
 
 const char* NstepWindow::gather(std::size_t c, std::size_t count) {
   Column& column = columns_[c];
-  column.made.resize(count * column.bytes);
+  column.made.resize(times(count, column.bytes));
   for (std::size_t i = 0; i < count; ++i)
     std::memcpy(column.made.data() + i * column.bytes, at(c, ends_[i]), column.bytes);
   return column.made.data();
@@ -134,7 +136,7 @@ const char* NstepWindow::gather(std::size_t c, std::size_t count) {
 
 const char* NstepWindow::tell_done(std::size_t c, std::size_t count) {
   Column& column = columns_[c];
-  column.made.assign(count * column.bytes, 0);
+  column.made.assign(times(count, column.bytes), 0);
   for (std::size_t i = 0; i < count; ++i)
     if (is_done(ends_[i])) std::memcpy(column.made.data() + i * column.bytes, done_.one.data(), column.bytes);
   return column.made.data();
@@ -144,7 +146,7 @@ template <class Number>
 const char* NstepWindow::sum(std::size_t c, std::size_t count) {
   Column& column = columns_[c];
   const std::size_t bytes = bytes_of(column.kind);
-  column.made.resize(count * column.numbers * bytes);
+  column.made.resize(times(count, times(column.numbers, bytes)));
   char* to = column.made.data();
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t steps = ends_[i] - i + 1;

@@ -1,23 +1,22 @@
 #include "own_store.hpp"
 
-#include <new>
 #include <utility>
+
+#include "sizes.hpp"
 
 namespace rb {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
-
 }  // namespace
 
 OwnStore::OwnStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update)
     : Store(std::move(rows)), capacity_(capacity), prioritized_(prioritized), check_for_update_(check_for_update) {
-  // 2^62 bytes is beyond every address space; checked so that the sums below can't wrap around.
-  if (capacity > (std::uint64_t{1} << 62) / (rows_->stride() + 16)) throw std::bad_alloc();
+  rows_->check_sizes(capacity);
   const std::uint64_t rows_at = prioritized ? round_up(PriorityTree::bytes(capacity), kPage) : 0;
-  memory_ = Memory::make_private(round_up(rows_at + capacity * rows_->stride() + 1, kPage));  // without fields, too
+  const std::uint64_t end = plus(rows_at, times(capacity, rows_->stride()));
+  memory_ = Memory::make_private(round_up(plus(end, 1), kPage));  // without fields, too
   if (prioritized) {
     tree_ = PriorityTree(memory_.data(), capacity);
     tree_.format();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "random.hpp"
+#include "sizes.hpp"
 
 namespace rb {
 
@@ -39,12 +40,12 @@ class PriorityTree {
     }
   }
 
-  static std::size_t bytes(std::size_t capacity) {
+  static std::size_t bytes(std::size_t capacity) {  // throws TooLarge
     std::size_t nodes = padded(capacity);
-    std::size_t total = nodes * sizeof(float);
+    std::uint64_t total = times(nodes, sizeof(float));
     while (nodes > kFan) {
       nodes = padded(nodes / kFan);
-      total += nodes * (sizeof(double) + 2 * sizeof(float));
+      total = plus(total, times(nodes, sizeof(double) + 2 * sizeof(float)));
     }
     return total;
   }
@@ -100,7 +101,7 @@ class PriorityTree {
   };
 
   void recompute(std::size_t k, std::size_t node);
-  static std::size_t padded(std::size_t n) { return (n + kFan - 1) / kFan * kFan; }
+  static std::size_t padded(std::size_t n) { return round_up(n, kFan); }
 
   float* leaves_ = nullptr;
   std::size_t leaf_count_ = 0;

@@ -20,6 +20,7 @@ constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 // belongs to, from 1 on.
 struct Entry {
   static constexpr unsigned kSlotBits = 40;
+  static_assert(PriorityView::kMostRows == std::uint64_t{1} << kSlotBits);
 
   std::uint64_t bits;
 

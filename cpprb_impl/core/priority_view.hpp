@@ -20,6 +20,8 @@ class SharedStore;
 
 class PriorityView {
  public:
+  static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // a slot's bits in an entry of the journal
+
   // Entries of the journal, a power of two: enough for whoever samples now and then, and little beside the rows.
   static std::uint64_t journal_entries(std::uint64_t capacity);
   static std::uint64_t journal_bytes(std::uint64_t capacity) { return journal_entries(capacity) * sizeof(Atomic); }

@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "points.hpp"
+#include "sizes.hpp"
 
 namespace rb {
 namespace {
-
-std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Rows copied field by field at a time: as many as stay in a core's first cache meanwhile.
 constexpr std::size_t kTileBytes = 1 << 14;
@@ -32,7 +31,7 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
   if (is_shared_) keep_whole_what_saves_nothing();
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
-    bytes_ += field.bytes;
+    bytes_ = plus(bytes_, field.bytes);
     // What is wider than a page may be read in pieces of one.
     if (is_shared_)
       field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes > kPage ? kPage : field.bytes));
@@ -51,9 +50,22 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
                    [&](auto a, auto b) { return fields_[a].alignment > fields_[b].alignment; });
   for (const auto f : in_row_) {
     offsets_[f] = round_up(stride_, fields_[f].alignment);
-    stride_ = offsets_[f] + columns_[f].bytes;
+    stride_ = plus(offsets_[f], columns_[f].bytes);
   }
   stride_ = round_up(stride_, 8);
+}
+
+std::uint64_t Rows::file_bytes(std::size_t f, std::uint64_t capacity) const {
+  const FieldStorage& field = fields_[f];
+  if (field.file.empty() || is_next(f)) return 0;
+  if (!field.framed) return times(capacity, field.bytes);
+  const auto need = FrameStream::need(field.shape, followers_[f] == FieldStorage::kNone ? 1 : 2, capacity);
+  return times(need.chunks, need.chunk_bytes);
+}
+
+void Rows::check_sizes(std::uint64_t capacity) const {
+  std::uint64_t all = times(capacity, stride_);
+  for (std::size_t f = 0; f < fields_.size(); ++f) all = plus(all, file_bytes(f, capacity));
 }
 
 void Rows::settle(char* base, std::uint64_t capacity, Files files) {
@@ -70,7 +82,7 @@ void Rows::settle(char* base, std::uint64_t capacity, Files files) {
       columns_[f].base = base + offsets_[f];
       columns_[f].stride = stride_;
     } else {
-      columns_[f].base = file->grow(capacity * field.bytes);
+      columns_[f].base = file->grow(file_bytes(f, capacity));
       columns_[f].stride = field.bytes;
     }
     if (!field.framed || is_next(f) || is_shared_) continue;

@@ -39,6 +39,8 @@ class Rows {
   Rows(const Rows&) = delete;
 
   std::size_t stride() const { return stride_; }  // bytes a row in the store; 0 when nothing is there
+  // Throws TooLarge if so many rows can't be addressed, before any file is made.
+  void check_sizes(std::uint64_t capacity) const;
 
   // The rows of the store stand at `base`. Makes streams, and makes or finds files. Throws std::bad_alloc,
   // std::system_error, std::runtime_error.
@@ -95,6 +97,8 @@ class Rows {
                  char* const* to) const;
   void read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
   void read_shared(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
+  // Of a field that begins a file: the most that it can ever need there.
+  std::uint64_t file_bytes(std::size_t f, std::uint64_t capacity) const;
   void keep_whole_what_saves_nothing();
   FramePool::Layout pool_layout(std::size_t f, std::uint64_t capacity) const;
   bool begins_pool(std::size_t f) const { return is_shared_ && fields_[f].framed && !is_next(f); }

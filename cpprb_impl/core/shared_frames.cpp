@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rows.hpp"
+#include "sizes.hpp"
 
 namespace rb {
 
@@ -12,8 +13,8 @@ void Rows::keep_whole_what_saves_nothing() {
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     const std::size_t count = values[is_next(f) ? field.next_of : f];
-    if (field.file.empty() && count * field.bytes > count * sizeof(FramePool::Ref) + field.shape.frame_bytes())
-      continue;
+    const std::uint64_t saved = plus(times(count, sizeof(FramePool::Ref)), field.shape.frame_bytes());
+    if (field.file.empty() && times(count, field.bytes) > saved) continue;
     field.framed = false;
     field.next_of = FieldStorage::kNone;
   }
@@ -28,8 +29,8 @@ Rows::FrameSpace Rows::frame_space(std::uint64_t capacity) const {
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     if (!begins_pool(f)) continue;
     const FramePool::Layout layout = pool_layout(f, capacity);
-    space.table_bytes += layout.table_bytes;
-    space.bytes += layout.bytes();
+    space.table_bytes = plus(space.table_bytes, layout.table_bytes);
+    space.bytes = plus(space.bytes, layout.bytes());
   }
   return space;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "priority_view.hpp"
+#include "sizes.hpp"
 
 namespace rb {
 namespace {
@@ -17,8 +18,6 @@ constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
 constexpr std::uint64_t kPage = 4096;
 
-std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
-
 struct Plan {
   std::uint64_t journal_at, rows_at, description_at, files_at, tables_at;
   std::uint64_t frames_at;  // from there on memory is taken when it is used first
@@ -26,18 +25,18 @@ struct Plan {
 };
 
 Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
-  const std::size_t stride = rows.stride();
-  // 2^62 bytes is beyond every address space; checked so that the sums below can't wrap around.
-  if (shape.capacity > (std::uint64_t{1} << 62) / (stride + 16)) throw std::bad_alloc();
+  rows.check_sizes(shape.capacity);
+  if (shape.prioritized && shape.capacity > PriorityView::kMostRows) throw TooLarge();
   Plan p{};
   p.journal_at = round_up(sizeof(SegmentHeader), 64);
-  p.rows_at = round_up(p.journal_at + (shape.prioritized ? PriorityView::journal_bytes(shape.capacity) : 0), kPage);
-  p.description_at = p.rows_at + shape.capacity * stride;
-  p.files_at = round_up(p.description_at + shape.description.size(), alignof(MappedFile::Identity));
-  p.tables_at = round_up(p.files_at + rows.most_files() * sizeof(MappedFile::Identity), kPage);
+  const std::uint64_t journal_bytes = shape.prioritized ? PriorityView::journal_bytes(shape.capacity) : 0;
+  p.rows_at = round_up(plus(p.journal_at, journal_bytes), kPage);
+  p.description_at = plus(p.rows_at, times(shape.capacity, rows.stride()));
+  p.files_at = round_up(plus(p.description_at, shape.description.size()), alignof(MappedFile::Identity));
+  p.tables_at = round_up(plus(p.files_at, times(rows.most_files(), sizeof(MappedFile::Identity))), kPage);
   const Rows::FrameSpace space = rows.frame_space(shape.capacity);
-  p.frames_at = round_up(p.tables_at + space.table_bytes, kPage);
-  p.bytes = p.frames_at + space.bytes;
+  p.frames_at = round_up(plus(p.tables_at, space.table_bytes), kPage);
+  p.bytes = plus(p.frames_at, space.bytes);
   return p;
 }
 

@@ -187,6 +187,29 @@ def test_shared_frames_are_kept_there(tmp_path) -> None:
     same(buffer.get_all_transitions(), episode(390, 10))
 
 
+def test_frames_that_share_nothing_have_room_in_their_file(tmp_path) -> None:
+    """As many as there can ever be: a full ring, and as many rows again that are being added."""
+    env = {"obs": {"shape": (4096, 3), "dtype": np.uint8}}
+    buffer = ReplayBuffer(50, env, mmap_prefix=tmp_path / "ring", next_of="obs", stack_compress="obs")
+    random = np.random.default_rng(1)
+    for _ in range(6):
+        rows = {name: random.integers(0, 256, (70, 4096, 3), np.uint8) for name in ("obs", "next_obs")}
+        buffer.add(**rows)
+        held = buffer.get_all_transitions()
+        for name, column in rows.items():
+            assert {row.tobytes() for row in held[name]} == {row.tobytes() for row in column[20:]}
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, *SHARED])
+@pytest.mark.parametrize("rows", [(1 << 61) + 1, (1 << 61) - 1, 1 << 59])
+def test_a_size_that_wraps_around_is_refused_before_any_file_is_made(kind: type, rows: int, tmp_path) -> None:
+    """2^61 rows of 8 bytes were a file of 0 or 8 bytes, and a crash at the second `add`."""
+    (tmp_path / "ring_act.dat").write_text("an older buffer's")
+    with pytest.raises(MemoryError, match="bytes"):
+        kind(rows, {"act": {"dtype": np.int64, "shape": 4}}, mmap_prefix=tmp_path / "ring")
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["an older buffer's"]
+
+
 def test_a_folder_that_is_not_there() -> None:
     with pytest.raises(FileNotFoundError, match=r"ring_obs\.dat"):
         ReplayBuffer(4, ENV_DICT, mmap_prefix="/nowhere/at/all/ring")
