@@ -21,7 +21,7 @@ OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(f
 MORE_CHOICE = $(OWN) $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws portable new-peer lint format lock clean
+.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ verify: model threads soak crash ## all that shows shared buffers to be safe: [S
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
+
+long-files: $(BUILT) ## 20 GB of frames in one file, and more than 2^32 of them in memory (minutes; 20 GB of disk, 5 GB of memory)
+	@$(PY) -m tests.cpprb_impl.long_files
 
 portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
 #include "reserve.hpp"
+#include "sizes.hpp"
 
 namespace rb {
 namespace {
@@ -49,14 +51,33 @@ int find(const std::string& path) {
   return descriptor;
 }
 
+// Beyond the file's end no page may be touched until the file has grown; nothing is committed, and no memory taken.
+char* map(int descriptor, std::uint64_t bytes, const std::string& path) {
+  constexpr int how = MAP_SHARED | MAP_NORESERVE;
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how, descriptor, 0);
+  if (at != MAP_FAILED) return static_cast<char*>(at);
+  const int error = errno;
+  char size[32];
+  std::snprintf(size, sizeof size, "%.3g", static_cast<double>(bytes) / (1 << 30));
+  fail(error, path + " needs " + size + " GiB of address space");
+}
+
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path, Files files)
-    : path_(path), files_(files), descriptor_(files == Files::made ? make(path) : find(path)) {}
+MappedFile::MappedFile(const std::string& path, std::uint64_t most, Files files)
+    : path_(path), files_(files), most_(most) {
+  descriptor_ = files == Files::made ? make(path) : find(path);
+  try {
+    base_ = map(descriptor_, most, path);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
 
 MappedFile::~MappedFile() {
-  for (const auto& [at, bytes] : pieces_) ::munmap(at, bytes);
-  if (descriptor_ >= 0) ::close(descriptor_);
+  ::munmap(base_, most_);
+  ::close(descriptor_);
 }
 
 struct stat MappedFile::status() const {
@@ -70,24 +91,20 @@ MappedFile::Identity MappedFile::identity() const {
   return {now.st_dev, now.st_ino};
 }
 
-char* MappedFile::grow(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t at = (bytes_ + page - 1) / page * page;
-  pieces_.reserve(pieces_.size() + 1);
+char* MappedFile::grow(std::uint64_t bytes) {
+  const std::uint64_t at = bytes_, end = plus(at, bytes);
+  if (end > most_) fail(EFBIG, path_ + " was to have no more than " + std::to_string(most_) + " bytes");
   if (files_ == Files::made) {
     int error = reserve(descriptor_, at, bytes);
     // Some file systems can't reserve; a file that is only made longer is the best there is then.
     if (error == EOPNOTSUPP || error == EINVAL)
-      error = ::ftruncate(descriptor_, static_cast<off_t>(at + bytes)) == 0 ? 0 : errno;
+      error = ::ftruncate(descriptor_, static_cast<off_t>(end)) == 0 ? 0 : errno;
     if (error != 0) fail(error, path_);
-  } else if (static_cast<std::size_t>(status().st_size) < at + bytes) {
+  } else if (static_cast<std::uint64_t>(status().st_size) < end) {
     throw std::runtime_error(path_ + " was cut short");
   }
-  void* piece = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(at));
-  if (piece == MAP_FAILED) fail(errno, path_);
-  bytes_ = at + bytes;
-  pieces_.emplace_back(static_cast<char*>(piece), bytes);
-  return static_cast<char*>(piece);
+  bytes_ = end;
+  return base_ + at;
 }
 
 }  // namespace rb

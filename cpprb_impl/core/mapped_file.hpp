@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace rb {
 
@@ -24,16 +22,17 @@ class MappedFile {
     bool operator==(const Identity&) const = default;
   };
 
-  // A file of this name that is not to be `found` is replaced, and stays what it was for whoever uses it. Throws
-  // std::system_error.
-  explicit MappedFile(const std::string& path, Files files = Files::made);
+  // A file of this name that is not to be `found` is replaced, and stays what it was for whoever uses it. Address
+  // space for `most` bytes is reserved, as one mapping: the kernel limits the number of those (vm.max_map_count), and
+  // what is in the file stays where it is. Throws std::system_error, which names the size if there is not that much.
+  MappedFile(const std::string& path, std::uint64_t most, Files files = Files::made);
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();
 
-  // The file grows by `bytes` zeros, and this is where they are. Their space is reserved: a full disk is
-  // an exception here (std::system_error) and not a bus error later. Pieces begin at pages.
+  // The file grows by `bytes` zeros, and this is where they are. Their space on disk is reserved: a full disk is
+  // an exception here (std::system_error) and not a bus error later.
   // A file that was found has them: std::runtime_error if it has not.
-  char* grow(std::size_t bytes);
+  char* grow(std::uint64_t bytes);
 
   Identity identity() const;  // throws std::system_error
 
@@ -43,8 +42,9 @@ class MappedFile {
   std::string path_;
   Files files_;
   int descriptor_ = -1;
-  std::size_t bytes_ = 0;
-  std::vector<std::pair<char*, std::size_t>> pieces_;
+  char* base_ = nullptr;
+  std::uint64_t most_;
+  std::uint64_t bytes_ = 0;  // that it has grown to
 };
 
 }  // namespace rb

@@ -75,7 +75,7 @@ void Rows::settle(char* base, std::uint64_t capacity, Files files) {
     const FieldStorage& field = fields_[f];
     MappedFile* file = nullptr;
     if (!field.file.empty() && !is_next(f)) {
-      files_.push_back(std::make_unique<MappedFile>(field.file, files));
+      files_.push_back(std::make_unique<MappedFile>(field.file, file_bytes(f, capacity), files));
       file = files_.back().get();
     }
     if (field.framed || file == nullptr) {

@@ -6,6 +6,7 @@ import errno
 import mmap
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -187,6 +188,34 @@ def test_shared_frames_are_kept_there(tmp_path) -> None:
     same(buffer.get_all_transitions(), episode(390, 10))
 
 
+@pytest.mark.parametrize("options", [{"next_of": "obs"}, {"stack_compress": "obs"}])
+def test_a_file_that_grows_is_one_mapping(options: dict, tmp_path) -> None:
+    """The kernel has at most 65,530 for a process; what was taken at 256 KiB each ended at some 15 GB."""
+    env = {"obs": {"shape": (1024, 4), "dtype": np.uint8}}
+    buffer = ReplayBuffer(20_000, env, mmap_prefix=tmp_path / "ring", **options)
+    file = tmp_path / "ring_obs.dat"
+
+    def mappings() -> int:
+        return Path("/proc/self/maps").read_text().count(str(file))
+
+    rows = np.random.default_rng(1).integers(0, 256, (2001, 1024, 4), np.uint8)
+    sizes = [file.stat().st_blocks * 512]
+    for first in range(0, 2000, 500):
+        part = {"obs": rows[first : first + 500]}
+        if "next_of" in options:
+            part["next_obs"] = rows[first + 1 : first + 501]
+        buffer.add(**part)
+        assert mappings() == 1
+        sizes.append(file.stat().st_blocks * 512)
+    # What is used, up to a chunk of 256 KiB.
+    for count, size in zip(range(0, 2500, 500), sizes, strict=True):
+        assert 4096 * count <= size <= 4096 * count + (1 << 19)
+    held = buffer.get_all_transitions()
+    assert (held["obs"] == rows[:2000]).all()
+    buffer.close()
+    assert mappings() == 0
+
+
 def test_frames_that_share_nothing_have_room_in_their_file(tmp_path) -> None:
     """As many as there can ever be: a full ring, and as many rows again that are being added."""
     env = {"obs": {"shape": (4096, 3), "dtype": np.uint8}}
@@ -198,6 +227,18 @@ def test_frames_that_share_nothing_have_room_in_their_file(tmp_path) -> None:
         held = buffer.get_all_transitions()
         for name, column in rows.items():
             assert {row.tobytes() for row in held[name]} == {row.tobytes() for row in column[20:]}
+
+
+def test_no_address_space_for_a_file_is_an_exception(tmp_path) -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), hard))
+    try:
+        with pytest.raises(OSError, match=r"ring_obs\.dat.* [0-9.]+ GiB of address space") as error:
+            ReplayBuffer(1 << 20, {"obs": {"shape": 7056}}, next_of="obs", mmap_prefix=tmp_path / "ring")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert error.value.errno == errno.ENOMEM
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, *SHARED])
