@@ -68,9 +68,10 @@ $(FUZZ_INSTALLED): constraints-fuzz.txt $(INSTALLED)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-fuzz.txt
 	@touch $@
 
-fuzz: $(BUILT) $(FUZZ_INSTALLED) ## crashes, wrong answers of add and load_transitions? with Atheris (needs clang++): [SECONDS=60 each]
+fuzz: $(BUILT) $(FUZZ_INSTALLED) ## crashes, wrong answers of add, load_transitions, constructors? with Atheris (needs clang++): [SECONDS=60 each]
 	@.ci/fuzz add $(SECONDS)
 	@.ci/fuzz file $(SECONDS)
+	@.ci/fuzz construct $(SECONDS)
 
 soak: $(BUILT) ## 8 explorers and 2 learners at full speed on shared buffers: all rows whole, none lost? [SECONDS=60 in all]
 	@$(PY) -m tests.torture.soak --seconds $(SECONDS) --record build/soak.jsonl
