@@ -93,7 +93,7 @@ long-files: $(BUILT) ## 20 GB of frames in one file, and more than 2^32 of them 
 portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
 
-model: ## every state of the ring's protocol, and controls, with Spin (needs spin and gcc; two minutes)
+model: ## every state of the ring's protocol, and controls, with Spin (needs spin and gcc; three minutes)
 	@.ci/model
 
 new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CONTRIBUTING.md has the six steps

@@ -47,6 +47,18 @@
 #ifndef WEAK_B1
 #define WEAK_B1 0
 #endif
+#ifndef WEAK_F1
+#define WEAK_F1 0
+#endif
+#ifndef WEAK_F5
+#define WEAK_F5 0
+#endif
+#ifndef WEAK_E4_LATE
+#define WEAK_E4_LATE 0
+#endif
+#ifndef WEAK_E6_LATE
+#define WEAK_E6_LATE 0
+#endif
 #ifndef WEAK_L1
 #define WEAK_L1 0
 #endif
@@ -123,4 +135,43 @@
 #endif
 #ifndef PLAIN_STORES
 #define PLAIN_STORES 0
+#endif
+#ifndef NO_LOOK
+#define NO_LOOK 0
+#endif
+#ifndef B0_CLAIMED
+#define B0_CLAIMED 0
+#endif
+#ifndef NO_APPENDED
+#define NO_APPENDED 0
+#endif
+#ifndef NO_LATE
+#define NO_LATE 0
+#endif
+#ifndef NO_TAKE_BACK
+#define NO_TAKE_BACK 0
+#endif
+#ifndef TAKE_BACK_OPEN
+#define TAKE_BACK_OPEN 0
+#endif
+#ifndef NO_L4
+#define NO_L4 0
+#endif
+#ifndef L4_NOT_CLEARED
+#define L4_NOT_CLEARED 0
+#endif
+#ifndef L4_LAST
+#define L4_LAST 0
+#endif
+#ifndef OVER_EARLY
+#define OVER_EARLY 0
+#endif
+#ifndef F2_EARLY
+#define F2_EARLY 0
+#endif
+#ifndef F2_LATE
+#define F2_LATE 0
+#endif
+#ifndef NO_BUMP
+#define NO_BUMP 0
 #endif

@@ -3,7 +3,7 @@
  *
  * Spin's memory is sequentially consistent. A weakened order is modelled as the other order of the two operations
  * that it keeps apart; where these belong to two processes, it says so at the place. */
-#include "orders.pml"
+#include "words.pml"
 #ifndef CAPACITY
 #define CAPACITY 2 /* slots: 1 or 2 */
 #endif
@@ -26,22 +26,10 @@
 #define STOPS 0 /* likewise, of explorers that never go on and keep their locks */
 #endif
 
-/* A slot's word: two bits say what it is, two the seat, the others the row's number. */
-#define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* whoever was to write row s died; FREE(0) from the start */
-#define WRITING(s, seat) ((s) << 4 | (seat) << 2 | 1)
-#define WRITTEN(s) ((s) << 4 | 2)
-#define is_writing(w) (((w) & 3) == 1)
-#define is_written(w) (((w) & 3) == 2)
-#define seat_of(w) ((w) >> 2 & 3)
-#define row_of(w) ((w) >> 4)
-#define LAST_ROW 15
-#define SLOT(s) ((s) % CAPACITY)
-
 #define NONE 0
 #define CLAIM(first, count) ((first) << 2 | (count))
 #define first_of(c) ((c) >> 2)
 #define end_of(c) (first_of(c) + ((c) & 3))
-#define NOBODY SEATS
 
 byte head;
 byte word[CAPACITY];
@@ -83,19 +71,6 @@ byte newest[CAPACITY]; /* committed row, + 1 */
 bool marking[CAPACITY];
 #endif
 
-#define is_held(slot) (is_writing(word[slot]) && locked[seat_of(word[slot])])
-#define all_held (is_held(0) && is_held(CAPACITY - 1))
-
-/* One step, of which nobody sees half; death or a stop may come before it. Where a goto leads stands `skip` first: from
- * one atomic block into another it would make one of both. */
-#define STEP(...) \
-  atomic { \
-    if \
-    :: deaths < DEATHS -> deaths++; goto died \
-    :: stops < STOPS -> stops++; goto stopped \
-    :: skip; /* or else an `else` of the step's would be one of this `if` */ __VA_ARGS__ \
-    fi \
-  }
 #define NEXT_ROW(loop, after) i++; s = 0; seen = 0; if :: i < count -> goto loop :: else -> i = 0; goto after fi
 #define MINE(row) (mine >> (row) & 1)
 

@@ -1,0 +1,467 @@
+/* Frames stored once (F1 to F5, B0, L4): explorers that may die before each of their steps take chunks, append, and add
+ * rows that refer to their frames, while a reader looks. A frame has two words, and a value one frame; with SHARED a row
+ * may refer to the frame that its process appended last. A claim is open or not: what it says is rows.pml's matter. */
+#include "words.pml"
+#ifndef CAPACITY
+#define CAPACITY 1 /* slots: 1 or 2 */
+#endif
+#ifndef EXPLORERS
+#define EXPLORERS 2
+#endif
+#ifndef CALLS
+#define CALLS 1 /* of the first explorer; of the others one */
+#endif
+#ifndef ROWS
+#define ROWS 1 /* of a call: 1 or 2 */
+#endif
+#ifndef SEATS
+#define SEATS 2 /* 1 or 2 */
+#endif
+#ifndef CHUNKS
+#define CHUNKS 3 /* at most 7 */
+#endif
+#ifndef FRAMES
+#define FRAMES 1 /* of a chunk */
+#endif
+#ifndef DEATHS
+#define DEATHS 0
+#endif
+#ifndef STOPS
+#define STOPS 0
+#endif
+#ifndef FAILURES
+#define FAILURES 0 /* of taking a chunk that has no memory yet */
+#endif
+#ifndef CLEARS
+#define CLEARS 0
+#endif
+#ifndef STORED
+#define STORED 0 /* rows at first: 1 has its frame in a chunk whose explorer was buried */
+#endif
+#ifndef LATER
+#define LATER 0 /* calls when all have finished, none of which may lack a chunk */
+#endif
+
+byte head = STORED, cleared, holes_until;
+byte word[CAPACITY], ref[CAPACITY];
+byte want[CAPACITY]; /* the frame of the row in this slot: only the checks know it */
+bool claim[SEATS], locked[SEATS + 1];
+byte chunk[CHUNKS];  /* a chunk's word: 0, WRITING(0, seat), WRITTEN(e) */
+bool filling[SEATS];
+byte open[SEATS], used[SEATS], appended[SEATS]; /* a seat's place; an open chunk is 1 + its number */
+byte first_word[CHUNKS * FRAMES], second_word[CHUNKS * FRAMES];
+byte finished, deaths, stops, failures;
+bool recovered; /* from now on no chunk may be lacking */
+#if WEAK_F2
+bool loose[CHUNKS]; /* none who filled it has claimed a row since: nothing but the chunk's word orders these frames */
+#endif
+#if WEAK_F3
+bool promised[CHUNKS];
+#define is_promised(c) (promised[c] && !promises)
+#else
+#define is_promised(c) false
+#endif
+
+#define is_over(s) ((s) < cleared || (s) + CAPACITY < head + OVER_EARLY)
+#define is_over_for_F2(s) ((s) < cleared || (s) + CAPACITY + F2_LATE < head + (OVER_EARLY || F2_EARLY))
+#define may_be_used(c) \
+  (!chunk[c] || is_written(chunk[c]) && (!row_of(chunk[c]) || NO_LOOK || is_over_for_F2(row_of(chunk[c]) - 1)))
+#define AT ((mine - 1) * FRAMES + count)
+
+proctype explorer(byte value; byte calls) {
+  byte seat = NOBODY, grave = NOBODY, i, c, h, s, e, seen;
+  byte mine, count, closing; /* the open chunk, how many of its frames are used, a bit for each that is to be closed */
+  byte refs[ROWS], values[ROWS];
+#if SHARED
+  byte here, last_ref, last_value, last_seat, last_appended;
+#endif
+#if WEAK_F2
+  byte old;
+#endif
+#if WEAK_F3
+  bool promises;
+#endif
+
+E1:
+  skip;
+  STEP(!locked[0] || !locked[SEATS - 1] ->
+    if
+    :: !locked[0] -> seat = 0
+    :: SEATS > 1 && !locked[SEATS - 1] -> seat = SEATS - 1
+    fi;
+    locked[seat] = true;
+    if
+    :: claim[seat] || filling[seat] && !B0_CLAIMED -> grave = seat; goto B0
+    :: else
+    fi);
+
+F1:
+  skip;
+  STEP(mine = open[seat]; count = used[seat];
+#if SHARED
+    here = appended[seat];
+#endif
+    filling[seat] = !WEAK_F1);
+
+F2: /* look: a chunk whose rows are over, or else a fresh one */
+  skip;
+  atomic {
+    if
+#if SHARED
+    :: last_ref > 0 && last_seat == seat && (last_appended == here || NO_APPENDED) ->
+       refs[i] = last_ref; values[i] = last_value;
+       goto appended_row
+#endif
+    :: mine > 0 && count < FRAMES -> goto F3
+    :: else
+    fi
+  }
+#if WEAK_F3 /* it is known that the look will succeed, and a frame's word is seen before it: others leave the chunk */
+  STEP(
+    do
+    :: c < CHUNKS && (promised[c] || !is_written(chunk[c])) -> c++
+    :: else -> break
+    od;
+    if
+    :: c < CHUNKS -> promised[c] = true; promises = true; first_word[c * FRAMES] = value + 1
+    :: else -> c = 0
+    fi);
+end_F2: /* if it does not succeed, this did not happen */
+  !promises || may_be_used(c);
+#endif
+  STEP(
+    do
+    :: c < CHUNKS && (!may_be_used(c) || is_promised(c)) -> c++
+    :: else -> break
+    od;
+    if
+    :: c == CHUNKS -> assert(!recovered); c = 0; goto take_back
+    :: c < CHUNKS && !chunk[c] && failures < FAILURES -> failures++; c = 0; goto take_back
+    :: c < CHUNKS -> e = chunk[c]
+    fi);
+  STEP(/* take it */
+    if
+    :: chunk[c] != e -> c = 0; e = 0; goto F2
+    :: else ->
+       chunk[c] = WRITING(0, seat);
+       closing = closing | 1 << mine; mine = c + 1; count = 0;
+#if WEAK_F2
+       old = (loose[c] -> second_word[c * FRAMES] : 0);
+       loose[c] = true;
+#endif
+#if WEAK_F3
+       if :: promises -> promised[c] = false; promises = false :: else fi;
+#endif
+       c = 0; e = 0
+    fi);
+#if WEAK_F1
+  STEP(filling[seat] = true);
+#endif
+
+F3: /* append */
+  skip;
+  STEP(assert(chunk[mine - 1] == WRITING(0, seat)); value++; first_word[AT] = value);
+  STEP(second_word[AT] = value);
+#if WEAK_F2 /* nothing says that the chunk's last writer came first: its word is the one that stays */
+  STEP(if :: old > 0 -> second_word[AT] = old; old = 0 :: else fi);
+#endif
+  atomic {
+    refs[i] = AT + 1; values[i] = value; count++;
+#if SHARED
+    here++;
+    last_ref = refs[i]; last_value = value; last_seat = seat; last_appended = here;
+#endif
+appended_row:
+    i++;
+    if
+    :: i < ROWS -> goto F2
+    :: else -> i = 0
+    fi;
+#if F4_EARLY
+    e = head
+#endif
+  }
+
+E2:
+  skip;
+  STEP(h = head; s = (h > cleared -> h : cleared); claim[seat] = true; seen = (WEAK_E4_LATE -> word[SLOT(s)] : 0));
+E3:
+  skip;
+  STEP(
+    if
+    :: head != h -> goto E2
+    :: else -> head = s + 1; h = 0; assert(head <= LAST_ROW)
+    fi;
+#if WEAK_F2
+    do
+    :: c < CHUNKS -> loose[c] = loose[c] && mine != c + 1 && !(closing >> (c + 1) & 1); c++
+    :: else -> c = 0; break
+    od
+#endif
+  );
+E4:
+  skip;
+  STEP(seen = (WEAK_E4_LATE && is_writing(seen) -> seen : word[SLOT(s)]);
+    if
+    :: row_of(seen) > s -> seen = 0; goto next /* lapped: dropped */
+    :: is_writing(seen) && locked[seat_of(seen)] -> seen = 0; goto reclaim
+    :: is_writing(seen) && !locked[seat_of(seen)] -> grave = seat_of(seen); locked[grave] = true; seen = 0; goto B0
+    :: else -> word[SLOT(s)] = WRITING(s, seat); seen = 0
+    fi);
+E5:
+  skip;
+  STEP(ref[SLOT(s)] = refs[i]);
+E6:
+  skip;
+#if LATE
+#define LOOK_IF_LATE STEP(seen = (s + CAPACITY < head -> head : 0))
+  ORDER(WEAK_E6_LATE, STEP(word[SLOT(s)] = WRITTEN(s)), LOOK_IF_LATE);
+  STEP(if :: seen > 0 && !NO_LATE && holes_until < seen + CAPACITY -> holes_until = seen + CAPACITY :: else fi; seen = 0);
+#else
+  STEP(word[SLOT(s)] = WRITTEN(s); want[SLOT(s)] = values[i]);
+#endif
+next:
+  atomic {
+    refs[i] = 0; values[i] = 0; s = 0; i++;
+    if
+    :: i < ROWS -> goto E2
+    :: else -> i = 0
+    fi
+  }
+
+#define CLOSE(end) \
+  do \
+  :: c < CHUNKS -> if :: closing >> (c + 1) & 1 -> chunk[c] = WRITTEN(end) :: else fi; c++ \
+  :: else -> c = 0; closing = 0; break \
+  od
+F4: /* close those that are full; nobody else changes these words: that it is one step hides nothing */
+  skip;
+#if !F4_EARLY
+  STEP(e = head);
+#endif
+F5:
+  skip;
+#if F5_BEFORE_F4
+  STEP(open[seat] = mine; used[seat] = count);
+  STEP(filling[seat] = false);
+  STEP(CLOSE(e));
+#else
+  STEP(CLOSE(e));
+  ORDER(WEAK_F5,
+    STEP(open[seat] = mine; used[seat] = count;
+#if SHARED
+      appended[seat] = here
+#endif
+    ),
+    STEP(filling[seat] = false));
+#endif
+E7:
+  skip;
+  STEP(claim[seat] = false);
+E8:
+  skip;
+  STEP(locked[seat] = false; seat = NOBODY; mine = 0; count = 0; e = 0; calls--;
+#if SHARED
+    here = 0;
+#endif
+    if
+    :: calls > 0 -> goto E1
+    :: else -> goto done
+    fi);
+
+reclaim:
+  skip;
+  STEP(!all_held -> goto E2);
+
+take_back: /* the chunks that were taken; what was appended to the open one is not counted */
+  skip;
+  STEP(
+    if :: NO_TAKE_BACK -> closing = 0 :: else -> closing = closing | 1 << mine fi;
+    if :: TAKE_BACK_OPEN -> skip :: else -> closing = closing & ~(1 << open[seat]) fi;
+    CLOSE(0);
+    i = 0;
+    do
+    :: i < ROWS -> refs[i] = 0; values[i] = 0; i++
+    :: else -> i = 0; break
+    od;
+#if SHARED
+    last_ref = 0;
+#endif
+    filling[seat] = false;
+    goto E8);
+
+B0: /* as F4, of the dead one's chunks */
+  skip;
+#define CLOSE_GRAVE \
+  STEP(e = head); \
+  STEP( \
+    do \
+    :: c < CHUNKS -> if :: chunk[c] == WRITING(0, grave) -> chunk[c] = WRITTEN(e) :: else fi; c++ \
+    :: else -> c = 0; e = 0; break \
+    od)
+#if B0_LAST
+  goto B1;
+B0_then:
+  skip;
+#endif
+#if NO_B0
+#elif WEAK_B0
+  STEP(open[grave] = 0; filling[grave] = false);
+  CLOSE_GRAVE;
+#else
+  if
+  :: filling[grave] ->
+     CLOSE_GRAVE;
+     STEP(open[grave] = 0; appended[grave] = appended[grave] + !NO_BUMP; filling[grave] = false)
+  :: else
+  fi;
+#endif
+#if B0_LAST
+  goto buried;
+#endif
+B1:
+  skip;
+  STEP(
+    do
+    :: c < CAPACITY ->
+       if
+       :: is_writing(word[c]) && seat_of(word[c]) == grave -> word[c] = FREE(row_of(word[c]))
+       :: else
+       fi;
+       c++
+    :: else -> c = 0; break
+    od);
+  STEP(claim[grave] = false); /* B2 */
+#if B0_LAST
+  goto B0_then;
+#endif
+buried:
+  skip;
+  STEP(
+    if
+    :: grave == seat -> grave = NOBODY; goto F1
+    :: else -> locked[grave] = false; grave = NOBODY; goto E4
+    fi);
+
+died:
+  atomic {
+    locked[seat] = false;
+    locked[grave] = false;
+done:
+    finished++;
+    seat = 0; grave = 0; value = 0; calls = 0; i = 0; c = 0; h = 0; s = 0; e = 0; seen = 0;
+    mine = 0; count = 0; closing = 0;
+    do
+    :: i < ROWS -> refs[i] = 0; values[i] = 0; i++
+    :: else -> i = 0; break
+    od;
+    goto end
+  }
+stopped:
+  false;
+end:
+  skip
+}
+
+/* It writes nothing that others see: one look, begun at any time, stands for any number of readers and looks. */
+proctype reader() {
+  byte slot, seen, expected, at, first, second;
+  atomic {
+    if
+    :: slot = 0
+    :: CAPACITY > 1 -> slot = CAPACITY - 1
+    fi
+  }
+  atomic { /* L1 */
+    seen = word[slot];
+    if
+    :: !is_written(seen) || row_of(seen) < cleared -> goto end
+    :: else -> expected = want[slot]
+    fi
+  }
+  at = ref[slot] - 1; /* L2 */
+  first = first_word[at];
+#define COPY_LAST second = second_word[at]
+#define LOOK_IF_OVER \
+  atomic { \
+    if \
+    :: NO_L4 \
+    :: !NO_L4 && (row_of(seen) < cleared && !L4_NOT_CLEARED || row_of(seen) + CAPACITY < head + OVER_EARLY) -> goto end \
+    :: else \
+    fi \
+  }
+#define LOOK_AGAIN atomic { if :: word[slot] != seen && !NO_L3 -> goto end :: else fi }
+#if L4_EARLY
+  LOOK_IF_OVER;
+  COPY_LAST;
+  LOOK_AGAIN;
+#else
+  COPY_LAST;
+  ORDER(L4_LAST, LOOK_IF_OVER, LOOK_AGAIN);
+#endif
+#if WEAK_F3
+end_L3:
+  !promised[0] && !promised[CHUNKS - 1] && !promised[CHUNKS / 2];
+#endif
+  atomic {
+    assert(first == expected && second == expected);
+  }
+end:
+  atomic { slot = 0; seen = 0; expected = 0; at = 0; first = 0; second = 0 }
+}
+
+/* No chunk is lost, and none has two owners: it is its seat's open one, or will be closed when the seat is taken. */
+inline check_chunks() {
+  do
+  :: i < CHUNKS ->
+     if
+     :: is_writing(chunk[i]) -> assert(filling[seat_of(chunk[i])] || open[seat_of(chunk[i])] == i + 1)
+     :: else -> assert(row_of(chunk[i]) <= head)
+     fi;
+     i++
+  :: else -> i = 0; break
+  od;
+  do
+  :: i < SEATS -> assert(filling[i] || open[i] == 0 || chunk[open[i] - 1] == WRITING(0, i)); i++
+  :: else -> i = 0; break
+  od
+}
+
+init {
+  byte i;
+  atomic {
+#if STORED
+    word[0] = WRITTEN(0); ref[0] = 1; want[0] = 1; first_word[0] = 1; second_word[0] = 1; chunk[0] = WRITTEN(1);
+#endif
+    do
+    :: i < EXPLORERS -> i++; run explorer(i << 4, (i == 1 -> CALLS : 1))
+    :: else -> i = 0; break
+    od;
+#if READER
+    run reader();
+#endif
+  }
+#if CLEARS
+  atomic { cleared = (head + CAPACITY - 1) / CAPACITY * CAPACITY }
+#endif
+#if WEAK_F3
+end_all:
+#endif
+  atomic {
+    finished == EXPLORERS ->
+    check_chunks();
+#if LATE
+    do
+    :: i < CAPACITY -> assert(holes_until > head || is_written(word[i]) && !is_over(row_of(word[i]))); i++
+    :: else -> i = 0; break
+    od;
+#endif
+#if LATER
+    deaths = DEATHS; failures = FAILURES; recovered = true;
+    run explorer((EXPLORERS + 1) << 4, LATER)
+#endif
+  }
+#if LATER
+  atomic { finished == EXPLORERS + 1 -> check_chunks() }
+#endif
+}
