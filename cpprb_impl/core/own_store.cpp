@@ -17,10 +17,7 @@ OwnStore::OwnStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prio
   const std::uint64_t rows_at = prioritized ? round_up(PriorityTree::bytes(capacity), kPage) : 0;
   const std::uint64_t end = plus(rows_at, times(capacity, rows_->stride()));
   memory_ = Memory::make_private(round_up(plus(end, 1), kPage));  // without fields, too
-  if (prioritized) {
-    tree_ = PriorityTree(memory_.data(), capacity);
-    tree_.format();
-  }
+  if (prioritized) tree_ = PriorityTree(memory_.data(), capacity);
   rows_->settle(memory_.data() + rows_at, capacity);
 }
 
@@ -138,11 +135,13 @@ void OwnStore::set_leaves(std::vector<std::size_t>& slots, const float* leaves) 
 }
 
 void OwnStore::clear_to(std::uint64_t slot) {
+  if (prioritized_) {
+    bring_tree_up_to_date();
+    tree_.clear();
+    max_priority_ = 1.0;
+  }
   head_ = tail_ = in_tree_ = (head_ + capacity_ - 1) / capacity_ * capacity_ + slot;
   rows_->clear();
-  if (!prioritized_) return;
-  tree_.format();
-  max_priority_ = 1.0;
 }
 
 }  // namespace rb

@@ -1,8 +1,11 @@
 #include "priority_tree.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "dispatch.hpp"
 
@@ -10,7 +13,6 @@ namespace rb {
 namespace {
 
 constexpr std::size_t kFan = PriorityTree::kFan;
-constexpr float kNone = std::numeric_limits<float>::infinity();
 
 // A group of 16 is four vectors of four. Written as vectors because the compiler makes none of the loops;
 // it turns them into what each processor has.
@@ -46,37 +48,49 @@ inline double sum_of(const Number* group) {
   return (columns[0] + columns[1]) + (columns[2] + columns[3]);
 }
 
-// Smallest and largest are found together, as the smallest of the numbers and of the numbers negated.
+// Smallest and largest are found together, as the smallest of two numbers that fall with them, and that are 0 where no
+// leaf is: so a tree of zeros is an empty one. `rare(x)` falls with the smallest: it is negative, and its bits are
+// those of -infinity less those of x, for the bits of positive floats rise with them.
 using TwoFloats = float __attribute__((vector_size(8 * sizeof(float))));
+using Integers = std::int32_t __attribute__((vector_size(4 * sizeof(float))));
 
-inline PriorityTree::Bounds bounds_of(const TwoFloats (&rows)[4]) {
+constexpr std::int32_t kInfinity = 0x7f80'0000, kMinusInfinity = std::bit_cast<std::int32_t>(0xff80'0000);
+
+inline Integers rare(Integers bits) { return kMinusInfinity - bits; }
+
+inline PriorityTree::Lanes lanes_of(const TwoFloats (&rows)[4]) {
   const TwoFloats low = rows[0] < rows[1] ? rows[0] : rows[1], high = rows[2] < rows[3] ? rows[2] : rows[3];
   TwoFloats lanes = low < high ? low : high;
   TwoFloats others = __builtin_shufflevector(lanes, lanes, 2, 3, 0, 1, 6, 7, 4, 5);
   lanes = lanes < others ? lanes : others;
   others = __builtin_shufflevector(lanes, lanes, 1, 0, 3, 2, 5, 4, 7, 6);
   lanes = lanes < others ? lanes : others;
-  return {lanes[0], -lanes[4]};
+  return {lanes[0], lanes[4]};
 }
 
-inline PriorityTree::Bounds bounds_of_leaves(const float* group) {
-  constexpr Floats kNones = {kNone, kNone, kNone, kNone};
+inline PriorityTree::Lanes lanes_of_leaves(const float* group) {
   TwoFloats rows[4];
   for (std::size_t k = 0; k < 4; ++k) {
     const Floats quarter = quarter_of(group, k);
-    rows[k] = __builtin_shufflevector(quarter > 0 ? quarter : kNones, -quarter, 0, 1, 2, 3, 4, 5, 6, 7);
+    const Floats low = std::bit_cast<Floats>((quarter > 0) & rare(std::bit_cast<Integers>(quarter)));
+    rows[k] = __builtin_shufflevector(low, -quarter, 0, 1, 2, 3, 4, 5, 6, 7);
   }
-  return bounds_of(rows);
+  return lanes_of(rows);
 }
 
-// Of the 16 nodes whose bounds begin at `bounds`.
-inline PriorityTree::Bounds bounds_of_nodes(const float* bounds) {
+// Of the 16 nodes whose lanes begin at `lanes`.
+inline PriorityTree::Lanes lanes_of_nodes(const float* lanes) {
   TwoFloats rows[4];
-  std::memcpy(rows, bounds, sizeof rows);
-  return bounds_of(rows);
+  std::memcpy(rows, lanes, sizeof rows);
+  return lanes_of(rows);
 }
 
-// A group of doubles, or of bounds, is two cache lines.
+inline PriorityTree::Bounds bounds_of(PriorityTree::Lanes lanes) {
+  const std::int32_t magnitude = std::bit_cast<std::int32_t>(lanes.smallest) & 0x7fff'ffff;
+  return {std::bit_cast<float>(kInfinity - magnitude), 0.0f - lanes.largest};
+}
+
+// A group of doubles, or of lanes, is two cache lines.
 template <class Number>
 inline void prefetch_two(const Number* group) {
   __builtin_prefetch(group);
@@ -115,17 +129,28 @@ inline std::size_t pick(const Number* group, double& mass) {
 __attribute__((always_inline)) inline void PriorityTree::recompute(std::size_t k, std::size_t node) {
   if (k == 0) {
     levels_[0].sums[node] = sum_of(leaves_ + node * kFan);
-    levels_[0].set_bounds(node, bounds_of_leaves(leaves_ + node * kFan));
+    levels_[0].set_lanes(node, lanes_of_leaves(leaves_ + node * kFan));
   } else {
     const Level& below = levels_[k - 1];
     levels_[k].sums[node] = sum_of(below.sums + node * kFan);
-    levels_[k].set_bounds(node, bounds_of_nodes(below.bounds + 2 * node * kFan));
+    levels_[k].set_lanes(node, lanes_of_nodes(below.lanes + 2 * node * kFan));
+  }
+}
+
+void PriorityTree::clear() {
+  std::size_t nodes = levels_.empty() ? leaf_count_ / kFan : std::exchange(touched_, 0);
+  std::fill_n(leaves_, nodes * kFan, 0.0f);
+  for (auto& level : levels_) {
+    std::fill_n(level.sums, nodes, 0.0);
+    nodes = (nodes + kFan - 1) / kFan;
+    std::fill_n(level.lanes, 2 * nodes * kFan, 0.0f);  // those of four nodes are side by side
   }
 }
 
 RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count) {
   if (count == 0) return;
   std::size_t low = first, high = first + count - 1;
+  touched_ = std::max(touched_, high / kFan + 1);
   for (std::size_t k = 0; k < levels_.size(); ++k) {
     low /= kFan;
     high /= kFan;
@@ -136,7 +161,7 @@ RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count)
 RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& slots) {
   // Sums were read when these slots were drawn, bounds were not; those of a small tree are in the cache anyway.
   for (std::size_t k = 0; k < 2 && levels_.size() > 3; ++k)
-    for (const auto slot : slots) prefetch_two(levels_[k].bounds + (slot >> (4 * (k + 2))) * 2 * kFan);
+    for (const auto slot : slots) prefetch_two(levels_[k].lanes + (slot >> (4 * (k + 2))) * 2 * kFan);
   for (std::size_t k = 0; k < levels_.size(); ++k) {
     std::size_t kept = 0;
     for (const auto slot : slots) {
@@ -145,13 +170,15 @@ RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& s
     }
     slots.resize(kept);
     for (const auto node : slots) recompute(k, node);
+    if (k == 0)
+      for (const auto node : slots) touched_ = std::max(touched_, node + 1);
   }
 }
 
 double PriorityTree::total() const { return levels_.empty() ? sum_of(leaves_) : sum_of(levels_.back().sums); }
 
 PriorityTree::Bounds PriorityTree::bounds() const {
-  return levels_.empty() ? bounds_of_leaves(leaves_) : bounds_of_nodes(levels_.back().bounds);
+  return bounds_of(levels_.empty() ? lanes_of_leaves(leaves_) : lanes_of_nodes(levels_.back().lanes));
 }
 
 RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::size_t* slots) {

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "random.hpp"
@@ -23,7 +22,7 @@ class PriorityTree {
 
   PriorityTree() = default;
 
-  // A view of `memory` (64-byte aligned, `bytes(capacity)` long). New memory must be format()ted.
+  // A view of `memory` (64-byte aligned, `bytes(capacity)` long, all zeros): every slot is empty.
   PriorityTree(void* memory, std::size_t capacity) {
     char* at = static_cast<char*>(memory);
     std::size_t nodes = padded(capacity);
@@ -34,7 +33,7 @@ class PriorityTree {
       nodes = padded(nodes / kFan);
       Level level{reinterpret_cast<double*>(at), nullptr, nodes};
       at += nodes * sizeof(double);
-      level.bounds = reinterpret_cast<float*>(at);
+      level.lanes = reinterpret_cast<float*>(at);
       at += 2 * nodes * sizeof(float);
       levels_.push_back(level);
     }
@@ -50,14 +49,9 @@ class PriorityTree {
     return total;
   }
 
-  // Every slot becomes empty.
-  void format() {
-    std::fill_n(leaves_, leaf_count_, 0.0f);
-    for (auto& level : levels_) {
-      std::fill_n(level.sums, level.nodes, 0.0);
-      for (std::size_t node = 0; node < level.nodes; ++node) level.set_bounds(node, {kNone, 0});
-    }
-  }
+  // Every slot becomes empty. Takes as long as the highest slot that was refreshed. What was written to a leaf since
+  // must be refreshed first.
+  void clear();
 
   // Leaves may be written directly; the nodes above know of it after refresh() or rebuild().
   float* leaves() { return leaves_; }
@@ -79,6 +73,10 @@ class PriorityTree {
     float smallest, largest;
   };
   Bounds bounds() const;
+  // The same as a node has them: two numbers that are the smaller, the more extreme a leaf is, and 0 for none.
+  struct Lanes {
+    float smallest, largest;
+  };
 
   // Stratified proportional draw: slots[i] falls into the i-th of `count` equal shares of the total.
   // Level by level for the whole batch, so that the cache misses of different draws overlap.
@@ -86,17 +84,15 @@ class PriorityTree {
   void draw(Random& random, std::size_t count, std::size_t* slots);
 
  private:
-  static constexpr float kNone = std::numeric_limits<float>::infinity();
-
   struct Level {
     double* sums;
-    float* bounds;  // for four nodes at a time: their smallest leaves, then their largest, negated
+    float* lanes;  // for four nodes at a time
     std::size_t nodes;
 
-    void set_bounds(std::size_t node, Bounds of) {
-      float* at = bounds + node / 4 * 8 + node % 4;
+    void set_lanes(std::size_t node, Lanes of) {
+      float* at = lanes + node / 4 * 8 + node % 4;
       at[0] = of.smallest;
-      at[4] = -of.largest;
+      at[4] = of.largest;
     }
   };
 
@@ -105,6 +101,7 @@ class PriorityTree {
 
   float* leaves_ = nullptr;
   std::size_t leaf_count_ = 0;
+  std::size_t touched_ = 0;    // parents of leaves: those behind have never been anything but empty
   std::vector<Level> levels_;  // from the leaves' parents upwards
   std::vector<double> masses_;
 };

@@ -51,9 +51,7 @@ PriorityView::PriorityView(SharedStore& store)
       journal_(reinterpret_cast<Atomic*>(store.memory_.data() + store.header_->journal_at)),
       entries_(journal_entries(store.capacity())),
       memory_(Memory::make_private(PriorityTree::bytes(store.capacity()))),
-      tree_(memory_.data(), store.capacity()) {
-  tree_.format();
-}
+      tree_(memory_.data(), store.capacity()) {}
 
 PriorityView::~PriorityView() {
   if (counted_ && process_ == getpid()) header_.learners.fetch_sub(1);  // a forked child may have a copy
@@ -115,7 +113,7 @@ void PriorityView::catch_up() {
     look_at_all();
   }
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
-    tree_.format();
+    tree_.clear();
     open_.clear();
     cleared_ = seen_ = cleared;
   }
