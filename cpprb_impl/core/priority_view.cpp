@@ -54,7 +54,8 @@ PriorityView::PriorityView(SharedStore& store)
       tree_(memory_.data(), store.capacity()) {}
 
 PriorityView::~PriorityView() {
-  if (counted_ && process_ == getpid()) header_.learners.fetch_sub(1);  // a forked child may have a copy
+  if (us_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy
+  header_.learners[place_].compare_exchange_strong(us_.bits, 0);
 }
 
 float PriorityView::leaf_in(std::uint64_t slot) const {
@@ -71,7 +72,7 @@ void PriorityView::mend(std::size_t slot) {
 // `count` rows from number `first` on.
 void PriorityView::look_at(std::uint64_t first, std::uint64_t count) {
   const std::uint64_t capacity = store_.capacity();
-  if (count >= capacity) return look_at_all();
+  count = std::min(count, capacity);
   const std::uint64_t slot = first % capacity, before_end = std::min(count, capacity - slot);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t each = slot + i < capacity ? slot + i : slot + i - capacity;
@@ -81,10 +82,8 @@ void PriorityView::look_at(std::uint64_t first, std::uint64_t count) {
   tree_.refresh(0, count - before_end);
 }
 
-void PriorityView::look_at_all() {
-  for (std::uint64_t slot = 0; slot < store_.capacity(); ++slot) tree_.leaves()[slot] = leaf_in(slot);
-  tree_.rebuild();
-}
+// Later rows are looked at in T4.
+void PriorityView::look_at_all() { look_at(cleared_, seen_ - cleared_); }
 
 // What a slow, stopped or dead explorer has committed so far is there. It commits in order; only where it left out a
 // slot that was held, the rest is found later: the claim may stay for long, so the whole of it is looked at seldom.
@@ -100,18 +99,59 @@ void PriorityView::look_at_more_of(Open& open) {
   if (open.committed != known) look_at(first + known, open.committed - known);
 }
 
-void PriorityView::catch_up() {
-  if (!counted_) {
-    // Sequentially consistent, as an updater's look at the number of learners after its change: either it sees us
-    // and writes into the journal, or we see its change.
-    header_.learners.fetch_add(1);
-    counted_ = true;
-    process_ = getpid();
-    // What is announced there may be changed only later.
-    const std::uint64_t end = header_.journal_head.load();
-    journal_seen_ = end - std::min(end, entries_ / 2);
-    look_at_all();
+// Where there is no place left, whoever is the furthest behind loses its own, and joins again.
+void PriorityView::join() {
+  std::uint32_t ticket;
+  do ticket = header_.learner_tickets.fetch_add(1, relaxed) + 1;
+  while (ticket == 0);
+  // What is announced there may be changed only later.
+  const std::uint64_t end = header_.journal_head.load();
+  journal_seen_ = end - std::min(end, entries_ / 2);
+  us_ = LearnerWord::of(ticket, journal_seen_);
+  process_ = getpid();
+  for (LearnerWord found;;) {
+    std::uint32_t most = 0;
+    for (std::size_t place = 0; place < kLearners; ++place) {
+      const LearnerWord other{header_.learners[place].load()};
+      const std::uint32_t behind = other.behind(end);
+      if (place != 0 && other.bits != 0 && behind <= most) continue;
+      most = behind;
+      found = other;
+      place_ = place;
+      if (other.bits == 0) break;
+    }
+    std::uint32_t used = header_.learners_used.load();
+    while (used <= place_ &&
+           !header_.learners_used.compare_exchange_weak(used, static_cast<std::uint32_t>(place_) + 1)) {
+    }
+    // Sequentially consistent, as an updater's look at the learners after its change: either it sees us and writes into
+    // the journal, or we see its change.
+    if (header_.learners[place_].compare_exchange_strong(found.bits, us_.bits)) break;
   }
+  // All rows are new to us.
+  open_.clear();
+  late_.clear();
+  seen_ = cleared_;
+}
+
+// For updaters, which write for nobody who is so far behind that it has to look at every slot.
+void PriorityView::say_how_far() {
+  const LearnerWord now = LearnerWord::of(us_.ticket(), journal_seen_);
+  std::uint64_t before = us_.bits;
+  if (now != us_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) us_ = now;
+}
+
+// It has ended, or is slow: then it joins again, which is what it would have to do anyway.
+void PriorityView::pass_over_who_is_behind(std::uint64_t end) {
+  for (std::size_t place = 0; place < learners_used(); ++place) {
+    LearnerWord other{header_.learners[place].load()};
+    if (other.bits != 0 && other != us_ && other.behind(end) > entries_ / 2)
+      header_.learners[place].compare_exchange_strong(other.bits, 0);
+  }
+}
+
+void PriorityView::catch_up() {
+  if (!is_counted()) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
     open_.clear();
@@ -126,7 +166,7 @@ void PriorityView::catch_up() {
     return !still;
   });
   RB_POINT(T3);
-  const std::size_t seats = std::min<std::size_t>(header_.seats_used.load(acquire), kSeats);
+  const std::size_t seats = store_.seats_used();
   for (std::size_t seat = 0; seat < seats; ++seat) {
     const ClaimWord claim{header_.seats[seat].claim.load(acquire)};
     if (claim.count() != 0 && claim.first() < head &&
@@ -159,6 +199,7 @@ void PriorityView::read_journal() {
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
   for (const std::size_t slot : changed_) tree_.leaves()[slot] = leaf_in(slot);
   tree_.refresh_scattered(changed_);
+  say_how_far();
 }
 
 std::uint64_t PriorityView::remember(const Drawn& drawn) {
@@ -197,19 +238,27 @@ const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::si
 
 bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample) {
   const std::uint64_t* rows = rows_meant(index, count, sample);
-  const bool others = has_others();
-  changed_.clear();
+  changes_.clear();
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
-    if (!row || (rows != nullptr ? *row != rows[i] : *row >= sampled_at_)) continue;
-    const std::uint64_t number = others ? write_journal(slot, false) : 0;
-    const bool changed = change(slot, *row, leaves[i]);
-    RB_POINT(U3);
-    if (others && !tell(number, slot) && changed) write_journal(slot, true);
-    if (!changed) continue;
-    tree_.leaves()[slot] = leaves[i];
-    changed_.push_back(slot);
+    if (row && (rows != nullptr ? *row == rows[i] : *row < sampled_at_))
+      changes_.push_back({slot, *row, leaves[i]});
+  }
+  const bool others = has_others();
+  if (others) {
+    // Few enough that the first entry is not old as soon as the last one has its number.
+    const std::size_t most = entries_ / 8;
+    for (std::size_t at = 0; at < changes_.size(); at += most)
+      change_and_tell(at, std::min(at + most, changes_.size()));
+  } else {
+    for (Change& each : changes_) each.made = change(each.slot, each.row, each.leaf);
+  }
+  changed_.clear();
+  for (const Change& each : changes_) {
+    if (!each.made) continue;
+    tree_.leaves()[each.slot] = each.leaf;
+    changed_.push_back(each.slot);
   }
   if (changed_.empty()) return false;
   if (!others && has_others())  // another one has come meanwhile
@@ -218,28 +267,59 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
   return true;
 }
 
-// Sequentially consistent, as change(): see catch_up().
-bool PriorityView::has_others() const { return header_.learners.load() > (counted_ ? 1u : 0u); }
-
-// U1.
-std::uint64_t PriorityView::write_journal(std::size_t slot, bool done) {
-  for (;;) {
-    RB_POINT(U1);
-    const std::uint64_t number = header_.journal_head.fetch_add(1, relaxed);
-    std::uint64_t found = entry(number).load(relaxed);
-    if (journal_seen_ == number) ++journal_seen_;       // no need to read what we wrote ourselves
-    while (!Entry{found}.is_of_a_later(round(number)))  // else we were stopped for a round
-      if (entry(number).compare_exchange_weak(found, Entry::of(round(number), slot, done).bits, release, relaxed))
-        return number;
+// U1 to U3 for changes_[first] .. [last - 1].
+void PriorityView::change_and_tell(std::size_t first, std::size_t last) {
+  const std::uint64_t number = take_numbers(last - first);
+  for (std::size_t i = first; i < last; ++i) {
+    Change& each = changes_[i];
+    each.number = number + (i - first);
+    if (!write_entry(each.number, each.slot, false)) each.number = write_journal(each.slot, false);
+    each.made = change(each.slot, each.row, each.leaf);
+    RB_POINT(U3);
+    each.told = tell(each.number, each.slot);
   }
+  // Who found an entry old before it was done did so after this, and then looked for the last time: or else it was not.
+  const std::uint64_t end = header_.journal_head.load();
+  for (std::size_t i = first; i < last; ++i)
+    if (const Change& each = changes_[i]; each.made && (!each.told || is_old(each.number, end)))
+      write_journal(each.slot, true);
 }
 
-// U3. Returns false if the entry is too old for others to look at it again.
+// Sequentially consistent, as change(): see join().
+bool PriorityView::has_others() const {
+  for (std::size_t place = 0; place < learners_used(); ++place)
+    if (const std::uint64_t found = header_.learners[place].load(); found != 0 && found != us_.bits) return true;
+  return false;
+}
+
+// U1: one atomic operation for all, as every updater needs this word.
+std::uint64_t PriorityView::take_numbers(std::uint64_t count) {
+  RB_POINT(U1);
+  const std::uint64_t number = header_.journal_head.fetch_add(count), end = number + count, mark = entries_ / 8;
+  if (journal_seen_ == number) journal_seen_ = end;  // no need to read what we write ourselves
+  if (number / mark != end / mark) pass_over_who_is_behind(end);
+  return number;
+}
+
+// U1. Returns false if we were stopped for a round, and the entry is a later number's.
+bool PriorityView::write_entry(std::uint64_t number, std::size_t slot, bool done) {
+  RB_POINT(U1);
+  std::uint64_t found = entry(number).load(relaxed);
+  while (!Entry{found}.is_of_a_later(round(number)))
+    if (entry(number).compare_exchange_weak(found, Entry::of(round(number), slot, done).bits, release, relaxed))
+      return true;
+  return false;
+}
+
+std::uint64_t PriorityView::write_journal(std::size_t slot, bool done) {
+  for (;;)
+    if (const std::uint64_t number = take_numbers(1); write_entry(number, slot, done)) return number;
+}
+
+// U3. Returns false if the entry is a later number's.
 bool PriorityView::tell(std::uint64_t number, std::size_t slot) {
   std::uint64_t announced = Entry::of(round(number), slot, false).bits;
-  const std::uint64_t done = Entry::of(round(number), slot, true).bits;
-  return !is_old(number, header_.journal_head.load()) &&
-         entry(number).compare_exchange_strong(announced, done, release, relaxed);
+  return entry(number).compare_exchange_strong(announced, Entry::of(round(number), slot, true).bits, release, relaxed);
 }
 
 // U2.

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,7 @@ class PriorityView {
   explicit PriorityView(SharedStore& store);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
-  void forked() { counted_ = false; }  // the parent's view was copied, and the copy is one more
+  void forked() { us_ = {}; }  // the parent's view was copied, and the copy is one more
 
   // O(k log n) for k rows and priorities that are new.
   void catch_up();
@@ -52,6 +53,14 @@ class PriorityView {
     std::uint64_t times = 1;      // that it was found open
     bool is(std::size_t other_seat, ClaimWord other) const { return seat == other_seat && claim == other; }
   };
+  struct Change {
+    std::size_t slot;
+    std::uint64_t row;
+    float leaf;
+    std::uint64_t number = 0;  // of its entry in the journal
+    bool made = false;
+    bool told = false;
+  };
   struct Sample {
     std::uint64_t number = 0;
     std::vector<std::size_t> slots;
@@ -64,9 +73,17 @@ class PriorityView {
   void look_at_all();
   void look_at_more_of(Open& open);
   void read_journal();
+  bool is_counted() const { return us_.ticket() != 0 && header_.learners[place_].load() == us_.bits; }
+  void join();
+  void say_how_far();
+  void pass_over_who_is_behind(std::uint64_t end);
+  std::size_t learners_used() const { return std::min<std::size_t>(header_.learners_used.load(), kLearners); }
   bool has_others() const;
+  std::uint64_t take_numbers(std::uint64_t count);
+  bool write_entry(std::uint64_t number, std::size_t slot, bool done);
   std::uint64_t write_journal(std::size_t slot, bool done);
   bool tell(std::uint64_t number, std::size_t slot);
+  void change_and_tell(std::size_t first, std::size_t last);
   bool change(std::size_t slot, std::uint64_t row, float leaf);
   std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
   // Entries that are old may be written over.
@@ -80,14 +97,16 @@ class PriorityView {
   std::uint64_t entries_;
   Memory memory_;
   PriorityTree tree_;
-  bool counted_ = false;
-  pid_t process_ = 0;  // that counted
+  LearnerWord us_;  // what we wrote to our place
+  std::size_t place_ = 0;
+  pid_t process_ = 0;  // whose place it is
   std::uint64_t cleared_ = 0;
   std::uint64_t seen_ = 0;  // rows before it were looked at, but for those of `open_`
   std::vector<Open> open_;  // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;
   std::vector<std::uint64_t> late_;  // entries that were not done
-  std::vector<std::size_t> changed_, scratch_;
+  std::vector<std::size_t> changed_;
+  std::vector<Change> changes_;
   std::array<Sample, kRemembered> samples_;
   std::uint64_t sample_ = 0;           // number of the last one
   std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes

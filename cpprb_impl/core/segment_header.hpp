@@ -17,18 +17,21 @@ enum class Discipline : std::uint32_t {
 };
 
 inline constexpr std::size_t kSeats = 256;
+inline constexpr std::size_t kLearners = 64;  // that are written for at once
 
-// A place for one call of add(). Only its holder changes the claim.
+// A place for one call of add(). Only its holder changes the claim. The owner is the process that comes here by
+// preference (process_word.hpp), 0 if none does: nothing but speed depends on it.
 struct alignas(64) Seat {
   RobustMutex lock;
   Atomic claim;
+  Atomic owner;
 };
 
 struct SegmentHeader {
-  static constexpr std::uint64_t kMagic = 0x3431'6c70'6d69'6272;  // changes with the layout below
+  static constexpr std::uint64_t kMagic = 0x3531'6c70'6d69'6272;  // changes with the layout below
 
-  // Written once, before anybody else can see the segment.
-  std::uint64_t magic;
+  // Written once. The magic comes last: who sees it sees all that was written before.
+  Atomic magic;
   std::uint64_t capacity;  // rows
   std::uint64_t stride;    // bytes a row
   std::uint64_t journal_at, rows_at, description_at, description_bytes, tables_at, frames_at, bytes;
@@ -38,13 +41,16 @@ struct SegmentHeader {
   alignas(64) Atomic head;
 
   alignas(64) Atomic cleared;
-  Atomic
-      holes_until;  // until the head is there, a slot may be without a row because somebody died, or passes slots over
-  std::atomic<double> max_priority;  // largest raw priority
-  std::atomic<std::uint32_t> seats_used, seats_given;
-  std::atomic<std::uint32_t> learners;  // that have a priority tree
+  // Until the head is there, a slot may be without a row because a process died, or passes slots over; and how often
+  // that came about.
+  Atomic holes_until, holes_made;
+  std::atomic<double> max_priority;       // largest raw priority
+  std::atomic<std::uint32_t> seats_used;  // no seat from there on was ever taken
+  std::atomic<std::uint32_t> learner_tickets, learners_used;
 
   alignas(64) Atomic journal_head;
+
+  alignas(64) Atomic learners[kLearners];  // LearnerWord: that have a priority tree, and read the journal
 
   // Locks, for the disciplines that want them.
   alignas(64) RobustMutex gate;  // "buffer": the one lock; "critical": held by the learner

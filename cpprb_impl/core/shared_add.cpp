@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "points.hpp"
+#include "process_word.hpp"
 #include "shared_store.hpp"
 #include "turns.hpp"
 
@@ -61,26 +62,49 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   return first_slot;
 }
 
-// E1. Its lock is only ever tried: if it is taken, another seat is as good. But where a learner may have it
-// ("critical"), a seat that the learner has not would be the wrong one.
+// E1. The seat that this process took last, and that is kept for it while it lives.
 std::size_t SharedStore::take_seat(Waiting& waiting) {
   std::size_t seat = seat_.load(relaxed);
-  for (unsigned round = 1;; ++round, seat = (seat + 1) % kSeats) {
-    // Before the lock: a learner that closes the gate takes all seats that are in use.
-    std::uint32_t used = header_->seats_used.load();
-    while (used <= seat && !header_->seats_used.compare_exchange_weak(used, static_cast<std::uint32_t>(seat) + 1)) {
-    }
-    RB_POINT(E1);
-    if (header_->discipline == Discipline::critical) {
-      header_->seats[seat].lock.lock(waiting);
-      break;
-    }
-    if (header_->seats[seat].lock.try_lock() != Got::no) break;
-    if (round % kSeats == 0) wait_a_moment(waiting, round / kSeats);
+  const bool kept = seat != kNoSeat && (no_free_seat_ || header_->seats[seat].owner.load(relaxed) == process_);
+  if (!kept || !sit(seat, waiting)) {
+    seat = take_another_seat(seat, waiting);
+    seat_.store(seat, relaxed);
   }
-  seat_.store(seat, relaxed);
   bury(seat);
   return seat;
+}
+
+// Its lock is only ever tried: if it is taken, another seat is as good. But where a learner may have it ("critical"), a
+// seat that the learner has not would be the wrong one.
+bool SharedStore::sit(std::size_t seat, Waiting& waiting) {
+  // Before the lock: a learner that closes the gate takes all seats that are in use.
+  std::uint32_t used = header_->seats_used.load();
+  while (used <= seat && !header_->seats_used.compare_exchange_weak(used, static_cast<std::uint32_t>(seat) + 1)) {
+  }
+  RB_POINT(E1);
+  if (header_->discipline != Discipline::critical) return header_->seats[seat].lock.try_lock() != Got::no;
+  header_->seats[seat].lock.lock(waiting);
+  return true;
+}
+
+// One of ours, if a thread of this process has left it; or else the lowest whose owner has ended, so that there are no
+// more seats in use than processes and threads at once, however many come and go; or else any.
+std::size_t SharedStore::take_another_seat(std::size_t last, Waiting& waiting) {
+  const auto owner = [&](std::size_t seat) -> Atomic& { return header_->seats[seat].owner; };
+  if (last != kNoSeat)
+    for (std::size_t seat = 0; seat < seats_used(); ++seat)
+      if (seat != last && owner(seat).load(relaxed) == process_ && sit(seat, waiting)) return seat;
+  for (std::size_t seat = 0; seat < kSeats && !no_free_seat_; ++seat) {
+    std::uint64_t found = owner(seat).load(relaxed);
+    if (found != 0 && may_be_alive(found)) continue;
+    if (owner(seat).compare_exchange_strong(found, process_, relaxed) && sit(seat, waiting)) return seat;
+  }
+  no_free_seat_ = true;
+  for (std::size_t round = 1, seat = process_ >> 32;; ++round) {
+    seat = (seat + 1) % kSeats;
+    if (sit(seat, waiting)) return seat;
+    if (round % kSeats == 0) wait_a_moment(waiting, static_cast<unsigned>(round / kSeats));
+  }
 }
 
 // E2, E3. Returns the number of the first row; `unused` numbers before it are passed over.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "priority_view.hpp"
+#include "process_word.hpp"
 #include "sizes.hpp"
 
 namespace rb {
@@ -105,7 +106,7 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   view_memory(Files::made);
   const auto files = rows_->files();
   std::copy(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at));
-  header_->magic = SegmentHeader::kMagic;
+  header_->magic.store(SegmentHeader::kMagic, release);
 }
 
 SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name)
@@ -120,7 +121,12 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const s
                              " are not there any more: another buffer of the same mmap_prefix has replaced them");
 }
 
-SharedStore::~SharedStore() = default;
+SharedStore::~SharedStore() {
+  for (std::size_t seat = 0; seat < seats_used(); ++seat) {
+    std::uint64_t ours = process_;
+    header_->seats[seat].owner.compare_exchange_strong(ours, 0, relaxed);
+  }
+}
 
 void SharedStore::view_memory(Files files) {
   first_row_ = memory_.data() + header_->rows_at;
@@ -130,11 +136,13 @@ void SharedStore::view_memory(Files files) {
   const std::uint64_t frames_at = header_->frames_at;
   rows_->settle_frames(memory_.data() + header_->tables_at, memory_.data() + frames_at, ages_,
                        [this, frames_at](auto at, auto bytes) { memory_.allocate(frames_at + at, bytes); });
-  seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
+  process_ = this_process();
 }
 
 void SharedStore::forked() {
-  seat_ = header_->seats_given.fetch_add(1, relaxed) % kSeats;
+  seat_ = kNoSeat;
+  process_ = this_process();
+  no_free_seat_ = false;
   if (view_) view_->forked();
   rows_->forked();
   seats_held_ = 0;  // a thread that learned while its process forked is the parent's

@@ -1,6 +1,7 @@
 // The store that processes share: a ring in one segment, by the protocol of docs/protocol.md.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -77,6 +78,9 @@ class SharedStore final : public Store {
              std::vector<std::size_t>& left);
   std::uint64_t place_later(const NewRows& rows, std::size_t at, std::size_t seat, Waiting& waiting);
   std::size_t take_seat(Waiting& waiting);
+  std::size_t take_another_seat(std::size_t last, Waiting& waiting);
+  bool sit(std::size_t seat, Waiting& waiting);
+  std::size_t seats_used() const { return std::min<std::size_t>(header_->seats_used.load(), kSeats); }
   bool bury_if_dead(std::size_t seat);
   void bury(std::size_t seat);
   void expect_holes_until(std::uint64_t head);

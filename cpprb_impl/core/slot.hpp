@@ -38,6 +38,22 @@ struct ClaimWord {
   bool operator==(const ClaimWord&) const = default;
 };
 
+// A learner, and how far it has read the journal, by the low half of the number; 0: none. No two learners that ever
+// come have the same ticket, so that a place that is unchanged is still that learner's.
+struct LearnerWord {
+  std::uint64_t bits = 0;
+
+  static LearnerWord of(std::uint32_t ticket, std::uint64_t seen) {
+    return {std::uint64_t{ticket} << 32 | static_cast<std::uint32_t>(seen)};
+  }
+  std::uint32_t ticket() const { return static_cast<std::uint32_t>(bits >> 32); }
+  // Entries before number `end` that it has not read.
+  std::uint32_t behind(std::uint64_t end) const {
+    return static_cast<std::uint32_t>(end) - static_cast<std::uint32_t>(bits);
+  }
+  bool operator==(const LearnerWord&) const = default;
+};
+
 // A leaf, and the row that it is of: by the low half of its number.
 struct PriorityWord {
   std::uint64_t bits = 0;

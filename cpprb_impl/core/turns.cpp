@@ -95,7 +95,7 @@ void SharedStore::begin_learning(Waiting& waiting) {
 }
 
 void SharedStore::take_every_seat(Waiting& waiting) {
-  const std::size_t used = std::min<std::size_t>(header_->seats_used.load(), kSeats);
+  const std::size_t used = seats_used();
   while (seats_held_ < used) {
     RB_POINT(G4);
     header_->seats[seats_held_].lock.lock(waiting);
