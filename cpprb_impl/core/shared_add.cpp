@@ -122,6 +122,7 @@ std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uin
     header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
     RB_POINT(E3);
   } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
+  if (unused > 0) expect_holes_until(first + capacity());  // once more: from now on older rows there may be over
   if (locked) {
     RB_POINT(G6);
     header_->index.unlock();

@@ -17,6 +17,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
+constexpr auto acquire_release = std::memory_order_acq_rel;
 constexpr std::uint64_t kPage = 4096;
 
 struct Plan {
@@ -160,24 +161,37 @@ std::uint64_t SharedStore::rows_possible() const {
 }
 
 // A row that is just being overwritten counts: it will be there in a moment. One that is written to a slot for the
-// first time does not, nor a slot that somebody holds since before a clearing: rows leave it out.
+// first time does not, nor a slot that somebody holds since before a clearing: rows leave it out. All of these are in
+// open claims; but for slots that a dead process has left.
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
-  std::uint64_t missing = 0;
-  const std::size_t seats = std::min<std::size_t>(header_->seats_used.load(acquire), kSeats);
-  for (std::size_t seat = 0; seat < seats; ++seat) {
+  std::vector<std::uint64_t> missing;
+  const auto is_missing = [&](std::uint64_t slot) {
+    const SlotWord found{word(slot).load(acquire)};
+    const bool overwritten = found.is_writing() && found.row() >= cleared + capacity();
+    return !overwritten && !committed_in(slot);
+  };
+  for (std::size_t seat = 0; seat < seats_used(); ++seat) {
     const ClaimWord open{header_->seats[seat].claim.load(acquire)};
-    if (open.count() == 0 || bury_if_dead(seat) || open.first() >= cleared + capacity()) continue;
-    if (open.first() >= cleared) {
-      missing += open.count();
-    } else {
-      for (std::uint64_t row = open.first(); row < open.first() + open.count(); ++row)
-        missing +=
-            row % capacity() < rows && SlotWord{word(row % capacity()).load(acquire)} == SlotWord::writing(row, seat);
-    }
+    if (open.count() == 0 || bury_if_dead(seat)) continue;
+    for (std::uint64_t row = open.first(); row < open.first() + open.count() && row < cleared + capacity(); ++row)
+      if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }
-  if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return stored_slots().size();
-  return rows - std::min(rows, missing);
+  if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return rows - holes_before(rows, cleared);
+  // Two claims have a row in common if one was announced and not got.
+  std::sort(missing.begin(), missing.end());
+  return rows - static_cast<std::uint64_t>(std::unique(missing.begin(), missing.end()) - missing.begin());
+}
+
+// Slots [0, rows) without a row. Only those are looked at that had none before, or are new; all, if another process may
+// have made holes since.
+std::uint64_t SharedStore::holes_before(std::uint64_t rows, std::uint64_t cleared) {
+  const std::uint64_t made = header_->holes_made.load(acquire);
+  if (holes_.made != made || holes_.cleared != cleared) holes_ = {made, cleared};
+  std::erase_if(holes_.slots, [&](std::uint64_t slot) { return row_in(slot).has_value(); });
+  for (; holes_.looked_at < rows; ++holes_.looked_at)
+    if (!row_in(holes_.looked_at)) holes_.slots.push_back(holes_.looked_at);
+  return std::min<std::uint64_t>(holes_.slots.size(), rows);
 }
 
 std::vector<std::size_t> SharedStore::stored_slots() {
@@ -196,7 +210,10 @@ void SharedStore::clear() {
   raise(header_->cleared, round_up(next, capacity()));
 }
 
-void SharedStore::expect_holes_until(std::uint64_t head) { raise(header_->holes_until, head); }
+void SharedStore::expect_holes_until(std::uint64_t head) {
+  raise(header_->holes_until, head);
+  header_->holes_made.fetch_add(1, acquire_release);
+}
 
 // Sequentially consistent, as lowering: who has a row with a large priority and finds the largest large enough, and
 // who lowers that one and then looks at the rows again, don't miss each other.

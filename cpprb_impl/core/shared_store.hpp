@@ -95,6 +95,7 @@ class SharedStore final : public Store {
   template <class Draw>
   bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const;
   std::uint64_t rows_possible() const;
+  std::uint64_t holes_before(std::uint64_t rows, std::uint64_t cleared);
   Found none_found();
   PriorityView& view();
 
@@ -106,9 +107,17 @@ class SharedStore final : public Store {
   SegmentHeader* header_ = nullptr;
   char* first_row_ = nullptr;
   RowAges ages_;
-  bool framed_ = false;            // rows have frames that are stored once
-  std::atomic<std::size_t> seat_;  // where this process's next add looks first
-  std::size_t seats_held_ = 0;     // by the learner, in discipline "critical"
+  bool framed_ = false;  // rows have frames that are stored once
+  static constexpr std::size_t kNoSeat = kSeats;
+  std::atomic<std::size_t> seat_ = kNoSeat;  // where this process's next add looks first
+  std::atomic<bool> no_free_seat_ = false;   // when one was looked for
+  std::uint64_t process_ = 0;                // this one, as a seat's owner
+  std::size_t seats_held_ = 0;               // by the learner, in discipline "critical"
+  struct Holes {
+    std::uint64_t made = 0, cleared = 0;  // of the segment, when all slots were looked at
+    std::uint64_t looked_at = 0;          // slots before it
+    std::vector<std::uint64_t> slots{};   // that had no row
+  } holes_;
   std::unique_ptr<PriorityView> view_;
 };
 

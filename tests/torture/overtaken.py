@@ -29,13 +29,13 @@ def add(buffer: MPReplayBuffer, writer: int, first: int, count: int) -> None:
         buffer.add(**{name: column[0] for name, column in rows(ids(writer, number, 1), FRAMED).items()})
 
 
-def stopped_at(point: str, job: Callable[[], int | None]) -> int:
-    """The number of a child that does `job`, and stops itself at `point`."""
+def stopped_at(point: str, job: Callable[[], int | None], nth: int = 1) -> int:
+    """The number of a child that does `job`, and stops itself the `nth` time that it comes to `point`."""
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
-            points.arm(point, 1, signal.SIGSTOP)
+            points.arm(point, nth, signal.SIGSTOP)
             code = job() or 0
         finally:
             os._exit(code)
