@@ -151,6 +151,7 @@ void PriorityView::pass_over_who_is_behind(std::uint64_t end) {
 }
 
 void PriorityView::catch_up() {
+  RB_POINT(T0);
   if (!is_counted()) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
