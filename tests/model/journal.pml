@@ -17,13 +17,18 @@
 #ifndef LEARNERS_BEFORE
 #define LEARNERS_BEFORE 1 /* that are counted: 2 with one that died or that is not run */
 #endif
+#ifndef BATCH
+#define BATCH 0 /* numbers of the journal are taken for all of a learner's changes at once */
+#endif
 #ifndef DEAF
 #define DEAF 0 /* who changes the row does not catch up: fewer states */
 #endif
 #include "learner.pml"
 
 /* An entry: its round from 1 on, and whether the change is done. */
+#ifndef ENTRIES
 #define ENTRIES 2
+#endif
 #define ENTRY(number, done) (((number) / ENTRIES + 1) << 1 | (done))
 #define round_of(e) ((e) >> 1)
 #define is_done(e) ((e) & 1)
@@ -31,30 +36,44 @@
 
 byte entry[ENTRIES];
 byte journal; /* number of the next entry */
-byte learners = LEARNERS_BEFORE;
+byte place[3]; /* a learner's: how far it has read, + 1; 0 if it is not written for */
 byte updated; /* learners that will change nothing more */
 
-/* An entry's number is taken first, then the entry is written; who finds a newer round there was overtaken, and takes
- * another number. */
+#define HAS_OTHERS (me != 0 && place[0] != 0 || me != 1 && place[1] != 0 || me != 2 && place[2] != 0)
+
+/* Who is so far behind that it has to look at every slot is written for no more. */
+#define PASS_OVER(p) \
+  if :: p != me && place[p] != 0 && is_old(place[p] - 1, journal) -> place[p] = 0 :: else fi
+
+#define TAKE_NUMBERS(count) \
+  atomic { \
+    number = journal; journal = journal + count; assert(journal < 16); \
+    if :: read == number -> read = journal :: else fi \
+  } \
+  atomic { PASS_OVER(0); PASS_OVER(1); PASS_OVER(2) }
+
+/* Who finds a newer round there was overtaken, and takes another number. */
 #define WRITE_ENTRY(done) \
   do \
-  :: atomic { number = journal; journal++; assert(journal < 16) } \
-     e = entry[number % ENTRIES]; \
+  :: e = entry[number % ENTRIES]; \
      atomic { \
        if \
-       :: PLAIN_STORES || entry[number % ENTRIES] == e && round_of(e) <= number / ENTRIES -> \
+       :: PLAIN_STORES || entry[number % ENTRIES] == e && round_of(e) <= number / ENTRIES + 1 -> \
           entry[number % ENTRIES] = ENTRY(number, done); \
           e = 0; \
-          if :: read == number -> read++ :: else fi; \
           break \
        :: else \
        fi \
      } \
+     TAKE_NUMBERS(1) \
   od
 
 /* U1. */
 #define ANNOUNCE if :: others -> WRITE_ENTRY(false) :: else fi
 #define MAY_DIE if :: KILLS -> updated++; goto killed :: skip fi
+
+/* Of more than two changes each differs from the one before. */
+#define VALUE (FIRST_UPDATES > 2 && updates % 2 == 0 -> 1 : value)
 
 /* U2: a compare-and-swap, if the low bits are still those of the row that was sampled. */
 #define CHANGE \
@@ -68,7 +87,7 @@ byte updated; /* learners that will change nothing more */
        if \
        :: prio[0] == p || NO_CAS -> \
           assert(row_of_priority(prio[0]) == row_of_priority(leaf[0])); \
-          prio[0] = PRIORITY(row_of_priority(leaf[0]), value); \
+          prio[0] = PRIORITY(row_of_priority(leaf[0]), VALUE); \
           leaf[0] = prio[0]; \
           p = 0; changed = true; \
           break \
@@ -79,47 +98,48 @@ byte updated; /* learners that will change nothing more */
 
 /* U3. */
 #define SAY_DONE \
-  overtaken = is_old(number, journal); \
-  if \
-  :: others && !overtaken -> \
-     atomic { \
-       if \
-       :: PLAIN_STORES || entry[number % ENTRIES] == ENTRY(number, false) -> entry[number % ENTRIES] = ENTRY(number, true) \
-       :: else -> overtaken = true \
-       fi \
-     } \
-  :: else \
-  fi; \
-  if :: others && overtaken && changed -> WRITE_ENTRY(true) :: else fi; \
+  atomic { \
+    if \
+    :: others && (PLAIN_STORES || entry[number % ENTRIES] == ENTRY(number, false)) -> \
+       entry[number % ENTRIES] = ENTRY(number, true) \
+    :: others && !(PLAIN_STORES || entry[number % ENTRIES] == ENTRY(number, false)) -> overtaken = true \
+    :: else \
+    fi \
+  }
+
+/* After the last one: entries that were old before they were done are written anew. Of several, the first is the oldest. */
+#define SAY_AGAIN \
+  if :: others && changed && (overtaken || is_old(first, journal)) -> TAKE_NUMBERS(1); WRITE_ENTRY(true) :: else fi; \
   if \
   :: !others && changed && !WEAK_U2 -> \
-     others = learners > 1; \
-     if :: others -> WRITE_ENTRY(true) :: else fi \
+     others = HAS_OTHERS; \
+     if :: others -> TAKE_NUMBERS(1); WRITE_ENTRY(true) :: else fi \
   :: else \
   fi
 
-proctype learner(byte value; byte updates; bool late) {
+proctype learner(byte me; byte value; byte updates; bool late) {
   byte leaf[CAPACITY], remembered[SEATS];
   byte last, h, k, c, r, w, p;
-  byte read, waiting, number, end, e; /* waiting: a bit for each entry that was not done */
+  byte read, mine, number, first, nth, count, end, e;
+  int waiting; /* a bit for each entry that was not done */
   bool look, final, others, changed, overtaken;
 
-  if
-  :: late ->
-     learners++;
-     atomic {
-       if
-       :: FROM_THE_END -> read = journal
-       :: !FROM_THE_END && journal > ENTRIES / 2 -> read = journal - ENTRIES / 2
-       :: else
-       fi
-     }
-  :: else
-  fi;
+  if :: late -> mine = 255 :: else -> mine = 1 fi;
   if :: updates == 0 -> updated++ :: else fi;
-  if :: DEAF && updates > 0 -> leaf[0] = PRIORITY(0, 1); goto U1 :: else fi;
+  if :: DEAF && updates > 0 -> leaf[0] = PRIORITY(0, 1); if :: late -> place[me] = 1 :: else fi; goto U1 :: else fi;
 T1:
   atomic { updates == 0 || leaf[0] == NO_LEAF -> final = updated == COUNT && finished == EXPLORERS }
+  if
+  :: place[me] != mine && !(NO_REJOIN && mine != 255) -> /* it is new, or was passed over: everything is new to it */
+     atomic {
+       end = journal;
+       read = (FROM_THE_END -> end : (end > ENTRIES / 2 -> end - ENTRIES / 2 : 0));
+       mine = 1 + read; end = 0
+     }
+     place[me] = mine;
+     atomic { last = 0; waiting = 0; remembered[0] = NONE }
+  :: else
+  fi;
   CATCH_UP;
 T5:
 #if WEAK_T5 /* the priority is loaded before the entries */
@@ -157,22 +177,34 @@ T5:
   if :: look -> look = false; r = 0; LOOK_AT_ROWS(1) :: else fi;
 #endif
 
+  atomic { if :: place[me] == mine -> mine = 1 + read; place[me] = mine :: else fi }
+
 U1:
   do
   :: updates > 0 && leaf[0] != NO_LEAF ->
-     others = learners > 1;
+     others = HAS_OTHERS;
+     count = (BATCH -> updates : 1);
+     if :: others -> TAKE_NUMBERS(count); first = number :: else fi;
+     do
+     :: nth < count ->
 #if WEAK_U1
-     CHANGE;
-     MAY_DIE;
-     ANNOUNCE;
-     SAY_DONE;
+        CHANGE;
+        MAY_DIE;
+        ANNOUNCE;
+        SAY_DONE;
 #else
-     ANNOUNCE;
-     ORDER(WEAK_U3, CHANGE; MAY_DIE, SAY_DONE);
+        ANNOUNCE;
+        ORDER(WEAK_U3, CHANGE; MAY_DIE, SAY_DONE);
 #endif
+        atomic {
+          nth++; updates--;
+          if :: others -> number = first + nth :: else fi
+        }
+     :: else -> break
+     od;
+     SAY_AGAIN;
      atomic {
-       number = 0; others = false; changed = false; overtaken = false;
-       updates--;
+       number = 0; first = 0; nth = 0; count = 0; others = false; changed = false; overtaken = false;
        if :: updates == 0 -> updated++ :: else fi
      }
   :: else -> break
@@ -193,10 +225,12 @@ init {
 #else
     head = 1; word[0] = WRITTEN(0); prio[0] = PRIORITY(0, 1);
 #endif
-    run learner(2, FIRST_UPDATES, false);
-    run learner(3, LATER_UPDATES, true);
+    place[0] = 1;
+    if :: LEARNERS_BEFORE > 1 -> place[2] = 1 :: else fi;
+    run learner(0, 2, FIRST_UPDATES, false);
+    run learner(1, 3, LATER_UPDATES, true);
 #if COUNT > 2
-    run learner(1, 0, false)
+    run learner(2, 1, 0, false)
 #endif
   }
 }

@@ -127,6 +127,9 @@
 #ifndef NO_CAS
 #define NO_CAS 0
 #endif
+#ifndef NO_REJOIN
+#define NO_REJOIN 0
+#endif
 #ifndef NO_WAITING
 #define NO_WAITING 0
 #endif
