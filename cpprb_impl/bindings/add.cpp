@@ -54,7 +54,7 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   const float leaf_of_max = ring.prioritized && !rows.has_priorities ? ring.leaf_of_max_priority() : 0;
   const NewRows all{in->data.data(), rows.count, rows.has_priorities ? in->leaves.data() : nullptr, leaf_of_max,
                     rows.largest};
-  TurnWaiting waiting(ring);
+  TurnWaiting waiting(use);
   const std::uint64_t slot = use.store().add(all, waiting);
   ring.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);

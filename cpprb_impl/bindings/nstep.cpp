@@ -182,7 +182,7 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   }
   Use use(self);
   check_files(ring);
-  TurnWaiting waiting(ring);
+  TurnWaiting waiting(use);
   const Nstep::Turn turn(nstep, waiting);
   nstep.window.append(in->data.data(), rows.count);
   const std::size_t complete = nstep.window.complete();
@@ -202,14 +202,14 @@ void flush_steps(PyObject* self) {
   Use use(self);
   Ring& ring = use.ring();
   check_files(ring);
-  TurnWaiting waiting(ring);
+  TurnWaiting waiting(use);
   const Nstep::Turn turn(*ring.nstep, waiting);
   if (const std::size_t count = ring.nstep->window.waiting(); count != 0) store_oldest(ring, count, waiting);
 }
 
 void clear_steps(PyObject* self) {
   Use use(self);
-  TurnWaiting waiting(use.ring());
+  TurnWaiting waiting(use);
   const Nstep::Turn turn(*use.ring().nstep, waiting);
   use.ring().nstep->window.clear();
 }

@@ -31,7 +31,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     drawn->slots.resize(static_cast<std::size_t>(rows));
     Found found;
     {
-      TurnWaiting waiting(ring);
+      TurnWaiting waiting(use);
       LearnerTurn turn(store, waiting);
       found = store.sample_by_priority(ring.random, *drawn, batch.places(), waiting);
     }
@@ -62,7 +62,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     const npy_int64* index;
     Lent<Drawn> drawn(ring.drawn);
     {
-      TurnWaiting waiting(ring);
+      TurnWaiting waiting(use);
       LearnerTurn turn(store, waiting);
       // The caller's arrays are looked at only now, after the last moment at which Python code could run.
       changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);

@@ -108,25 +108,4 @@ inline void take_interpreter(PyThreadState* state) {
   }
 }
 
-// A wait that lets other Python threads run and hears Ctrl-C.
-class PythonWaiting : public Waiting {
- public:
-  // `signalled` names this thread while handlers run: they find locks half taken, and must not come in.
-  explicit PythonWaiting(unsigned long& signalled) : signalled_(signalled) {}
-  void begin() override { state_ = PyEval_SaveThread(); }
-  bool go_on() override {
-    take_interpreter(state_);
-    const unsigned long before = std::exchange(signalled_, PyThread_get_thread_ident());
-    const bool calm = PyErr_CheckSignals() == 0;
-    signalled_ = before;
-    state_ = PyEval_SaveThread();
-    return calm;
-  }
-  void end() override { take_interpreter(state_); }
-
- private:
-  unsigned long& signalled_;
-  PyThreadState* state_ = nullptr;
-};
-
 }  // namespace rb

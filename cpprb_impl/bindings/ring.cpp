@@ -55,7 +55,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     drawn->slots.resize(static_cast<std::size_t>(rows));
     Found found;
     {
-      TurnWaiting waiting(ring);
+      TurnWaiting waiting(use);
       LearnerTurn turn(use.store(), waiting);
       found = use.store().sample(ring.random, *drawn, batch.places(), waiting);
     }
@@ -78,7 +78,7 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     Batch batch(use.ring().fields, static_cast<npy_intp>(slots.size()));
     std::size_t missing;
     {
-      TurnWaiting waiting(use.ring());
+      TurnWaiting waiting(use);
       LearnerTurn turn(use.store(), waiting);
       missing = use.store().read(slots, batch.places(), waiting);
     }
@@ -110,7 +110,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
     Use use(self);
     std::optional<Batch> batch;
     {
-      TurnWaiting waiting(use.ring());
+      TurnWaiting waiting(use);
       LearnerTurn turn(use.store(), waiting);
       auto slots = use.store().stored_slots();
       if (shuffle)
@@ -132,7 +132,7 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     Use use(self);
     {
-      TurnWaiting waiting(use.ring());
+      TurnWaiting waiting(use);
       LearnerTurn turn(use.store(), waiting);
       use.store().clear();
       use.ring().episode_rows = 0;
@@ -184,6 +184,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
     Ring& ring = ring_of(self);
     ring.close_wanted = true;
     ring.recent.clear();
+    ring.forget_users_of_other_threads();
     if (ring.users == 0) ring.store.reset();  // else the last user does it
     Py_RETURN_NONE;
   });

@@ -25,6 +25,10 @@ struct Incoming {
   std::vector<double> priorities;  // of steps
 };
 
+// Counts the forks of this process's ancestors: differs in every forked child.
+std::uint64_t process_number();
+void count_fork();
+
 struct Ring {
   Ring(std::vector<Field> fields, bool prioritized);
 
@@ -36,9 +40,12 @@ struct Ring {
   // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
   // given back through self._batch_through(batch) first.
   bool add_through_python = false, batch_through_python = false;
-  int users = 0;  // calls under way that need the store: a wait lets other threads in
 
-  unsigned long signalled = 0;  // the thread that runs signal handlers while it waits in a turn, or 0
+  // Calls under way that need the store: a wait lets other threads in. Of the process `counted_in`: a forked child has
+  // none of its parent's but those of the thread that forked.
+  int users = 0;
+  std::uint64_t counted_in = process_number();
+  void forget_users_of_other_threads();
 
   // Own to each process; see Use.
   std::uint64_t process = 0;
@@ -70,16 +77,6 @@ struct Ring {
   bool copying = false;  // guarded by the interpreter's lock
   std::mutex end_of_copy;
   void let_copy_end();
-};
-
-// For a turn of this ring.
-class TurnWaiting final : public PythonWaiting {
- public:
-  explicit TurnWaiting(Ring& ring);
-  void copy(const std::function<void()>& work) override;
-
- private:
-  Ring& ring_;
 };
 
 // What a call keeps for the next one's memory: taken out meanwhile, for other threads may call, and an argument's
@@ -124,13 +121,35 @@ class Use {
   Store& store() { return *ring_.store; }
 
  private:
+  friend class TurnWaiting;
+  friend void count_fork();
+
+  static constinit thread_local Use* innermost_of_thread_;  // they end in the opposite order
+
+  Use*& innermost_ = innermost_of_thread_;  // of this one's thread: looked up once
   Ring& ring_;
+  Use* outer_ = nullptr;
+  bool in_handlers_ = false;  // signal handlers run in its midst: they find locks half taken, and must not come in
+};
+
+// For a turn of a call: lets other Python threads run, and hears Ctrl-C.
+class TurnWaiting final : public Waiting {
+ public:
+  explicit TurnWaiting(Use& use);
+  void begin() override { state_ = PyEval_SaveThread(); }
+  bool go_on() override;
+  void end() override { take_interpreter(state_); }
+  void copy(const std::function<void()>& work) override;
+
+ private:
+  Use& use_;
+  PyThreadState* state_ = nullptr;
 };
 
 Ring& ring_of(PyObject* self);
 
 // A process that was forked since the last call has no other threads, random numbers and a turn of its own, and of a
-// shared ring no steps that wait.
+// shared ring no steps that wait. Throws std::bad_alloc, std::system_error: the next call tries again.
 void know_process(Ring& ring);
 
 // The batch size a caller asked for; raises TypeError, ValueError.
@@ -170,9 +189,5 @@ int prepare_types(PyObject* module);
 
 int construct(PyObject* self, PyObject* args, PyObject* kwargs);  // tp_init of both types
 std::uint64_t entropy();                                          // from the system; throws std::system_error
-
-// Counts the forks of this process's ancestors: differs in every forked child.
-std::uint64_t process_number();
-void count_fork();
 
 }  // namespace rb

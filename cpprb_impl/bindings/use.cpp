@@ -11,9 +11,40 @@ namespace {
 
 std::uint64_t forks = 0;  // only ever changed by a forked child, while it has one thread
 
+// A copy out of a ring without the interpreter's lock.
+class CopyBesideOthers {
+ public:
+  explicit CopyBesideOthers(Ring& ring) : ring_(ring) {
+    if (!ring_.is_shared) {
+      ring_.end_of_copy.lock();
+      ring_.copying = true;
+    }
+    state_ = PyEval_SaveThread();
+  }
+  ~CopyBesideOthers() {
+    if (!ring_.is_shared) ring_.end_of_copy.unlock();  // first: the interpreter's lock may never come back
+    take_interpreter(state_);
+    if (!ring_.is_shared) ring_.copying = false;
+  }
+  CopyBesideOthers(const CopyBesideOthers&) = delete;
+
+ private:
+  Ring& ring_;
+  PyThreadState* state_;
+};
+
 }  // namespace
 
-void count_fork() { ++forks; }
+constinit thread_local Use* Use::innermost_of_thread_ = nullptr;
+
+// Runs in the child, in the only thread that it has. What that one is in the midst of it goes on with.
+void count_fork() {
+  ++forks;
+  for (const Use* each = Use::innermost_of_thread_; each != nullptr; each = each->outer_) {
+    each->ring_.forget_users_of_other_threads();
+    ++each->ring_.users;
+  }
+}
 
 std::uint64_t process_number() { return forks; }
 
@@ -31,33 +62,30 @@ void Ring::let_copy_end() {
   }
 }
 
-TurnWaiting::TurnWaiting(Ring& ring) : PythonWaiting(ring.signalled), ring_(ring) {
+void Ring::forget_users_of_other_threads() {
+  if (std::exchange(counted_in, process_number()) != process_number()) users = 0;
+}
+
+TurnWaiting::TurnWaiting(Use& use) : use_(use) {
+  Ring& ring = use.ring();
   // Whoever gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that. Nor is
   // a longer one where the other threads could not come to this ring, either.
   long_copy = std::size_t{1} << (ring.is_shared ? 20 : 24);
   ring.let_copy_end();
 }
 
+bool TurnWaiting::go_on() {
+  take_interpreter(state_);
+  use_.in_handlers_ = true;
+  const bool calm = PyErr_CheckSignals() == 0;
+  use_.in_handlers_ = false;
+  state_ = PyEval_SaveThread();
+  return calm;
+}
+
 void TurnWaiting::copy(const std::function<void()>& work) {
-  PyThreadState* state;
-  if (ring_.is_shared) {
-    state = PyEval_SaveThread();
-    try {
-      work();
-    } catch (...) {
-      take_interpreter(state);
-      throw;
-    }
-    return take_interpreter(state);
-  }
-  ring_.copying = true;
-  {
-    const std::lock_guard until_done(ring_.end_of_copy);
-    state = PyEval_SaveThread();
-    work();
-  }
-  take_interpreter(state);  // after the lock: it may never come back
-  ring_.copying = false;
+  const CopyBesideOthers meanwhile(use_.ring());
+  work();
 }
 
 Ring& ring_of(PyObject* self) {
@@ -69,29 +97,34 @@ Ring& ring_of(PyObject* self) {
 void know_process(Ring& ring) {
   if (ring.process == process_number()) [[likely]]
     return;
-  ring.process = process_number();
-  if (ring.store) ring.store->forked();
   ring.random.reseed(entropy());
+  ring.forget_users_of_other_threads();
   // By a thread that this process has not; one that only waited may have the lock, too.
   ring.copying = false;
   ring.end_of_copy.~mutex();
   new (&ring.end_of_copy) std::mutex;
-  if (ring.nstep == nullptr) return;
-  ring.nstep->taken = false;
-  if (ring.is_shared) ring.nstep->window.clear();
+  if (ring.nstep != nullptr) {
+    ring.nstep->taken = false;
+    if (ring.is_shared) ring.nstep->window.clear();
+  }
+  if (ring.store) ring.store->forked();
+  ring.process = process_number();  // last: what fails before is tried again
 }
 
 Use::Use(PyObject* self) : ring_(ring_of(self)) {
-  if (ring_.signalled != 0 && ring_.signalled == PyThread_get_thread_ident())
-    raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
+  for (const Use* each = innermost_; each != nullptr; each = each->outer_)
+    if (&each->ring_ == &ring_ && each->in_handlers_)
+      raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
   know_process(ring_);
   ring_.let_copy_end();
   // Only now: while this thread waited, another one may have closed it.
   if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
   ++ring_.users;
+  outer_ = std::exchange(innermost_, this);
 }
 
 Use::~Use() {
+  innermost_ = outer_;
   if (--ring_.users == 0 && ring_.close_wanted) ring_.store.reset();
 }
 
