@@ -43,6 +43,9 @@ def check_exponent(name: str, value: float) -> float:
 class ReplayBuffer(Face, Saved, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
+    Threads may share a buffer. A forked child has a copy of its own, in which a call that another thread of the parent
+    was in the midst of has stored its rows wholly or not at all.
+
     Parameters
     ----------
     size : int
@@ -155,11 +158,11 @@ class ReplayBuffer(Face, Saved, Ring):
         """What `add` is with fields of Python objects."""
         if self._window is None:
             return self._add_read(**self._read(rows))
-        return self._window.push(rows, self._add_read)
+        return self._window.push(rows, self)
 
     def _add_read(self, **rows: np.ndarray) -> int:
         """Store rows that a `RowReader` has read."""
-        return self._objects.add(rows, self._add_rows)
+        return self._objects.add(rows, self)
 
     def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self._objects.fill(batch)
@@ -171,7 +174,7 @@ class ReplayBuffer(Face, Saved, Ring):
     def on_episode_end(self) -> None:
         """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
         if self._window is not None:
-            self._window.flush(self._add_read)
+            self._window.flush(self)
         super().on_episode_end()
 
     def clear(self) -> None:

@@ -9,14 +9,17 @@ All other buffers have their window in native code (core/nstep.hpp), which is so
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpprb_impl.fields import NativeField, positive_whole
 from cpprb_impl.row_reader import Columns, RowReader
+from cpprb_impl.threads import Locked
+
+if TYPE_CHECKING:
+    from cpprb_impl.buffers import ReplayBuffer
 
 KNOWN = ("size", "rew", "gamma", "next")
 
@@ -92,7 +95,7 @@ def fitting_steps(
     return fitting
 
 
-class NstepWindow:
+class NstepWindow(Locked):
     """The newest N - 1 steps at most, which wait for those that follow them.
 
     A step leaves the window, as an n-step transition, once N - 1 further steps are known, or with `flush`. Its window
@@ -115,6 +118,7 @@ class NstepWindow:
         fields: Sequence[NativeField],
         prioritized: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self.options, self.size, self.gamma = options, options["size"], options["gamma"]
         dtypes = {name: np.dtype(dtype) for name, dtype, _ in fields}
         self._done_dtype, self._next = dtypes["done"], options["next"]
@@ -122,32 +126,52 @@ class NstepWindow:
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
-        self._lock = threading.RLock()
+        # Of a call that stores transitions: where, the head before, and the steps that wait after it.
+        self._storing: tuple[ReplayBuffer, int, Columns] | None = None
         self.clear()
 
     def __len__(self) -> int:
         return len(self._steps["done"])
 
-    def push(self, rows: Mapping[str, Any], store: Callable[..., int]) -> int | None:
-        """Take one step, or many along axis 0, and give what they complete to `store(**transitions)`.
+    def push(self, rows: Mapping[str, Any], buffer: ReplayBuffer) -> int | None:
+        """Take one step, or many along axis 0, and give what they complete to `buffer._add_read(**transitions)`.
 
-        Returns what `store` returns, or None when nothing is complete yet. Raises what a buffer's `add` raises; the
-        window is then as it was, as it is when `store` raises.
+        Returns what that returns, or None when nothing is complete yet. Raises what a buffer's `add` raises; the
+        window is then as it was.
         """
         new = self._read(rows)  # before the window is looked at: it may run code that adds to this very window
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
             count = max(0, len(steps["done"]) - self.size + 1)
-            first = store(**self._complete(steps, count)) if count else None
-            self._steps = {name: column[count:].copy() for name, column in steps.items()} if count else steps
-            return first
+            if count == 0:
+                self._steps = steps
+                return None
+            rest = {name: column[count:].copy() for name, column in steps.items()}
+            return self._store(self._complete(steps, count), rest, buffer)
 
-    def flush(self, store: Callable[..., int]) -> int | None:
-        """Give every waiting step to `store(**transitions)`, its window cut short; returns as `push` does."""
+    def flush(self, buffer: ReplayBuffer) -> int | None:
+        """Give every waiting step to `buffer._add_read(**transitions)`, its window cut short; returns as `push`."""
         with self._lock:
-            first = store(**self._complete(self._steps, len(self))) if len(self) else None
-            self.clear()
-            return first
+            if len(self) == 0:
+                return None
+            return self._store(self._complete(self._steps, len(self)), self._read.empty(), buffer)
+
+    def _store(self, transitions: Columns, rest: Columns, buffer: ReplayBuffer) -> int:
+        self._storing = buffer, buffer._get_head(), rest
+        try:
+            first = buffer._add_read(**transitions)
+            self._steps = rest
+        finally:
+            self._storing = None
+        return first
+
+    def _finish(self) -> None:
+        if self._storing is None:
+            return
+        buffer, head, rest = self._storing
+        self._storing = None
+        if buffer._get_head() != head:
+            self._steps = rest
 
     def clear(self) -> None:
         """Forget the waiting steps."""
@@ -156,11 +180,11 @@ class NstepWindow:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+            return {name: value for name, value in vars(self).items() if name not in ("_lock", "_storing")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = threading.RLock()
+        super().__init__()
+        vars(self).update(state, _storing=None)
 
     def _complete(self, steps: Columns, count: int) -> Columns:
         """The n-step transitions that begin with the first `count` of `steps`."""

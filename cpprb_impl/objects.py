@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from cpprb_impl._native import Ring
 from cpprb_impl.fields import NativeField
+from cpprb_impl.threads import Locked
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
@@ -57,7 +58,7 @@ def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mm
         raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) can't be kept in files")
 
 
-class ObjectColumns:
+class ObjectColumns(Locked):
     """The objects of a ring's rows.
 
     Rows are numbered for ever, in the order in which they are added; of every field the newest `capacity` objects
@@ -65,35 +66,55 @@ class ObjectColumns:
     """
 
     def __init__(self, fields: Sequence[NativeField], capacity: int) -> None:
+        super().__init__()
         self._capacity = capacity
         self._columns = {name: np.empty((capacity, *shape), object) for name, shape in object_shapes(fields).items()}
         self._numbers = np.full(capacity, -1, np.int64)
         self._next = 0
-        self._lock = threading.RLock()
+        # Of an add that is under way: the ring, its head before, the rows and their numbers.
+        self._adding: tuple[Ring, int, dict[str, np.ndarray], np.ndarray] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             columns = {name: column.copy() for name, column in self._columns.items()}
-            return {**self.__dict__, "_columns": columns, "_numbers": self._numbers.copy(), "_lock": None}
+            state = {**self.__dict__, "_columns": columns, "_numbers": self._numbers.copy()}
+        del state["_lock"], state["_adding"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+        super().__init__()
+        self.__dict__.update(state, _adding=None)
 
-    def add(self, rows: dict[str, np.ndarray], store: Callable[..., int]) -> int:
-        """Give `rows` with numbers for objects to `store(**rows)`, then keep the objects; returns what it returns.
+    def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
+        """Add `rows` to `ring`, with numbers for objects, then keep the objects; returns the first one's index.
 
-        When `store` raises, nothing has changed. The rows are arrays: no code of theirs runs inside.
+        When the ring raises, nothing has changed. The rows are arrays: no code of theirs runs inside.
         """
         with self._lock:
             count = len(rows[next(iter(self._columns))])
             numbers = self._next + np.arange(count)
-            first = store(**{**rows, **dict.fromkeys(self._columns, numbers)})
-            kept = numbers[-self._capacity :] % self._capacity
-            for name, column in self._columns.items():
-                column[kept] = rows[name][-self._capacity :]
-            self._numbers[kept] = numbers[-self._capacity :]
-            self._next += count
+            self._adding = ring, ring._get_head(), rows, numbers
+            try:
+                first = ring._add_rows(**{**rows, **dict.fromkeys(self._columns, numbers)})
+                self._keep(rows, numbers)
+            finally:
+                self._adding = None
             return first
+
+    def _keep(self, rows: dict[str, np.ndarray], numbers: np.ndarray) -> None:
+        kept = numbers[-self._capacity :] % self._capacity
+        for name, column in self._columns.items():
+            column[kept] = rows[name][-self._capacity :]
+        self._numbers[kept] = numbers[-self._capacity :]
+        self._next = int(numbers[-1]) + 1
+
+    def _finish(self) -> None:
+        if self._adding is None:
+            return
+        ring, head, rows, numbers = self._adding
+        self._adding = None
+        if ring._get_head() != head:
+            self._keep(rows, numbers)
 
     def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Put the objects in the place of their numbers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField
 from cpprb_impl.objects import object_shapes, read_objects, without_objects
+from cpprb_impl.threads import Locked
 
 Columns = dict[str, np.ndarray]
 
@@ -18,7 +18,7 @@ Columns = dict[str, np.ndarray]
 MOST_KEPT = 2**20  # bytes of the ring that is used again; a larger one lives as long as a call
 
 
-class RowReader:
+class RowReader(Locked):
     """Reads rows as a native ring does: the same checks, the same errors, each field in its own dtype.
 
     Parameters
@@ -31,15 +31,18 @@ class RowReader:
     """
 
     def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
         self._made_with = (list(fields), prioritized)
         self._objects = object_shapes(fields)
         self._kind = Ring if prioritized is None else PrioritizedRing
         self._fields, self._options = without_objects(fields), dict(prioritized or {})
         self._ring = self._make(1)
-        self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple:
         return type(self), self._made_with
+
+    def _finish(self) -> None:
+        self._ring = self._make(1)
 
     def _make(self, rows: int) -> Ring:
         return self._kind(rows, self._fields, **self._options)
