@@ -1,5 +1,7 @@
 // The extension module cpprb_impl._native.
 #define CPPRB_IMPL_MODULE_INIT
+#include <sys/prctl.h>
+
 #include "../core/description.hpp"
 #include "../core/memory.hpp"
 #include "ring.hpp"
@@ -23,7 +25,16 @@ PyObject* description_of_segment(PyObject*, PyObject* name) {
   });
 }
 
+// Whether processes whose parents have ended become children of this one.
+PyObject* adopts_orphans(PyObject*, PyObject*) {
+  int subreaper = 0;
+  prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+  return PyBool_FromLong(getpid() == 1 || subreaper != 0);
+}
+
 PyMethodDef functions[] = {
+    {"_adopts_orphans", adopts_orphans, METH_NOARGS,
+     "_adopts_orphans()\n--\n\nWhether processes whose parents have ended become this one's children, bool."},
     {"_description_of", description_of_segment, METH_O,
      "_description_of(segment, /)\n--\n\n"
      "What the maker of a segment said about it. Raises FileNotFoundError when it is gone, ValueError for what is no\n"

@@ -69,7 +69,7 @@ def shells_of(segment: str) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (process / "cmdline").read_bytes().split(b"\0")[-2:-1] == [prefix_of(segment).encode()]:
+            if prefix_of(segment).encode() in (process / "cmdline").read_bytes().split(b"\0"):
                 found.append(int(process.name))
     return found
 
@@ -198,6 +198,31 @@ def test_is_no_child_and_holds_nothing_open():
         assert os.getsid(shell) not in (os.getsid(0), shell)  # so it can't get a terminal either
 
 
+SUBREAPER = "import ctypes; assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0\n"
+NEW_NAMESPACE = ["unshare", "--user", "--map-root-user", "--fork", "--pid", "--mount-proc", "--kill-child"]
+CHILDREN = """
+import os
+try:
+    print(os.getpid(), os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print(os.getpid() == 1, "no child")
+"""
+
+
+@pytest.mark.parametrize("adopts", ["no", "subreaper", "PID 1"])
+def test_is_no_child_where_orphans_are_given_to_the_maker(adopts):
+    """A supervisor would find it with `os.waitpid(-1)`. The control: a maker that no orphans are given to."""
+    namespace = NEW_NAMESPACE if adopts == "PID 1" else []
+    if namespace and subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no PID namespace can be made here")
+    code = (SUBREAPER if adopts == "subreaper" else "") + MAKE + CHILDREN
+    command = [*namespace, sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    segment, children = ended.stdout.splitlines()
+    assert (children, ended.stderr, ended.returncode) == (f"{adopts == 'PID 1'} no child", "", 0)
+    assert not names_of(segment)
+
+
 def test_another_one_when_it_was_killed():
     buffer = MPReplayBuffer(4, {"x": {}})
     (first,) = shells_of(buffer.segment)
@@ -210,15 +235,37 @@ def test_another_one_when_it_was_killed():
     buffer.close()
 
 
+def kill_shells():
+    """Those of this process: they would wait for its end."""
+    prefix = watchdog._segment_prefix()
+    for shell in shells_of(prefix):
+        os.kill(shell, signal.SIGKILL)
+    wait_until(lambda: not shells_of(prefix))
+
+
 def test_where_there_is_no_shell(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(watchdog, "SHELL", "/no/shell")
         watchdog._let_go()
-        wait_until(lambda: not shells_of(watchdog._segment_prefix()))  # it takes with it what there is until then
+        kill_shells()
         buffer = MPReplayBuffer(4, {"x": {}})
         assert watchdog._pipe is None and not shells_of(buffer.segment)
         assert len(names_of(buffer.segment)) == 1
         buffer.close()
+
+
+def test_what_a_process_that_closed_the_pipe_has_goes_with_it_all_the_same():
+    with started(MAKE + "import os, time; os.closerange(3, 4096); print('closed', flush=True); time.sleep(600)") as (
+        owner,
+        line,
+    ):
+        segment = line()
+        assert line() == "closed"
+        time.sleep(0.5)  # in which a shell that trusts the pipe would have ended
+        assert len(names_of(segment)) == 1 and len(shells_of(segment)) == 1
+        owner.kill()
+        owner.wait()
+        wait_until_gone(segment)
 
 
 def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
@@ -228,8 +275,9 @@ def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
     with (tmp_path / "other").open("wb") as other:
         os.dup2(other.fileno(), number)
         buffer = MPReplayBuffer(4, {"x": {}})
-        wait_until(lambda: len(shells_of(buffer.segment)) == 1)  # the first one's pipe is closed: it ends, soon
+        assert len(shells_of(buffer.segment)) == 2  # the first one waits for the end of this process
         os.write(number, b"still open")
         os.close(number)
         buffer.close()
+    kill_shells()
     MPReplayBuffer(4, {"x": {}}).close()
