@@ -46,7 +46,8 @@ std::string random_text() {
 
 // Removes segments whose every user has died without saying goodbye (SIGKILL). Each process that
 // has a segment open holds a shared flock on it, which the kernel drops with the process, whatever
-// killed it and whatever its process id means here.
+// killed it and whatever its process id means here. And not before: the lock belongs to what was opened, which the
+// mapping keeps open when other code closes the descriptor.
 void sweep_abandoned() {
   DIR* folder = opendir(kFolder);
   if (folder == nullptr) return;
@@ -65,10 +66,10 @@ std::string amount(std::size_t bytes) {
   return bytes >> 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
 }
 
-void check(int code, int descriptor, std::size_t bytes, const char* what) {
+void check(int code, std::size_t bytes, const char* what) {
   if (code == 0) return;
   struct statvfs room{};
-  fstatvfs(descriptor, &room);
+  statvfs(kFolder, &room);
   const std::size_t free_bytes = room.f_bavail * room.f_frsize;
   fail(code, "the buffer needs " + amount(bytes) + " of shared memory" + what + ", and " + kFolder + " has " +
                  amount(free_bytes) + " free");
@@ -83,6 +84,14 @@ char* map(std::size_t bytes, int flags, int descriptor) {
   // No MADV_HUGEPAGE: it made samples of a 48 MB ring 7% faster, and the first pass through fresh
   // memory up to four times slower (2 MB are cleared at a time, for milliseconds).
   return static_cast<char*>(at);
+}
+
+// Brings pages in. Returns 0 or an errno: ENOSPC where /dev/shm is full, EINVAL before Linux 5.14.
+int populate(char* data, std::size_t bytes) {
+  int code;
+  do code = madvise(data, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+  while (code == EAGAIN || code == EINTR);
+  return code == EFAULT ? ENOSPC : code;
 }
 
 }  // namespace
@@ -125,7 +134,7 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
       break;
     memory.release();
   }
-  check(reserve(memory.descriptor_, 0, reserved), memory.descriptor_, reserved, "");
+  check(reserve(memory.descriptor_, 0, reserved), reserved, "");
   if (ftruncate(memory.descriptor_, static_cast<off_t>(bytes)) != 0) fail(errno, "ftruncate");
   memory.bytes_ = bytes;
   memory.data_ = map(bytes, MAP_SHARED, memory.descriptor_);
@@ -149,15 +158,17 @@ Memory Memory::attach(const std::string& name) {
   return memory;
 }
 
-void Memory::allocate(std::size_t at, std::size_t bytes) const {
-  check(rb::allocate(descriptor_, at, bytes), descriptor_, bytes, " for more frames");
+void Memory::allocate(std::size_t at, std::size_t bytes) {
+  if (descriptor_ < 0) descriptor_.replace(shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0));
+  // Where the name is gone as well as the descriptor, only by touching it.
+  const int code = descriptor_ < 0 ? populate(data_ + at, bytes) : rb::allocate(descriptor_, at, bytes);
+  if (code == EINVAL) fail(EBADF, "other code has closed the descriptor of shared segment " + name_);
+  check(code, bytes, " for more frames");
 }
 
 void Memory::prefault(std::size_t bytes) {
   prefaulted_ = bytes;
-  int code;
-  do code = madvise(data_, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-  while (code == EAGAIN || code == EINTR);
+  const int code = populate(data_, bytes);
   if (code == ENOMEM) throw std::bad_alloc();
   if (code == 0) return;
   // An older kernel. Each byte is written only if it still is what it was: others may be writing there.
@@ -189,12 +200,11 @@ Memory::~Memory() { release(); }
 
 void Memory::release() noexcept {
   if (data_ != nullptr) munmap(data_, bytes_);
-  if (descriptor_ >= 0) close(descriptor_);
+  descriptor_.close();
   // A forked child holds a copy of this object, but not the right to remove the name.
   if (maker_ != 0 && maker_ == getpid()) shm_unlink(name_.c_str());
   data_ = nullptr;
   bytes_ = 0;
-  descriptor_ = -1;
   maker_ = 0;
 }
 

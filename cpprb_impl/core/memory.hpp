@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "descriptor.hpp"
+
 namespace rb {
 
 class Memory {
@@ -15,7 +17,7 @@ class Memory {
   // full /dev/shm is an exception here (std::system_error, ENOSPC) and not a bus error later.
   static Memory make_shared(std::size_t reserved, std::size_t bytes);
   // Takes the space of more of a shared segment, for all processes; throws likewise.
-  void allocate(std::size_t at, std::size_t bytes) const;
+  void allocate(std::size_t at, std::size_t bytes);
 
   // What the names of all segments begin with that this process makes, and no other's: known before the first
   // is made, so that whoever is to remove them if this process is killed can be told in time.
@@ -46,7 +48,7 @@ class Memory {
  private:
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   int maker_ = 0;               // process id of the maker; 0 in every other process
   std::size_t prefaulted_ = 0;  // bytes
   std::string name_;
