@@ -65,20 +65,13 @@ char* map(int descriptor, std::uint64_t bytes, const std::string& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path, std::uint64_t most, Files files)
-    : path_(path), files_(files), most_(most) {
-  descriptor_ = files == Files::made ? make(path) : find(path);
-  try {
-    base_ = map(descriptor_, most, path);
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
-}
+    : path_(path),
+      files_(files),
+      descriptor_(files == Files::made ? make(path) : find(path)),
+      base_(map(descriptor_, most, path)),
+      most_(most) {}
 
-MappedFile::~MappedFile() {
-  ::munmap(base_, most_);
-  ::close(descriptor_);
-}
+MappedFile::~MappedFile() { ::munmap(base_, most_); }
 
 struct stat MappedFile::status() const {
   struct stat status;
@@ -94,6 +87,7 @@ MappedFile::Identity MappedFile::identity() const {
 char* MappedFile::grow(std::uint64_t bytes) {
   const std::uint64_t at = bytes_, end = plus(at, bytes);
   if (end > most_) fail(EFBIG, path_ + " was to have no more than " + std::to_string(most_) + " bytes");
+  if (descriptor_ < 0) descriptor_.replace(::open(path_.c_str(), O_RDWR | O_CLOEXEC));  // other code has closed it
   if (files_ == Files::made) {
     int error = reserve(descriptor_, at, bytes);
     // Some file systems can't reserve; a file that is only made longer is the best there is then.

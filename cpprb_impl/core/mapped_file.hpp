@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "descriptor.hpp"
+
 namespace rb {
 
 enum class Files {
@@ -41,7 +43,7 @@ class MappedFile {
 
   std::string path_;
   Files files_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   char* base_ = nullptr;
   std::uint64_t most_;
   std::uint64_t bytes_ = 0;  // that it has grown to
