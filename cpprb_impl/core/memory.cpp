@@ -147,8 +147,10 @@ Memory Memory::attach(const std::string& name) {
   if (memory.descriptor_ < 0) fail(errno, "shared segment " + name);
   memory.name_ = name;
   struct stat status;
-  if (flock(memory.descriptor_, LOCK_SH) != 0 || fstat(memory.descriptor_, &status) != 0)
-    fail(errno, "shared segment " + name);
+  // Not waited for: only a process that is about to remove an abandoned segment has it alone.
+  const bool locked = flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0;
+  if (!locked || fstat(memory.descriptor_, &status) != 0)
+    fail(!locked && errno == EWOULDBLOCK ? ENOENT : errno, "shared segment " + name);
   // Root, or a lax mode, can open another user's segment, and that user could change or cut it at any time.
   if (status.st_uid != geteuid()) fail(EACCES, "shared segment " + name + " is another user's");
   if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // swept before our lock on it stood

@@ -40,11 +40,11 @@ def alien():
     """Puts a file where segments are; held open like one, so that nobody removes it as left behind."""
     held = []
 
-    def put(contents: bytes) -> str:
+    def put(contents: bytes, lock: int = fcntl.LOCK_SH) -> str:
         name = f"cpprb_impl-{os.getpid()}-{secrets.token_hex(8)}-0"
         descriptor = os.open(SHM / name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         held.append((name, descriptor))
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, lock)
         os.write(descriptor, contents)
         return "/" + name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pickle
 import socket
@@ -160,6 +161,13 @@ def test_gone(kind):
         with pytest.raises(FileNotFoundError, match=f"{name} is gone: its maker has closed it or ended") as caught:
             attach()
         assert caught.value.errno == errno.ENOENT
+
+
+def test_nobody_waits_for_a_process_that_is_removing_the_segment(alien):
+    """Which has it to itself, as the maker of another segment that finds this one abandoned."""
+    code = f"from cpprb_impl import MPReplayBuffer; MPReplayBuffer.attach({alien(bytes(4096), fcntl.LOCK_EX)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    assert "FileNotFoundError" in done.stderr and "is gone" in done.stderr
 
 
 def test_not_a_name(make):
