@@ -21,7 +21,7 @@ OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(f
 MORE_CHOICE = $(OWN) $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash threads model verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash sequences threads model verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,10 +79,13 @@ soak: $(BUILT) ## 8 explorers and 2 learners at full speed on shared buffers: al
 crash: $(BUILT) ## explorers and learners are killed and stopped at each step of docs/protocol.md: [TRIALS=1000 a discipline]
 	@.ci/crash --trials $(TRIALS)
 
+sequences: $(BUILT) ## any calls in any order by a tree of processes that fork, close, stop and are killed: [SECONDS=60]
+	@$(PY) -m tests.torture.sequences --seconds $(SECONDS) --record build/sequences.jsonl
+
 threads: ## the core under threads with ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]
 	@.ci/thread-sanitizer $(SECONDS)
 
-verify: model threads soak crash ## all that shows shared buffers to be safe: [SECONDS=60 each] [TRIALS=1000 a discipline]
+verify: model threads soak crash sequences ## all that shows shared buffers to be safe: [SECONDS=60 each] [TRIALS=1000 a discipline]
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
