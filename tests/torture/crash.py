@@ -3,7 +3,8 @@
     .ci/crash --trials 1000  builds the native module with its points first
 
 After each: a sample returns, whole; who lives goes on; what is added now is all there; every slot is used again within
-a lap. With "buffer" and "critical" nobody is stopped: who stops while it holds the lock blocks the others, by design.
+a lap. One trial in four begins with a new ring, of which most slots were never written. With "buffer" and "critical"
+nobody is stopped: who stops while it holds the lock blocks the others, by design.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from .arena import RANDOM_MOMENT, Outcome, Plan
 from .certified import Findings
 
 TRIALS_A_BUFFER = 20
+NEW_ONES = 5  # of so many trials those on a new buffer each, in its first lap
 NOT_WITH = {
     "none": ("G1", "G2", "G3", "G4", "G5", "G6"),
     "buffer": ("G3", "G4", "G5", "G6"),
@@ -56,12 +58,17 @@ def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
         known = places(lock, prioritized, framed)
         chosen = [rng.choice(known) for _ in range(min(TRIALS_A_BUFFER, count))]
         count -= len(chosen)
-        yield from _in_an_arena(lock, prioritized, framed, chosen, rng.getrandbits(32))
+        if chosen[NEW_ONES:]:
+            yield from _in_an_arena(lock, prioritized, framed, chosen[NEW_ONES:], rng.getrandbits(32))
+        for point in chosen[:NEW_ONES]:
+            yield from _in_an_arena(lock, prioritized, framed, [point], rng.getrandbits(32), first_lap=True)
 
 
-def _in_an_arena(lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int) -> Iterator[Outcome]:
+def _in_an_arena(
+    lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int, first_lap: bool = False
+) -> Iterator[Outcome]:
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=arena.run, args=(theirs, lock, prioritized, framed, chosen, seed))
+    process = context.Process(target=arena.run, args=(theirs, lock, prioritized, framed, chosen, seed, first_lap))
     process.start()
     theirs.close()
     plan, segment = None, _hear(ours)
@@ -103,11 +110,15 @@ def table(outcomes: list[Outcome]) -> str:
     at = defaultdict(list)
     for outcome in outcomes:
         at[outcome.plan.point].append(outcome)
-    lines = [f"{'at':8} {'killed':>7} {'stopped':>8} {'missed':>7} {'longest sample ms':>18}"]
+    lines = [f"{'at':8} {'killed':>7} {'stopped':>8} {'missed':>7} {'first lap':>10} {'longest sample ms':>18}"]
     for point, there in sorted(at.items()):
         kinds = Counter("missed" if not o.hit else "stopped" if o.plan.stop else "killed" for o in there)
+        kinds["first lap"] = sum(o.hit and o.plan.first_lap for o in there)
         longest = max(o.longest_sample_ms for o in there)
-        lines.append(f"{point:8} {kinds['killed']:7} {kinds['stopped']:8} {kinds['missed']:7} {longest:18.1f}")
+        lines.append(
+            f"{point:8} {kinds['killed']:7} {kinds['stopped']:8} {kinds['missed']:7} "
+            f"{kinds['first lap']:10} {longest:18.1f}"
+        )
     return "\n".join(lines)
 
 
@@ -146,6 +157,7 @@ def main() -> int:
             hits = {f"{point} {how}": count for (point, how), count in sorted(hits.items())}
             record = {
                 "lock": lock,
+                "first_lap": sum(o.hit and o.plan.first_lap for o in outcomes),
                 "seed": args.seed,
                 "trials": len(outcomes),
                 "hits": hits,

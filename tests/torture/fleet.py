@@ -100,10 +100,12 @@ def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, fin
         if rest := board.rest[0]:
             board.resting[me] = rest
             if board.look[0] == rest and board.looked[me] != rest:
-                if prioritized and (rows := buffer.get_stored_size()) <= LOOKED_THROUGH:
+                if prioritized and buffer.get_buffer_size() <= LOOKED_THROUGH:
                     # Its own view, which has followed the explorers all along: no row may be missing in it.
+                    everything = buffer.get_all_transitions()
+                    rows = len(everything["id"])
                     drawn = buffer.sample(certified.DRAWS * rows, **options) if rows else None
-                    certified.look_at_all(buffer.get_all_transitions(), board.begun, [], found, drawn)
+                    certified.look_at_all(everything, board.begun, [], found, drawn)
                     publish()
                 board.looked[me] = rest
             time.sleep(0.0005)
