@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "points.hpp"
 #include "priority_view.hpp"
 #include "process_word.hpp"
 #include "sizes.hpp"
@@ -87,6 +88,7 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   const Plan p = plan(shape, *rows_);
   memory_ = Memory::make_shared(p.frames_at, p.bytes);
   if (shape.prefault) memory_.prefault(p.frames_at);
+  RB_POINT(M5);
   header_ = new (memory_.data()) SegmentHeader{};
   header_->capacity = shape.capacity;
   header_->stride = rows_->stride();
@@ -104,9 +106,11 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   header_->gate.format();
   header_->index.format();
   for (auto& seat : header_->seats) seat.lock.format();
+  RB_POINT(M6);
   view_memory(Files::made);
   const auto files = rows_->files();
   std::copy(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at));
+  RB_POINT(M7);
   header_->magic.store(SegmentHeader::kMagic, release);
 }
 

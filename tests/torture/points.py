@@ -8,6 +8,9 @@ from pathlib import Path
 
 import cpprb_impl._native as module
 
+# Where a segment is made: tests/torture/making.py.
+OF_MAKING = ("M0", "M1", "M2", "M3", "M4", "M5", "M6", "M7")
+
 _library = ctypes.CDLL(module.__file__)
 
 
