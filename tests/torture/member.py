@@ -110,6 +110,7 @@ class Member:
 
     def serve(self) -> None:
         """Do what is asked, until told to end or until the coordinator is gone."""
+        sys.setswitchinterval(1e-5)  # forks and deaths in the midst of what the other thread does
         stacks = (self.folder / f"stacks-{self.number}").open("w")
         faulthandler.enable(stacks)
         faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)

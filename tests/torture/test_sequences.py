@@ -9,7 +9,8 @@ import pytest
 from cpprb_impl import MPReplayBuffer
 
 from . import sequences, tree
-from .certified import NARROW
+from .certified import NARROW, WIDE
+from .member import OWN
 
 pytestmark = pytest.mark.timeout(600)
 FEW = 12  # sequences
@@ -75,3 +76,19 @@ def test_fewer_steps_are_found(monkeypatch):
     monkeypatch.setattr(MPReplayBuffer, "clear", lambda self: 1 / 0)
     steps = [*ADD_AND_REST, ("busy", 1, 0, "look"), ("calls", ((0, "clear", 0),), None)]
     assert sequences.shrunk(steps, sequences.LIMIT, tries=1) == [*steps[:2], steps[-1]]
+
+
+@pytest.mark.skipif(not sequences.FORKS_IN_CALLS, reason="forked children of a process inside a call hang")
+@pytest.mark.parametrize(
+    ("kind", "busy", "call"),
+    [
+        ((64, WIDE, False, "none", 1, False, False), "look", ("close", 0)),
+        ((64, WIDE, False, OWN, 1, False, True), "look", ("clear", 0)),
+        ((100, NARROW, False, OWN, 3, False, True), "add", ("add", 0, 3, False)),
+    ],
+)
+def test_a_fork_while_another_thread_is_inside_a_call(kind, busy, call):
+    steps = [("new", 0), ("make", 0, 0, kind), ("calls", ((0, "add", 0, 70, False),), None), ("busy", 0, 0, busy)]
+    for child in range(1, 25):
+        steps += [("wait", 0.002), ("fork", 0, child), ("calls", ((child, *call),), None), ("kill", child)]
+    assert trouble_after(steps) == ""
