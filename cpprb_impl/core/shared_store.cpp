@@ -208,9 +208,11 @@ std::vector<std::size_t> SharedStore::stored_slots() {
 
 // Rows claimed from now on begin there, in slot 0; who claimed one before did so before the clearing.
 void SharedStore::clear() {
-  const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
-  // First: rows that are added after the clearing may raise it at once.
+  // Before the look at head, and sequentially consistent with it, as claiming and raising are: an explorer whose rows
+  // stay, for they were claimed after that look, finds the largest priority lowered and raises it.
   header_->max_priority.store(1.0, release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
   raise(header_->cleared, round_up(next, capacity()));
 }
 
