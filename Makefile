@@ -5,8 +5,9 @@ PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60
 TRIALS ?= 1000
+EXECUTIONS ?= 200000
 # A misspelt variable would otherwise be ignored, and everything measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -21,7 +22,7 @@ OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(f
 MORE_CHOICE = $(OWN) $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash sequences threads model verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,7 +86,7 @@ sequences: $(BUILT) ## any calls in any order by a tree of processes that fork, 
 threads: ## the core under threads with ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]
 	@.ci/thread-sanitizer $(SECONDS)
 
-verify: model threads soak crash sequences ## all that shows shared buffers to be safe: [SECONDS=60 each] [TRIALS=1000 a discipline]
+verify: model orders threads soak crash sequences ## all that shows shared buffers to be safe: [SECONDS=60 each] [TRIALS=1000 a discipline]
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
@@ -102,16 +103,19 @@ model: ## every state of the ring's protocol, and controls, with Spin (needs spi
 new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CONTRIBUTING.md has the six steps
 	@$(PY) -m adapters.new_peer '$(NAME)' '$(ENVIRONMENT)'
 
+orders: ## the core on a weak memory: each memory order weakened must be noticed (needs g++): [EXECUTIONS=200000 a scenario]
+	@.ci/orders check --control $(EXECUTIONS) --executions $$(($(EXECUTIONS) / 10))
+
 lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy.stubtest cpprb_impl._native
-	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp
+	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 
 format: $(BUILT) ## mend style where a program can
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
-	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp
+	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 
 lock: ## resolve the dependency groups of pyproject.toml anew into constraints.txt (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt

@@ -1,0 +1,187 @@
+"""Weakens each memory order of the core, one at a time, and looks which scenario notices: see .ci/orders.
+
+The table `orders` beside this file has a line for each order there is: the operation, what of its order is taken away,
+and the scenario that must then fail, or why none can.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPLORE = ROOT / "build" / "orders" / "explore"
+TABLE = Path(__file__).with_name("orders")
+WORKERS = int(os.environ.get("WORKERS", os.cpu_count() or 1))
+COPIES = "columns.hpp"  # copies rows and frames
+ENOUGH = 100_000  # executions in which the scenario that the table names must notice; seeds are always the same
+# What takes away an acquire or a release of a sequentially consistent operation takes away its consistency as well.
+PARTS = {"a": "acquire", "r": "release", "c": "consistent"}
+
+
+@dataclass
+class Site:
+    """An operation of the core, as one of its lines has it."""
+
+    file: str
+    line: int
+    column: int
+    region: str
+    kind: str
+    order: str
+    on_failure: str
+    function: str
+    steps: set[str] = field(default_factory=set)
+    scenarios: set[str] = field(default_factory=set)
+    name: str = ""
+
+    @property
+    def parts(self) -> list[str]:
+        """What can be taken away from its order."""
+        return [PARTS[letter] for letter in self.order] + (["failure"] if self.on_failure else [])
+
+
+def explore(*arguments: object) -> str:
+    """The output of one run of the explorer."""
+    done = subprocess.run([EXPLORE, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        sys.exit(f"{EXPLORE} {' '.join(map(str, arguments))}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def scenarios() -> list[str]:
+    return explore("list").split()
+
+
+def named(site: Site) -> str:
+    """`function word.operation`, which a change elsewhere in the file leaves as it is."""
+    text = (ROOT / "cpprb_impl" / "core" / site.file).read_text().splitlines()[site.line - 1]
+    called = re.search(r"(\w+)(?:\([^()]*\)|\[[^][]*\])*(?:\.|->)(\w+)$", text[: site.column - 1])
+    what = f"{called[1]}.{called[2]}" if called else site.kind
+    function = re.search(r"(~?\w+)\(", site.function)
+    where = f" ({site.region})" if site.file == COPIES else ""
+    return f"{function[1] if function else site.function} {what}{where}"
+
+
+def found_sites(executions: int) -> list[Site]:
+    """All operations that any scenario comes by."""
+    known: dict[tuple[str, int, int, str], Site] = {}
+    with ThreadPoolExecutor(WORKERS) as pool:
+        texts = pool.map(lambda name: explore("sites", name, executions), scenarios())
+        for name, text in zip(scenarios(), texts, strict=True):
+            for line in text.splitlines()[1:]:
+                file, row, column, region, kind, order, on_failure, steps, function = line.split("\t")
+                where = region if file == COPIES else ""
+                site = known.setdefault(
+                    (file, int(row), int(column), where),
+                    Site(file, int(row), int(column), region, kind, order, on_failure, function),
+                )
+                site.steps.update(steps.split(","))
+                site.scenarios.add(name)
+    sites = sorted(known.values(), key=lambda site: (site.file, site.line, site.column, site.region))
+    sites = [site for site in sites if not site.function.startswith(("weak::", "void weak::"))]
+    times: dict[tuple[str, str], int] = {}
+    for site in sites:
+        name = named(site)
+        nth = times[site.file, name] = times.get((site.file, name), 0) + 1
+        site.name = f"{site.file} {name}" + (f" #{nth}" if nth > 1 else "")
+    return sites
+
+
+def weakened(scenario: str, executions: int, sites: list[Site], part: str) -> list[str]:
+    """How a scenario ended with an order weakened: `held`, or `failed`, after how many executions, the seed, what."""
+    orders = [each for s in sites for each in (s.file, s.line, s.column, s.region if s.file == COPIES else "-", part)]
+    return explore("run", scenario, executions, 1, *orders).strip().split("\t")
+
+
+def first_that_fails(names: list[str], executions: int, sites: list[Site], part: str) -> tuple[str, list[str]] | None:
+    """The first scenario that notices it, and how."""
+    for name in names:
+        how = weakened(name, executions, sites, part)
+        if how[0] == "failed":
+            return name, how
+    return None
+
+
+def expected() -> dict[tuple[str, str], str]:
+    """The table: what must come of weakening each order."""
+    lines = [line for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    return {(name, part): outcome for name, part, outcome in rows}
+
+
+def check(control: int, executions: int, only: str) -> bool:
+    """Runs the model's own tests, the core as it is, and with each order weakened."""
+    litmus = explore("litmus", executions)
+    wrong = [line for line in litmus.splitlines() if not line.startswith("ok")]
+    print("\n".join(wrong) or f"ok   litmus tests: {len(litmus.splitlines())}", flush=True)
+    names, table = scenarios(), expected()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        texts = pool.map(lambda name: explore("run", name, control, 1), names)
+        for name, text in zip(names, texts, strict=True):
+            how = text.strip().split("\t")
+            good = how[0] == "held" and int(how[2]) < control / 100
+            wrong += [] if good else [name]
+            print(f"{'ok  ' if good else 'FAIL'} {name}: {' '.join(how)}", flush=True)
+
+        single = {(site.name, part): site for site in found_sites(300) for part in site.parts if only in site.name}
+        # Two that stand in for each other are weakened together as well.
+        orders = {order: [site] for order, site in single.items()}
+        for name, part in table:
+            names_of = name.split(" + ")
+            if len(names_of) > 1 and all((each, part) in single for each in names_of):
+                orders[name, part] = [single[each, part] for each in names_of]
+        missing = [f"{name} | {part}: not in {TABLE.name}" for name, part in orders if (name, part) not in table]
+        missing += [f"{n} | {p}: no such order in the core" for n, p in table if only in n and (n, p) not in orders]
+
+        def one(order: tuple[str, str]) -> tuple[bool, str]:
+            sites, outcome = orders[order], table[order]
+            caught = outcome in names
+            tried = [outcome] if caught else sorted(sites[0].scenarios)
+            found = first_that_fails(tried, ENOUGH if caught else executions, sites, order[1])
+            told = f"{found[0]}, execution {found[1][1]}: {found[1][3]}" if found else "not noticed"
+            return caught == bool(found), f"{order[0]}, no {order[1]}: {told}"
+
+        for good, told in pool.map(one, [order for order in orders if order in table]):
+            wrong += [] if good else [told]
+            print(f"{'ok  ' if good else 'FAIL'} {told}", flush=True)
+    for line in missing:
+        print(f"FAIL {line}")
+    print(f"orders: {len(orders)}, of which {sum(table.get(order) in names for order in orders)} are noticed")
+    return not wrong and not missing
+
+
+def search(executions: int, only: str) -> None:
+    """Prints a table as it might be: for each order the scenario that notices soonest that it is weakened."""
+
+    def one(task: tuple[Site, str]) -> str:
+        site, part = task
+        found = first_that_fails(sorted(site.scenarios), executions, [site], part)
+        told = f"{found[0]} | {found[1][1]} {found[1][3]}" if found else "?"
+        return f"{site.name} | {part} | {told} | {','.join(sorted(site.steps))}"
+
+    tasks = [(site, part) for site in found_sites(300) for part in site.parts if only in site.name]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for line in pool.map(one, tasks):
+            print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["check", "search"])
+    parser.add_argument("--control", type=int, default=200_000, help="executions of each scenario, nothing weakened")
+    parser.add_argument("--executions", type=int, default=20_000, help="of each scenario, where an order is harmless")
+    parser.add_argument("--only", default="", help="orders whose names contain this")
+    given = parser.parse_args()
+    if given.what == "search":
+        search(given.executions, given.only)
+    elif not check(given.control, given.executions, given.only):
+        sys.exit("orders: failed")
+
+
+if __name__ == "__main__":
+    main()
