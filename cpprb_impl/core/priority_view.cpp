@@ -243,8 +243,7 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
-    if (row && (rows != nullptr ? *row == rows[i] : *row < sampled_at_))
-      changes_.push_back({slot, *row, leaves[i]});
+    if (row && (rows != nullptr ? *row == rows[i] : *row < sampled_at_)) changes_.push_back({slot, *row, leaves[i]});
   }
   const bool others = has_others();
   if (others) {

@@ -21,9 +21,6 @@ from .fleet import FOR_EVER, HangError, explore, fleet, learn
 CREW = 2  # explorers
 BATCH = 32
 RANDOM_MOMENT = "moment"
-# Whether get_stored_size() is exact beside an explorer that is stopped while slots were never written; until then it
-# may be too low by any number.
-EXACT_IN_THE_FIRST_LAP = False
 # Of the points of locks: who comes there. Learners alone come to the others, and to L, T and U.
 EXPLORERS_ALONE = ("G0", "G5", "G6")
 EITHER = ("G1", "G2", RANDOM_MOMENT)
@@ -155,10 +152,11 @@ class Arena:
         certified.look_at_all(everything, self.board.begun, due, outcome.findings, drawn)
         outcome.due += sum(count for _, _, count in due)
         size = self.buffer.get_stored_size()
-        # What is just being written counts; but see EXACT_IN_THE_FIRST_LAP.
-        least = -self.capacity if held and outcome.plan.first_lap and not EXACT_IN_THE_FIRST_LAP else 0
-        most = 0 if outcome.plan.first_lap and EXACT_IN_THE_FIRST_LAP else held
-        if not least <= size - len(everything["id"]) <= most:
+        # What is just being overwritten counts, and what is written to a slot for the first time does not. Until a
+        # random moment, the ring may have come round.
+        in_first_lap = outcome.plan.first_lap and outcome.plan.point != RANDOM_MOMENT
+        most = 0 if in_first_lap else held
+        if not 0 <= size - len(everything["id"]) <= most:
             outcome.trouble.append(f"stored size {size}, but {len(everything['id'])} rows")
         return size
 

@@ -32,8 +32,6 @@ from .tree import SequenceError, Tree
 
 STEPS = 40
 LIMIT = 60.0  # seconds for a step
-# A forked child of a process that was inside a call in another thread.
-FORKS_IN_CALLS = False
 PR_SET_CHILD_SUBREAPER = 36
 
 Step = tuple
@@ -49,8 +47,8 @@ class Result:
 class Author:
     """Draws steps that the tree can take as it is; they depend on the seed alone, not on anybody's timing."""
 
-    def __init__(self, rng: random.Random, forks_in_calls: bool) -> None:
-        self.rng, self.forks_in_calls = rng, forks_in_calls
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
         self.members = self.buffers = 0
 
     def next(self, tree: Tree) -> Step:
@@ -74,10 +72,10 @@ class Author:
         return self._new("spawn") if self.members < WRITERS // 2 else None
 
     def _fork(self, tree, member):
-        inside = [m for m in tree.members.values() if m.is_able() and m.busy] if self.forks_in_calls else []
+        inside = [m for m in tree.members.values() if m.is_able() and m.busy]  # another thread of theirs
         if inside and self.rng.random() < 0.7:
             member = self.rng.choice(inside)
-        if (member.busy and not inside) or len(tree.members) > 8 or self.members == WRITERS // 2:
+        if len(tree.members) > 8 or self.members == WRITERS // 2:
             return None
         self.members += 1
         return "fork", member.number, self.members - 1
@@ -178,10 +176,10 @@ WEIGHTS = {
 }
 
 
-def run(seed: int, count: int, limit: float, forks_in_calls: bool, given: list[Step] | None = None) -> Result:
+def run(seed: int, count: int, limit: float, given: list[Step] | None = None) -> Result:
     """A sequence in processes of its own: of `count` steps that follow from the seed, or those that are given."""
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_coordinate, args=(theirs, seed, count, limit, forks_in_calls, given))
+    process = context.Process(target=_coordinate, args=(theirs, seed, count, limit, given))
     process.start()
     theirs.close()
     result = Result()
@@ -210,10 +208,10 @@ def _kill_group(number: int) -> None:
         os.killpg(number, signal.SIGKILL)
 
 
-def _coordinate(pipe: Any, seed: int, count: int, limit: float, forks_in_calls: bool, given: list[Step] | None) -> None:
+def _coordinate(pipe: Any, seed: int, count: int, limit: float, given: list[Step] | None) -> None:
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # all that is left by others comes to us
-    author = Author(random.Random(seed), forks_in_calls)
+    author = Author(random.Random(seed))
     with tempfile.TemporaryDirectory(prefix="sequence-") as folder, Tree(Path(folder), limit) as tree:
         trouble = ""
         try:
@@ -238,7 +236,7 @@ def shrunk(steps: list[Step], limit: float, tries: int = 3) -> list[Step]:
         at = 0
         while at < len(steps):
             fewer = steps[:at] + steps[at + size :]
-            results = (run(0, 0, limit, True, fewer) for _ in range(tries))
+            results = (run(0, 0, limit, fewer) for _ in range(tries))
             if any(result.trouble for result in results):
                 steps = fewer
             else:
@@ -258,7 +256,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of one sequence, to be run alone")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a step")
-    parser.add_argument("--forks-in-calls", action=argparse.BooleanOptionalAction, default=FORKS_IN_CALLS)
     parser.add_argument("--given", type=Path, help="a file with a list of steps, to be run instead")
     parser.add_argument("--shrink", action="store_true", help="look for fewer steps that fail as well")
     parser.add_argument("--record", type=Path, help="a JSON file that gets a line")
@@ -269,7 +266,7 @@ def main() -> int:
     taken: Counter[str] = Counter()
     failed, seed, until = 0, first, time.monotonic() + args.seconds
     while True:
-        result = run(seed, args.steps, args.limit, args.forks_in_calls, given)
+        result = run(seed, args.steps, args.limit, given)
         taken.update(step[0] for step in result.steps)
         if result.trouble:
             failed += 1

@@ -25,18 +25,18 @@ ADD_AND_REST = [
 
 @pytest.mark.parametrize("seed", range(FEW))
 def test_any_calls_by_any_processes(seed):
-    result = sequences.run(seed, sequences.STEPS, sequences.LIMIT, sequences.FORKS_IN_CALLS)
+    result = sequences.run(seed, sequences.STEPS, sequences.LIMIT)
     assert not result.trouble, sequences.described(seed, result)
     assert len(result.steps) == sequences.STEPS
 
 
 def test_a_seed_gives_the_same_steps():
-    first, again = (sequences.run(FEW, 30, sequences.LIMIT, False).steps for _ in range(2))
+    first, again = (sequences.run(FEW, 30, sequences.LIMIT).steps for _ in range(2))
     assert first == again
 
 
 def trouble_after(steps, limit=sequences.LIMIT) -> str:
-    result = sequences.run(0, 0, limit, False, steps)
+    result = sequences.run(0, 0, limit, steps)
     assert result.steps == steps
     return result.trouble
 
@@ -78,7 +78,6 @@ def test_fewer_steps_are_found(monkeypatch):
     assert sequences.shrunk(steps, sequences.LIMIT, tries=1) == [*steps[:2], steps[-1]]
 
 
-@pytest.mark.skipif(not sequences.FORKS_IN_CALLS, reason="forked children of a process inside a call hang")
 @pytest.mark.parametrize(
     ("kind", "busy", "call"),
     [

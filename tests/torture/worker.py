@@ -7,6 +7,8 @@ import os
 import pickle
 from typing import Any
 
+import numpy as np
+
 context = multiprocessing.get_context("fork")
 
 
@@ -31,6 +33,17 @@ class _Also:
 
     def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
+        self._indexes: np.ndarray | None = None  # those of the last sample
+
+    def sample(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
+        batch = self.buffer.sample(*args, **kwargs)
+        self._indexes = batch.get("indexes")
+        return batch
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        """By the array that the last sample filled: a copy of it may mean an older sample."""
+        assert np.array_equal(indexes, self._indexes)
+        self.buffer.update_priorities(self._indexes, priorities)
 
     def dumps(self) -> bytes:
         return pickle.dumps(self.buffer)
