@@ -220,9 +220,11 @@ void SharedStore::bury(std::size_t seat) {
   for (std::uint64_t row = left.first(); row < end; ++row) {
     std::uint64_t held = SlotWord::writing(row, seat).bits;
     RB_POINT(B1);
-    word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, acquire_release, relaxed);
+    word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, std::memory_order_seq_cst, relaxed);
   }
-  expect_holes_until(std::max({end, header_->head.load(acquire), header_->cleared.load(acquire)}) + capacity());
+  // B1 and this look at head are sequentially consistent, as E3 and the second look in mark(): either we see the claim
+  // of an explorer that left the slot to the dead one, or it sees the slot free.
+  expect_holes_until(std::max({end, header_->head.load(), header_->cleared.load(acquire)}) + capacity());
   RB_POINT(B2);
   header_->seats[seat].claim.store(0, release);
 }
