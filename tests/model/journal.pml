@@ -109,7 +109,7 @@ byte updated; /* learners that will change nothing more */
 
 /* After the last one: entries that were old before they were done are written anew. Of several, the first is the oldest. */
 #define SAY_AGAIN \
-  if :: others && changed && (overtaken || is_old(first, journal)) -> TAKE_NUMBERS(1); WRITE_ENTRY(true) :: else fi; \
+  if :: others && changed && !NO_AGAIN && (overtaken || is_old(first, journal)) -> TAKE_NUMBERS(1); WRITE_ENTRY(true) :: else fi; \
   if \
   :: !others && changed && !WEAK_U2 -> \
      others = HAS_OTHERS; \

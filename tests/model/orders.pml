@@ -124,6 +124,9 @@
 #ifndef NO_LOW_BITS
 #define NO_LOW_BITS 0
 #endif
+#ifndef NO_AGAIN
+#define NO_AGAIN 0
+#endif
 #ifndef NO_CAS
 #define NO_CAS 0
 #endif
