@@ -24,6 +24,9 @@ class atomic {
     return value;
   }
 
+  // Of what is not shared: without the place where it is read.
+  operator T() const { return load(); }
+
   T load(Order order = Order::seq_cst, Where where = Where::current()) const {
     return value(weak::load(this, sizeof(T), order, where));
   }

@@ -1,5 +1,5 @@
 // A buffer's memory (core/memory.hpp), when every process is a fiber of this one: all have a segment at the same place,
-// and the model is told of it.
+// and the model is told of it. And who is a process (core/process_word.hpp): each store is one.
 #include "../../cpprb_impl/core/memory.hpp"
 
 #include <cstdlib>
@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "../../cpprb_impl/core/process_word.hpp"
 #include "model.hpp"
 
 namespace weak {
@@ -53,7 +54,7 @@ Memory Memory::attach(const std::string& name) {
   return memory;
 }
 
-void Memory::allocate(std::size_t, std::size_t) const {
+void Memory::allocate(std::size_t, std::size_t) {
   if (weak::me() != 1) return;
   if (weak::allocations_left == 0) throw std::bad_alloc();
   if (weak::allocations_left > 0) --weak::allocations_left;
@@ -77,5 +78,13 @@ void Memory::release() noexcept {
   data_ = nullptr;
   bytes_ = 0;
 }
+
+std::uint64_t this_process() {
+  static std::uint64_t last = 0;
+  return ++last;
+}
+
+// Nothing but speed may depend on it: so it is wrong as often as not.
+bool may_be_alive(std::uint64_t) { return weak::choose(2) == 0; }
 
 }  // namespace rb

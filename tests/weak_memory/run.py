@@ -92,9 +92,17 @@ def found_sites(executions: int) -> list[Site]:
     return sites
 
 
+def parts_of(part: str, count: int) -> list[str]:
+    """The parts of so many operations that are taken away together: one for all, or one for each."""
+    parts = part.split(" + ")
+    return parts if len(parts) == count else parts * count
+
+
 def weakened(scenario: str, executions: int, sites: list[Site], part: str) -> list[str]:
-    """How a scenario ended with an order weakened: `held`, or `failed`, after how many executions, the seed, what."""
-    orders = [each for s in sites for each in (s.file, s.line, s.column, s.region if s.file == COPIES else "-", part)]
+    """How a scenario ended with orders weakened: `held`, or `failed`, after how many executions, the seed, what."""
+    orders: list[object] = []
+    for site, its in zip(sites, parts_of(part, len(sites)), strict=True):
+        orders += [site.file, site.line, site.column, site.region if site.file == COPIES else "-", its]
     return explore("run", scenario, executions, 1, *orders).strip().split("\t")
 
 
@@ -133,8 +141,9 @@ def check(control: int, executions: int, only: str) -> bool:
         orders = {order: [site] for order, site in single.items()}
         for name, part in table:
             names_of = name.split(" + ")
-            if len(names_of) > 1 and all((each, part) in single for each in names_of):
-                orders[name, part] = [single[each, part] for each in names_of]
+            pairs = list(zip(names_of, parts_of(part, len(names_of)), strict=True))
+            if len(pairs) > 1 and all(each in single for each in pairs):
+                orders[name, part] = [single[each] for each in pairs]
         missing = [f"{name} | {part}: not in {TABLE.name}" for name, part in orders if (name, part) not in table]
         missing += [f"{n} | {p}: no such order in the core" for n, p in table if only in n and (n, p) not in orders]
 

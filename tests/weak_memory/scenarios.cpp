@@ -185,6 +185,76 @@ void joining(const World& world) {
   run_threads();
 }
 
+// Two join at once while a third changes what it has sampled; then one of them changes it.
+void joining_at_once(const World& world) {
+  const Store explorer = world.attach(), one = world.attach(), two = world.attach(), three = world.attach();
+  world.add(*explorer, 100, world.setting.capacity);
+  rb::Drawn drawn;
+  world.sample(*one, drawn);
+  const auto check = [&](rb::SharedStore& learner) {
+    wait_for_all();
+    world.check_tree(learner);
+  };
+  thread([&] {
+    world.update(*one, drawn, 7);
+    check(*one);
+  });
+  thread([&] {
+    world.change(*two, 0, 8);
+    check(*two);
+  });
+  thread([&] {
+    three->view().catch_up();
+    check(*three);
+  });
+  run_threads();
+}
+
+// One is slow while another writes more than half a journal; a third looks, is passed over, and joins again.
+void journal_lapped(const World& world) {
+  const Store explorer = world.attach(), one = world.attach(), two = world.attach(), three = world.attach();
+  world.add(*explorer, 100, world.setting.capacity);
+  const std::size_t last = world.setting.capacity - 1;
+  rb::Drawn drawn;
+  world.sample(*one, drawn);
+  two->view().catch_up();
+  three->view().catch_up();
+  const auto check = [&](rb::SharedStore& learner) {
+    wait_for_all();
+    world.check_tree(learner);
+  };
+  thread([&] {
+    world.update(*one, drawn, 7);
+    check(*one);
+  });
+  thread([&] {
+    for (std::uint64_t i = 0; i <= world.setting.journal / 2 + 1; ++i)
+      world.change(*two, last, 10 + static_cast<float>(i));
+    check(*two);
+  });
+  thread([&] {
+    for (int i = 0; i < 2; ++i) three->view().catch_up();
+    check(*three);
+  });
+  run_threads();
+}
+
+// One that is killed has announced what it changes.
+void journal_killed(const World& world) {
+  const Store explorer = world.attach(), one = world.attach(), two = world.attach();
+  world.add(*explorer, 100, world.setting.capacity);
+  rb::Drawn drawn;
+  world.sample(*one, drawn);
+  two->view().catch_up();
+  thread([&] { world.update(*one, drawn, 7); }, true);
+  thread([&] {
+    for (int i = 0; i < 2; ++i) two->view().catch_up();
+    wait_for_all();
+    world.check_tree(*two);
+  });
+  run_threads();
+}
+
 // The largest priority.
 
 void largest(const World& world) {
@@ -358,6 +428,59 @@ void frames_taken_back(const World& world) {
   world.check_ring(*reader);
 }
 
+// A chunk is used again by another explorer, once the first one has come round.
+void frames_again(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  for (Id id = 100; id <= 200; id += 100) world.add(*one, id);
+  thread([&] {
+    for (Id id = 300; id <= 600; id += 100) world.add(*one, id);
+  });
+  thread([&] { world.add(*two, 1400, 2); });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+// Rows are counted meanwhile: what is remembered of holes must not be wrong later.
+void counting(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  world.add(*one, 100);
+  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  thread([&] { world.add(*one, 200, 2); }, true);
+  thread([&] {
+    world.add(*two, 300, world.setting.capacity + 1);
+    world.add(*two, 400);
+  });
+  thread([&] {
+    for (int i = 0; i < 3; ++i)
+      if (reader->stored() > world.setting.capacity) fail("more rows are counted than there can be");
+    wait_for_all();
+    world.check_ring(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+// A row is over, for a dead explorer has claimed another for its slot, and a third buries that one meanwhile.
+void counting_buried(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  world.add(*one, 100, world.setting.capacity);
+  thread([&] {
+    rb::Seat& seat = one->header_->seats[0];
+    rb::Waiting waiting;
+    seat.lock.try_lock();
+    one->claim(0, 1, 0, waiting);
+    seat.lock.unlock();  // as if it had died
+  });
+  thread([&] { static_cast<void>(two->stored()); });
+  thread([&] {
+    for (int i = 0; i < 2; ++i) static_cast<void>(reader->stored());
+    wait_for_all();
+    world.check_ring(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
 // Lapped explorers: what isn't there must not be counted.
 void frames_lapped(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
@@ -409,6 +532,10 @@ const std::vector<Scenario>& scenarios() {
       {"journal-2", {.capacity = 2, .prioritized = true}, journal},
       {"journal-of-two", {.capacity = 1, .prioritized = true}, journal_of_two},
       {"joining", {.capacity = 1, .prioritized = true}, joining},
+      {"joining-at-once", {.capacity = 1, .prioritized = true}, joining_at_once},
+      {"journal-lapped", {.capacity = 2, .prioritized = true, .journal = 8}, journal_lapped},
+      {"journal-batch", {.capacity = 3, .prioritized = true, .journal = 16}, journal_lapped},
+      {"journal-killed", {.capacity = 2, .prioritized = true}, journal_killed},
       {"largest", {.capacity = 2, .prioritized = true}, largest},
       {"largest-falls", {.capacity = 2, .prioritized = true}, largest_falls},
       {"clearing", {.capacity = 2, .prioritized = true}, clearing},
@@ -420,6 +547,11 @@ const std::vector<Scenario>& scenarios() {
       {"frames-buried", {.capacity = 1, .framed = true}, frames_buried},
       {"frames-over", {.capacity = 2, .framed = true}, frames_over},
       {"frames-taken-back", {.capacity = 4, .framed = true}, frames_taken_back},
+      {"frames-again", {.capacity = 1, .framed = true}, frames_again},
+      {"counting-1", {.capacity = 1}, counting},
+      {"counting-2", {.capacity = 2}, counting},
+      {"counting-frames", {.capacity = 2, .framed = true}, counting},
+      {"counting-buried", {.capacity = 2, .framed = true}, counting_buried},
       {"frames-lapped", {.capacity = 1, .framed = true}, frames_lapped},
       {"frames-lapped-2", {.capacity = 2, .framed = true}, frames_lapped},
       {"frames-tree", {.capacity = 2, .prioritized = true, .framed = true}, tree},

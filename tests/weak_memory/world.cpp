@@ -26,7 +26,11 @@ std::unique_ptr<rb::Rows> World::rows() const {
   return std::make_unique<rb::Rows>(std::vector{field}, rb::SharedStore::front(setting.prioritized));
 }
 
-World::Store World::attach() const { return std::make_unique<rb::SharedStore>(rows(), shape_, maker_->name()); }
+World::Store World::attach() const {
+  Store made = std::make_unique<rb::SharedStore>(rows(), shape_, maker_->name());
+  if (setting.journal != 0) made->view().entries_ = setting.journal;
+  return made;
+}
 
 void World::add(rb::SharedStore& store, Id id, std::size_t count, float leaf, double largest) const {
   std::vector<Id> values;
@@ -81,7 +85,17 @@ void World::update(rb::SharedStore& store, const rb::Drawn& drawn, float leaf) c
   store.view().remember(drawn);
   const std::vector<std::int64_t> index(drawn.slots.begin(), drawn.slots.end());
   const std::vector<float> leaves(index.size(), leaf);
-  store.update(index.data(), index.size(), leaves.data(), 0);
+  store.update(index.data(), index.size(), leaves.data(), 0, 0);
+}
+
+void World::change(rb::SharedStore& store, std::size_t slot, float leaf) const {
+  rb::Drawn drawn;
+  sample(store, drawn);
+  const auto at = std::find(drawn.slots.begin(), drawn.slots.end(), slot) - drawn.slots.begin();
+  if (at == static_cast<std::ptrdiff_t>(drawn.slots.size())) return;
+  drawn.rows = {drawn.rows[static_cast<std::size_t>(at)]};
+  drawn.slots = {slot};
+  update(store, drawn, leaf);
 }
 
 void World::check_tree(rb::SharedStore& learner) const {
@@ -126,11 +140,17 @@ std::string World::name_of(const void* at) const {
   if (is(header.holes_until)) return "holes_until";
   if (is(header.max_priority)) return "max_priority";
   if (is(header.seats_used)) return "seats_used";
-  if (is(header.learners)) return "learners";
+  if (is(header.holes_made)) return "holes_made";
+  if (is(header.learner_tickets)) return "learner_tickets";
+  if (is(header.learners_used)) return "learners_used";
+  for (std::size_t place = 0; place < rb::kLearners; ++place)
+    if (is(header.learners[place])) return "learner's place " + number(place);
   if (is(header.journal_head)) return "journal_head";
   if (is(header.gate_closed)) return "gate_closed";
   for (std::size_t seat = 0; seat < rb::kSeats; ++seat)
     if (is(header.seats[seat].claim)) return "claim of " + number(seat);
+  for (std::size_t seat = 0; seat < rb::kSeats; ++seat)
+    if (is(header.seats[seat].owner)) return "owner of " + number(seat);
   const char *memory = maker_->memory_.data(), *rows = memory + header.rows_at;
   const auto offset = static_cast<std::uint64_t>(byte - rows);
   if (byte >= rows && offset < setting.capacity * header.stride) {

@@ -20,6 +20,7 @@ struct Setting {
   bool prioritized = false;
   bool framed = false;
   rb::Discipline discipline = rb::Discipline::none;
+  std::uint64_t journal = 0;  // entries, at least 8; 0: as many as the core would have
 };
 
 // A row is its id, twice; with frames it is a stack of two frames of two words each, (id, id) and (id + 1, id + 1). Its
@@ -40,6 +41,8 @@ class World {
   // One sample by priority, and steps L1 to L4 with the leaves that were drawn.
   std::vector<Id> sample(rb::SharedStore& store, rb::Drawn& drawn) const;
   void update(rb::SharedStore& store, const rb::Drawn& drawn, float leaf) const;
+  // Samples and updates one row alone.
+  void change(rb::SharedStore& store, std::size_t slot, float leaf) const;
 
   // Once all is quiet: the learner's tree has the priority of each row that is there.
   void check_tree(rb::SharedStore& learner) const;
