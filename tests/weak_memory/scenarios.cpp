@@ -200,7 +200,8 @@ void joining_at_once(const World& world) {
     check(*one);
   });
   thread([&] {
-    world.change(*two, 0, 8);
+    // Its own change would tell the third what the first one changed.
+    choose(2) == 0 ? world.change(*two, 0, 8) : two->view().catch_up();
     check(*two);
   });
   thread([&] {
@@ -511,6 +512,23 @@ void critical(const World& world) {
   world.check_ring(*learner);
 }
 
+// Two explorers come to a seat that was never used.
+void critical_new_seat(const World& world) {
+  const Store one = world.attach(), two = world.attach(), learner = world.attach();
+  world.add(*learner, 100, world.setting.capacity);
+  for (const auto& each : {&one, &two}) (*each)->seat_.store(1), (*each)->no_free_seat_.store(true);
+  thread([&] { world.add(*one, 200, 2); });
+  thread([&] { world.add(*two, 400); });
+  thread([&] {
+    rb::Waiting waiting;
+    const rb::LearnerTurn turn(*learner, waiting);
+    const auto ids = world.look(*learner), again = world.look(*learner);
+    if (std::count(ids.begin(), ids.end(), 0) != 0 || ids != again) fail("a learner and an explorer are both inside");
+  });
+  run_threads();
+  world.check_ring(*learner);
+}
+
 constexpr auto kCritical = rb::Discipline::critical, kBuffer = rb::Discipline::buffer;
 
 }  // namespace
@@ -557,6 +575,7 @@ const std::vector<Scenario>& scenarios() {
       {"frames-tree", {.capacity = 2, .prioritized = true, .framed = true}, tree},
       {"critical", {.capacity = 1, .discipline = kCritical}, critical},
       {"critical-2", {.capacity = 2, .discipline = kCritical}, critical},
+      {"critical-new-seat", {.capacity = 1, .discipline = kCritical}, critical_new_seat},
       {"buffer", {.capacity = 2, .discipline = kBuffer}, critical},
   };
   return all;
