@@ -239,27 +239,27 @@ const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::si
 
 bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample) {
   const std::uint64_t* rows = rows_meant(index, count, sample);
+  const bool others = has_others();
   changes_.clear();
+  changed_.clear();
+  const auto know = [this](std::size_t slot, float leaf) {
+    tree_.leaves()[slot] = leaf;
+    changed_.push_back(slot);
+  };
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
-    if (row && (rows != nullptr ? *row == rows[i] : *row < sampled_at_)) changes_.push_back({slot, *row, leaves[i]});
+    if (!row || (rows != nullptr ? *row != rows[i] : *row >= sampled_at_)) continue;
+    if (others)
+      changes_.push_back({slot, *row, leaves[i]});
+    else if (change(slot, *row, leaves[i]))
+      know(slot, leaves[i]);
   }
-  const bool others = has_others();
-  if (others) {
-    // Few enough that the first entry is not old as soon as the last one has its number.
-    const std::size_t most = entries_ / 8;
-    for (std::size_t at = 0; at < changes_.size(); at += most)
-      change_and_tell(at, std::min(at + most, changes_.size()));
-  } else {
-    for (Change& each : changes_) each.made = change(each.slot, each.row, each.leaf);
-  }
-  changed_.clear();
-  for (const Change& each : changes_) {
-    if (!each.made) continue;
-    tree_.leaves()[each.slot] = each.leaf;
-    changed_.push_back(each.slot);
-  }
+  // Few at a time: the first entry must not be old as soon as the last one has its number.
+  const std::size_t most = entries_ / 8;
+  for (std::size_t at = 0; at < changes_.size(); at += most) change_and_tell(at, std::min(at + most, changes_.size()));
+  for (const Change& each : changes_)
+    if (each.made) know(each.slot, each.leaf);
   if (changed_.empty()) return false;
   if (!others && has_others())  // another one has come meanwhile
     for (const std::size_t slot : changed_) write_journal(slot, true);
