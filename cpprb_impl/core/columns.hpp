@@ -68,23 +68,35 @@ struct BesideOthers {
     copy(std::uint64_t(), head, words);
     copy(std::uint8_t(), head + words, width - head - words);
   }
-  // Unrolled: a loop of one word and a branch is a third slower where the branch happens to cross 32 bytes.
-  template <class Word, class Width>
-  static void copy_out(char* to, const char* from, Width width) {
+  // A width that is not known is copied many words at a time: a loop of one word and a branch is a third slower where
+  // the branch happens to cross 32 bytes.
+  template <class Width, class Copy>
+  static void for_each_word(std::size_t word, Width width, Copy&& copy) {
+    if constexpr (std::is_same_v<Width, std::size_t>) {
 #pragma GCC unroll 8
-    for (std::size_t at = 0; at < width; at += sizeof(Word)) {
-      const Word word = __atomic_load_n(&shared<Word>(from + at), __ATOMIC_ACQUIRE);
-      std::memcpy(to + at, &word, sizeof word);
+      for (std::size_t at = 0; at < width; at += word) copy(at);
+    } else {
+      for (std::size_t at = 0; at < width; at += word) copy(at);
     }
   }
   template <class Word, class Width>
+  static void copy_out(char* to, const char* from, Width width) {
+    for_each_word(sizeof(Word), width, [=](std::size_t at) { load_word<Word>(to + at, from + at); });
+  }
+  template <class Word, class Width>
   static void copy_in(char* to, const char* from, Width width) {
-#pragma GCC unroll 8
-    for (std::size_t at = 0; at < width; at += sizeof(Word)) {
-      Word word;
-      std::memcpy(&word, from + at, sizeof word);
-      __atomic_store_n(&shared<Word>(to + at), word, __ATOMIC_RELEASE);
-    }
+    for_each_word(sizeof(Word), width, [=](std::size_t at) { store_word<Word>(to + at, from + at); });
+  }
+  template <class Word>
+  static void load_word(char* to, const char* from) {
+    const Word word = __atomic_load_n(&shared<Word>(from), __ATOMIC_ACQUIRE);
+    std::memcpy(to, &word, sizeof word);
+  }
+  template <class Word>
+  static void store_word(char* to, const char* from) {
+    Word word;
+    std::memcpy(&word, from, sizeof word);
+    __atomic_store_n(&shared<Word>(to), word, __ATOMIC_RELEASE);
   }
   template <class Word>
   using Aliased __attribute__((may_alias)) = Word;
