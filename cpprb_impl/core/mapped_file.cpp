@@ -21,9 +21,9 @@ namespace {
   throw std::system_error(error, std::generic_category(), what);
 }
 
-// A new file, which no other buffer uses. One of that name is removed, not cut: another buffer, in this process or
-// another, may have it in its memory still, and would die of a bus error beyond the file's end. Whoever makes one at
-// the same moment removes it in turn, and each keeps its own: hence O_EXCL, which follows no links.
+// A new file that no other buffer uses. An existing file of that name is removed, not truncated: a buffer that still
+// maps it would get a bus error beyond its end. O_EXCL makes sure that two processes never open the same new file; it
+// does not follow links, so these are followed here.
 int make(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as many as the kernel follows
   for (int links = 0;;) {

@@ -24,9 +24,9 @@ class MappedFile {
     bool operator==(const Identity&) const = default;
   };
 
-  // A file of this name that is not to be `found` is replaced, and stays what it was for whoever uses it. Address
-  // space for `most` bytes is reserved, as one mapping: the kernel limits the number of those (vm.max_map_count), and
-  // what is in the file stays where it is. Throws std::system_error, which names the size if there is not that much.
+  // With Files::made, an existing file of this name is replaced; buffers that map it keep its contents. Reserves
+  // address space for `most` bytes as one mapping: the kernel limits the number of mappings (vm.max_map_count), and
+  // the contents never move. Throws std::system_error, which names the size if the address space is not available.
   MappedFile(const std::string& path, std::uint64_t most, Files files = Files::made);
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();

@@ -99,7 +99,7 @@ void PriorityView::look_at_more_of(Open& open) {
   if (open.committed != known) look_at(first + known, open.committed - known);
 }
 
-// Where there is no place left, whoever is the furthest behind loses its own, and joins again.
+// If all places are taken, the learner that is furthest behind loses its place. It joins again at its next sample.
 void PriorityView::join() {
   std::uint32_t ticket;
   do ticket = header_.learner_tickets.fetch_add(1, relaxed) + 1;
@@ -134,14 +134,14 @@ void PriorityView::join() {
   seen_ = cleared_;
 }
 
-// For updaters, which write for nobody who is so far behind that it has to look at every slot.
+// Publishes how far this learner has read the journal. Updaters pass over a learner that is too far behind.
 void PriorityView::say_how_far() {
   const LearnerWord now = LearnerWord::of(us_.ticket(), journal_seen_);
   std::uint64_t before = us_.bits;
   if (now != us_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) us_ = now;
 }
 
-// It has ended, or is slow: then it joins again, which is what it would have to do anyway.
+// Such a learner has ended, or is so slow that it must look at all rows anyway: it then joins again, which does that.
 void PriorityView::pass_over_who_is_behind(std::uint64_t end) {
   for (std::size_t place = 0; place < learners_used(); ++place) {
     LearnerWord other{header_.learners[place].load()};

@@ -8,8 +8,8 @@ namespace rb {
 // This one's; never 0.
 std::uint64_t this_process();
 
-// Whether the process is there, by /proc. One of another namespace, of which nothing is known here, is taken to be; one
-// that can't be seen for another reason is not.
+// Whether /proc lists the process. A process in another PID namespace is taken to be alive, since /proc says nothing
+// about it; a process that /proc does not list for any other reason is taken to have ended.
 bool may_be_alive(std::uint64_t process);
 
 }  // namespace rb

@@ -164,9 +164,9 @@ std::uint64_t SharedStore::rows_possible() const {
   return end <= first ? 0 : std::min(end - first, capacity());
 }
 
-// A row that is just being overwritten counts: it will be there in a moment. One that is written to a slot for the
-// first time does not, nor a slot that somebody holds since before a clearing: rows leave it out. All of these are in
-// open claims; but for slots that a dead process has left.
+// Counts a row that is being overwritten, since a new one replaces it in a moment. Does not count a row that is being
+// written to a slot for the first time, nor a slot that has been held since before a clearing. All of these are in open
+// claims, except slots that a dead process has left: holes_before() finds those.
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
   std::vector<std::uint64_t> missing;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,12 @@ def alien():
     for name, descriptor in held:
         (SHM / name).unlink()
         os.close(descriptor)
+
+
+@pytest.fixture
+def threads_change_only_in_calls():
+    """So that a thread that is ready runs as soon as this one copies without the interpreter's lock."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    yield
+    sys.setswitchinterval(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 import threading
 import time
 
@@ -13,15 +12,6 @@ import pytest
 from cpprb_impl import MPPrioritizedReplayBuffer, PrioritizedReplayBuffer
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture
-def threads_change_only_in_calls():
-    """So that a thread that is ready runs as soon as this one copies without the interpreter's lock."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(100)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 
@@ -31,15 +30,6 @@ def add_bytes_for_ever(buffer, explorer, added):
 @pytest.fixture(params=[MPReplayBuffer, MPPrioritizedReplayBuffer], ids=["uniform", "prioritized"])
 def kind(request):
     return request.param
-
-
-@pytest.fixture
-def threads_change_only_in_calls():
-    """So that a thread that is ready runs as soon as this one copies without the interpreter's lock."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(100)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
