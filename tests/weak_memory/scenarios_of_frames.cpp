@@ -1,0 +1,183 @@
+// Frames stored once, and the counting of rows.
+#include "scenarios.hpp"
+
+namespace weak {
+
+using Store = World::Store;
+
+// Frames.
+
+void frames(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  world.add(*one, 100, 1);
+  world.add(*one, 200, 1);
+  world.add(*one, 300, 1);
+  thread([&] {
+    world.add(*one, 400);
+    world.add(*one, 500);
+    world.add(*one, 600);
+    world.add(*one, 700);
+  });
+  thread([&] {
+    for (int i = 0; i < 4; ++i) world.look(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+void frames_of_two(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  for (Id id = 100; id <= 300; id += 100) {
+    world.add(*one, id);
+    world.add(*two, id + 1000);
+  }
+  thread([&] {
+    world.add(*one, 400);
+    world.add(*one, 500);
+  });
+  thread([&] {
+    world.add(*two, 1400);
+    world.add(*two, 1500);
+  });
+  thread([&] {
+    for (int i = 0; i < 3; ++i) world.look(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+void frames_and_deaths(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  for (Id id = 100; id <= 300; id += 100) world.add(*one, id);
+  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  thread([&] { world.add(*one, 400, 3); }, true);
+  thread([&] {
+    world.add(*two, 700, 2);
+    world.add(*two, 900);
+  });
+  thread([&] {
+    for (int i = 0; i < 3; ++i) world.look(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+  world.add(*two, 2000, world.setting.capacity);
+  world.check_ring(*reader);
+}
+
+// Who buries a dead explorer adds nothing; another process uses its chunk again.
+void frames_buried(const World& world) {
+  const Store one = world.attach(), two = world.attach(), three = world.attach(), reader = world.attach();
+  thread([&] { world.add(*one, 100); }, true);
+  thread([&] { static_cast<void>(two->stored()); });
+  thread([&] {
+    for (Id id = 400; id <= 800; id += 100) world.add(*three, id);
+  });
+  run_threads();
+  world.look(*reader);
+}
+
+// An explorer is stopped between E3 and E4: a row stays in its slot although it is over, and its chunk is used again.
+void frames_over(const World& world) {
+  const Store one = world.attach(), two = world.attach(), three = world.attach(), reader = world.attach();
+  for (Id id = 100; id <= 300; id += 100) world.add(*one, id);  // the chunk of rows 0 and 1 is closed
+  constexpr std::size_t kSeat = 200;
+  one->header_->seats[kSeat].lock.try_lock();
+  thread([&] {
+    rb::Waiting waiting;
+    one->claim(kSeat, 1, 0, waiting);
+    world.add(*two, 400);
+  });
+  thread([&] { world.add(*three, 500, 2); });  // stores all frames before it claims a row
+  thread([&] {
+    for (int i = 0; i < 2; ++i) world.look(*reader, 1);
+  });
+  run_threads();
+  world.look(*reader);
+}
+
+// There is no memory for all frames of a call: what it wrote is taken back, and its chunk used by another.
+void frames_taken_back(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  thread([&] {
+    allocations_left = 1;
+    try {
+      world.add(*one, 100, 4);
+    } catch (const std::bad_alloc&) {
+    }
+    allocations_left = -1;
+  });
+  thread([&] {
+    world.add(*two, 400);
+    world.add(*two, 500);
+  });
+  thread([&] {
+    for (int i = 0; i < 2; ++i) world.look(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+// A chunk is used again by another explorer, once the first one has come round.
+void frames_again(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  for (Id id = 100; id <= 200; id += 100) world.add(*one, id);
+  thread([&] {
+    for (Id id = 300; id <= 600; id += 100) world.add(*one, id);
+  });
+  thread([&] { world.add(*two, 1400, 2); });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+// Rows are counted meanwhile: what is remembered of holes must not be wrong later.
+void counting(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  world.add(*one, 100);
+  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  thread([&] { world.add(*one, 200, 2); }, true);
+  thread([&] {
+    world.add(*two, 300, world.setting.capacity + 1);
+    world.add(*two, 400);
+  });
+  thread([&] {
+    for (int i = 0; i < 3; ++i)
+      if (reader->stored() > world.setting.capacity) fail("more rows are counted than there can be");
+    wait_for_all();
+    world.check_ring(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+// A row is over, for a dead explorer has claimed another for its slot, and a third buries that one meanwhile.
+void counting_buried(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  world.add(*one, 100, world.setting.capacity);
+  thread([&] {
+    rb::Seat& seat = one->header_->seats[0];
+    rb::Waiting waiting;
+    seat.lock.try_lock();
+    one->claim(0, 1, 0, waiting);
+    seat.lock.unlock();  // as if it had died
+  });
+  thread([&] { static_cast<void>(two->stored()); });
+  thread([&] {
+    for (int i = 0; i < 2; ++i) static_cast<void>(reader->stored());
+    wait_for_all();
+    world.check_ring(*reader);
+  });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+// Lapped explorers: what isn't there must not be counted.
+void frames_lapped(const World& world) {
+  const Store one = world.attach(), two = world.attach(), reader = world.attach();
+  world.add(*one, 100, world.setting.capacity);
+  thread([&] { world.add(*one, 200); });
+  thread([&] { world.add(*two, 300, world.setting.capacity + 1); });
+  run_threads();
+  world.check_ring(*reader);
+}
+
+}  // namespace weak
