@@ -17,16 +17,14 @@ from typing import IO
 
 import psutil
 
-from adapters.registry import SEGMENT_PREFIXES
 from results.record import Record
 from suites.cells import CHECKOUT, node_id
 from suites.jobs import Task
 from suites.profiles import Profile
+from suites.segments import Segments
 
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
-SHARED_MEMORY = Path("/dev/shm")
 PAGE_BYTES = 4096
-MOMENT_SECONDS = 0.3
 LAST_WORDS = 400  # characters
 #: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
 MARK = "REPLAYBENCH_LAUNCH"
@@ -94,7 +92,6 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
     something to tell: its peer's user would be left with it.
     """
     begin = time.monotonic()
-    wall = time.time()
     mark = uuid.uuid4().hex
     # A folder for temporary files that goes with the launch: who is killed removes none of its own.
     scratch = tempfile.TemporaryDirectory(prefix="rb-", ignore_cleanup_errors=True)
@@ -111,23 +108,24 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
             )
         except OSError as error:  # an environment of which a part is gone: its peer's trouble, and no other's
             return Ending(f"could not be started: {error}")
-        trouble = None
+        trouble, segments = None, Segments(lambda maker: _is_member(maker, process.pid, mark))
         try:
             while process.poll() is None:
                 if time.monotonic() > begin + limit_seconds:
                     trouble = f"timed out after {limit_seconds:.0f} s" + _last_words(output)
                     break
                 tick()
+                segments.look()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.5)
         finally:
             clean = process.poll() == 0
             processes = _end(process, mark)
-            segments = _remove_orphaned_segments(wall)
+            sizes = segments.remove_orphans()
         timed_out = trouble is not None
         if not timed_out and process.returncode != 0:
             trouble = _exit_reason(process.returncode) + _last_words(output)
-        left = _left_behind(processes, segments) if clean else ""
+        left = _left_behind(processes, sizes) if clean else ""
         return Ending(trouble, left, timed_out, killed=not timed_out and process.returncode < 0)
 
 
@@ -163,11 +161,15 @@ def _members(session: int, mark: str) -> list[psutil.Process]:
     members: set[psutil.Process] = set()
     for process in psutil.process_iter():
         try:
-            if os.getsid(process.pid) == session or _is_marked(process, mark):
+            if _is_member(process, session, mark):
                 members.update([process, *process.children(recursive=True)])
         except (OSError, psutil.Error):
             continue
     return [each for each in members if _alive(each)]
+
+
+def _is_member(process: psutil.Process, session: int, mark: str) -> bool:
+    return os.getsid(process.pid) == session or _is_marked(process, mark)
 
 
 def _is_marked(process: psutil.Process, mark: str) -> bool:
@@ -207,48 +209,3 @@ def _end(leader: subprocess.Popen, mark: str) -> int:
 def _signal(process: psutil.Process, number: signal.Signals) -> None:
     with suppress(psutil.NoSuchProcess):
         process.send_signal(number)
-
-
-def _remove_orphaned_segments(since: float) -> list[int]:
-    """A killed process can't unlink its segments. Removed are those of a buffer's kind and of this user that
-    appeared since then and that no living process has mapped or open: nobody can be using them. Their sizes."""
-    if not SHARED_MEMORY.is_dir():
-        return []
-    ours = [
-        path for path in SHARED_MEMORY.iterdir() if path.name.startswith(SEGMENT_PREFIXES) and _appeared(path, since)
-    ]
-    if not ours:
-        return []
-    time.sleep(MOMENT_SECONDS)  # many a semaphore has a name for a moment only, and its maker is about to remove it
-    in_use, removed = _shared_memory_in_use(), []
-    for path in ours:
-        with suppress(FileNotFoundError):
-            about = path.stat()
-            if about.st_ino not in in_use:
-                removed.append(about.st_size)
-                path.unlink()
-    return removed
-
-
-def _appeared(path: Path, since: float) -> bool:
-    try:
-        about = path.lstat()
-    except OSError:
-        return False
-    return about.st_uid == os.getuid() and about.st_ctime >= since
-
-
-def _shared_memory_in_use() -> set[int]:
-    """The numbers of the files that a process has mapped or open. Not their names: a semaphore's file had another one
-    when it was mapped, which is what `maps` still says."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            lines = (process / "maps").read_text().splitlines()
-            found.update(int(line.split(maxsplit=5)[4]) for line in lines if f" {SHARED_MEMORY}/" in line)
-        with suppress(OSError):
-            for descriptor in (process / "fd").iterdir():
-                with suppress(OSError):
-                    if os.readlink(descriptor).startswith(f"{SHARED_MEMORY}/"):
-                        found.add(descriptor.stat().st_ino)
-    return found

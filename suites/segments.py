@@ -1,0 +1,92 @@
+"""Segments of shared memory that appear during a launch, and which of them it left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from adapters.registry import SEGMENT_PREFIXES
+
+SHARED_MEMORY = Path("/dev/shm")
+#: In the name of a segment of our buffer: the process that made it.
+MAKER = re.compile(r"cpprb_impl-(\d+)-")
+MOMENT_SECONDS = 0.3
+
+
+class Segments:
+    """Those of a buffer's kind and of this user that appear from now on.
+
+    Whose they are is not written on them. Of a segment of our buffer the maker is known while it lives; where
+    `is_member` says of that process that it is none of the launch's, the segment is left alone.
+    """
+
+    def __init__(self, is_member: Callable[[psutil.Process], bool]):
+        self._is_member = is_member
+        self._begin = time.time()
+        self._of_others: set[str] = set()
+
+    def look(self) -> None:
+        """Note which of them another program makes. Call it while the launch runs: a maker may be killed."""
+        for path in self._appeared():
+            maker = MAKER.match(path.name)
+            if maker is not None:
+                with suppress(OSError, psutil.Error):
+                    process = psutil.Process(int(maker[1]))
+                    # A process that has ended but was not waited for shows no environment: it could be anybody's.
+                    if not self._is_member(process) and process.status() != psutil.STATUS_ZOMBIE:
+                        self._of_others.add(path.name)
+
+    def remove_orphans(self) -> list[int]:
+        """Remove those that no living process has mapped or open, so that nobody can be using them: a killed process
+        can't unlink its own. Their sizes in bytes."""
+        self.look()
+        found = self._appeared()
+        if not found:
+            return []
+        time.sleep(MOMENT_SECONDS)  # many a semaphore has a name for a moment only, and its maker is about to remove it
+        in_use, removed = _shared_memory_in_use(), []
+        for path in found:
+            with suppress(FileNotFoundError):
+                about = path.stat()
+                if about.st_ino not in in_use:
+                    removed.append(about.st_size)
+                    path.unlink()
+        return removed
+
+    def _appeared(self) -> list[Path]:
+        if not SHARED_MEMORY.is_dir():
+            return []
+        return [
+            path
+            for path in SHARED_MEMORY.iterdir()
+            if path.name.startswith(SEGMENT_PREFIXES) and path.name not in self._of_others and self._is_new(path)
+        ]
+
+    def _is_new(self, path: Path) -> bool:
+        try:
+            about = path.lstat()
+        except OSError:
+            return False
+        return about.st_uid == os.getuid() and about.st_ctime >= self._begin
+
+
+def _shared_memory_in_use() -> set[int]:
+    """The numbers of the files that a process has mapped or open. Not their names: a semaphore's file had another one
+    when it was mapped, which is what `maps` still says."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            lines = (process / "maps").read_text().splitlines()
+            found.update(int(line.split(maxsplit=5)[4]) for line in lines if f" {SHARED_MEMORY}/" in line)
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with suppress(OSError):
+                    if os.readlink(descriptor).startswith(f"{SHARED_MEMORY}/"):
+                        found.add(descriptor.stat().st_ino)
+    return found
