@@ -124,8 +124,8 @@ class Use {
   friend class TurnWaiting;
   friend void count_fork();
 
-  // They end in the opposite order. The model saves a call: no more than a word is taken of what the program was given.
-  [[gnu::tls_model("initial-exec")]] static constinit thread_local Use* innermost_of_thread_;
+  // They end in the opposite order.
+  static constinit thread_local Use* innermost_of_thread_;
 
   Use*& innermost_ = innermost_of_thread_;  // of this one's thread: looked up once
   Ring& ring_;
