@@ -1,6 +1,4 @@
-import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -75,54 +73,6 @@ def test_how_a_launch_ended_is_said(code, trouble):
     assert said is None if trouble is None else re.fullmatch(trouble.replace("(", r"\(").replace(")", r"\)"), said)
 
 
-SLEEP = "import time; time.sleep(600)"
-LEAVE = {
-    "a helper": ("subprocess.Popen([sys.executable, '-c', sleep])", "1 process"),
-    "a helper in a session of its own": (
-        "subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True)",
-        "1 process",
-    ),
-    "a segment": ("open('/dev/shm/psm_left-%d' % os.getpid(), 'wb').write(bytes(3 << 20))", "1 segment of 3.0 MiB"),
-    "a helper that ends soon": ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.3)'])", ""),
-}
-
-
-@pytest.mark.parametrize("what", LEAVE)
-def test_what_a_launch_leaves_behind_although_it_ends_well_is_told_and_cleared_away(what):
-    code, left = LEAVE[what]
-    before = set(launch.SHARED_MEMORY.iterdir())
-    program = f"import os, subprocess, sys; sleep = {SLEEP!r}; {code}"
-    assert launch.run([sys.executable, "-c", program], 30) == launch.Ending(None, left)
-    assert not [path for path in set(launch.SHARED_MEMORY.iterdir()) - before if "psm_left" in path.name]
-
-
-HOLD = """
-import multiprocessing, os, sys, time
-lock = multiprocessing.get_context("spawn").Lock()
-with open(sys.argv[1], "w") as told:
-    print(os.getpid(), lock._semlock.name[1:], file=told)
-time.sleep(600)
-"""
-MEANWHILE = f"""
-import os, subprocess, sys, time
-strangers = {{name: value for name, value in os.environ.items() if name != {launch.MARK!r}}}
-subprocess.Popen([sys.executable, "-c", {HOLD!r}, sys.argv[1]], env=strangers, start_new_session=True)
-while not (os.path.exists(sys.argv[1]) and open(sys.argv[1]).read().endswith("\\n")):
-    time.sleep(0.01)
-"""
-
-
-def test_a_semaphore_that_a_stranger_has_is_not_cleared_away(tmp_path):
-    told = tmp_path / "told"
-    assert launch.run([sys.executable, "-c", MEANWHILE, str(told)], 30) == launch.Ending(None)
-    process, name = told.read_text().split()
-    try:
-        assert (launch.SHARED_MEMORY / f"sem.{name}").exists()
-    finally:
-        os.kill(int(process), signal.SIGKILL)
-        (launch.SHARED_MEMORY / f"sem.{name}").unlink(missing_ok=True)
-
-
 def test_a_launch_runs_one_math_thread():
     code = "import os; raise SystemExit(os.environ['OMP_NUM_THREADS'] != '1')"
     assert launch.run([sys.executable, "-c", code], 10) == launch.Ending(None)
@@ -175,6 +125,9 @@ for number in range({figures}):
     append_result(Path(sys.argv[1]), Result("add", "x", "CartPole-v1", {{"batch": number}}, "ok", 1.0))
 {then}
 """
+
+
+SLEEP = "import time; time.sleep(600)"
 
 
 def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0, seconds: float = 2.0):

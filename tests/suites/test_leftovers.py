@@ -1,0 +1,115 @@
+"""What a launch leaves behind: told, cleared away, and not to be taken for what others have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from suites import launch
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+SLEEP = "import time; time.sleep(600)"
+LEAVE = {
+    "a helper": ("subprocess.Popen([sys.executable, '-c', sleep])", "1 process"),
+    "a helper in a session of its own": (
+        "subprocess.Popen([sys.executable, '-c', sleep], start_new_session=True)",
+        "1 process",
+    ),
+    "a segment": ("open('/dev/shm/psm_left-%d' % os.getpid(), 'wb').write(bytes(3 << 20))", "1 segment of 3.0 MiB"),
+    "a helper that ends soon": ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.3)'])", ""),
+}
+
+
+@pytest.mark.parametrize("what", LEAVE)
+def test_what_a_launch_leaves_behind_although_it_ends_well_is_told_and_cleared_away(what):
+    code, left = LEAVE[what]
+    before = set(SHARED_MEMORY.iterdir())
+    program = f"import os, subprocess, sys; sleep = {SLEEP!r}; {code}"
+    assert launch.run(python(program), 30) == launch.Ending(None, left)
+    assert not [path for path in set(SHARED_MEMORY.iterdir()) - before if "psm_left" in path.name]
+
+
+HOLD = """
+import multiprocessing, os, sys, time
+lock = multiprocessing.get_context("spawn").Lock()
+with open(sys.argv[1], "w") as told:
+    print(os.getpid(), lock._semlock.name[1:], file=told)
+time.sleep(600)
+"""
+MEANWHILE = f"""
+import os, subprocess, sys, time
+strangers = {{name: value for name, value in os.environ.items() if name != {launch.MARK!r}}}
+subprocess.Popen([sys.executable, "-c", {HOLD!r}, sys.argv[1]], env=strangers, start_new_session=True)
+while not (os.path.exists(sys.argv[1]) and open(sys.argv[1]).read().endswith("\\n")):
+    time.sleep(0.01)
+"""
+
+
+def test_a_semaphore_that_a_stranger_has_is_not_cleared_away(tmp_path):
+    told = tmp_path / "told"
+    assert launch.run([*python(MEANWHILE), str(told)], 30) == launch.Ending(None)
+    process, name = told.read_text().split()
+    try:
+        assert (SHARED_MEMORY / f"sem.{name}").exists()
+    finally:
+        os.kill(int(process), signal.SIGKILL)
+        (SHARED_MEMORY / f"sem.{name}").unlink(missing_ok=True)
+
+
+#: Makes a file named like a segment of our buffer, says so, and waits to be killed.
+MAKER = """
+import os, time
+with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb") as file:
+    file.write(bytes(8192))
+print("made", flush=True)
+time.sleep(60)
+"""
+#: A launch that starts such a process, kills it a second later, and exits 0.
+LEAVING = f"""
+import subprocess, sys, time
+maker = subprocess.Popen([sys.executable, "-c", {MAKER!r}], stdout=subprocess.PIPE, text=True)
+assert maker.stdout.readline() == "made\\n"
+time.sleep(1)
+maker.kill()
+maker.wait()
+"""
+
+
+def test_what_a_killed_process_of_the_launch_made_is_told_and_removed():
+    ending = launch.run(python(LEAVING), 60)
+    assert ending.trouble is None, ending.trouble
+    assert ending.left.startswith("1 segment of ")
+
+
+def test_what_another_program_left_meanwhile_is_not_told_and_stays():
+    """As a training beside a bench does that crashes, or tests beside these that kill processes."""
+    others, made, begin = [], [], time.monotonic()
+
+    def tick() -> None:
+        if not others:
+            others.append(subprocess.Popen(python(MAKER), stdout=subprocess.PIPE, text=True))
+            assert others[0].stdout.readline() == "made\n"
+            made.extend(SHARED_MEMORY.glob(f"cpprb_impl-{others[0].pid}-*"))
+        elif time.monotonic() > begin + 3:
+            others[0].kill()
+
+    try:
+        ending = launch.run(python("import time; time.sleep(5)"), 60, tick)
+        assert others[0].wait() < 0
+        assert ending.trouble is None and ending.left == ""
+        assert len(made) == 1 and made[0].exists()
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
