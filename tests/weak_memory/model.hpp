@@ -10,6 +10,8 @@
 // - Sequentially consistent operations have a total order S that agrees with happens-before and with the modification
 //   order of each word; it need not be the order of execution. Fences share one more view, in that order.
 // Threads are fibers, switched at each operation on what they share; locks are sequentially consistent.
+// Its parts: histories.hpp, then knowledge.hpp (what views allow), total_order.hpp (S), locks.hpp, threads.hpp,
+// choices.hpp and sites.hpp; model.cpp has the operations, which put them together.
 //
 // Not explored: executions with a cycle of program order and reads-from ("out of thin air", and load buffering), and
 // compare_exchange_weak failing without a reason.

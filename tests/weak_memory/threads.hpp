@@ -1,0 +1,23 @@
+// The threads of an execution, as fibers: which of them runs next, and which die. model.hpp has what programs call.
+#pragma once
+
+#include "knowledge.hpp"
+#include "model.hpp"
+
+namespace weak::model {
+
+// One execution: main() is thread 0.
+Outcome run(const Options& options, const std::function<void()>& main);
+bool is_running();
+const Options& options();
+
+// What the running thread knows, and the step of docs/protocol.md that it has come to.
+Knowledge& mine();
+const char* step();
+
+// Before each operation: others may run, and the thread may die.
+void before_operation();
+// Prints a line about the running thread, if the execution is traced.
+void trace(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+}  // namespace weak::model
