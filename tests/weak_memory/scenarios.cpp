@@ -11,14 +11,9 @@ using Store = World::Store;
 void rows(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
   world.add(*one, 100);
-  thread([&] {
-    world.add(*one, 200);
-    world.add(*one, 300);
-  });
+  thread([&] { world.add_each(*one, 200, 300); });
   thread([&] { world.add(*two, 400); });
-  thread([&] {
-    for (int i = 0; i < 3; ++i) world.look(*reader);
-  });
+  thread_that_looks(world, *reader, 3);
   run_threads();
   world.check_ring(*reader);
 }
@@ -26,15 +21,13 @@ void rows(const World& world) {
 // Two rows in a call, two explorers on one seat.
 void calls(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
-  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  share_seat(one, two);
   thread([&] { world.add(*one, 100, 3); });
   thread([&] {
     world.add(*two, 400, 2);
     world.add(*two, 500);
   });
-  thread([&] {
-    for (int i = 0; i < 2; ++i) world.look(*reader);
-  });
+  thread_that_looks(world, *reader, 2);
   run_threads();
   world.check_ring(*reader);
 }
@@ -83,20 +76,23 @@ void clearing(const World& world) {
   world.check_ring(*learner);
 }
 
-// Locks: while a learner is inside, no explorer is.
+// Locks.
+
+// A learner's turn: while it is inside, no explorer is.
+void take_turn(const World& world, rb::SharedStore& learner) {
+  rb::Waiting waiting;
+  const rb::LearnerTurn turn(learner, waiting);
+  const auto ids = world.look(learner), again = world.look(learner);
+  if (std::count(ids.begin(), ids.end(), 0) != 0 || ids != again) fail("a learner and an explorer are both inside");
+}
+
 void critical(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
   world.add(*one, 100, world.setting.capacity);
-  const auto inside = [&](rb::SharedStore& store) {
-    rb::Waiting waiting;
-    const rb::LearnerTurn turn(store, waiting);
-    const auto ids = world.look(store), again = world.look(store);
-    if (std::count(ids.begin(), ids.end(), 0) != 0 || ids != again) fail("a learner and an explorer are both inside");
-  };
   thread([&] { world.add(*one, 200, 2); });
   thread([&] {
-    inside(*learner);
-    inside(*learner);
+    take_turn(world, *learner);
+    take_turn(world, *learner);
   });
   thread([&] { world.add(*two, 400); });
   run_threads();
@@ -110,12 +106,7 @@ void critical_new_seat(const World& world) {
   for (const auto& each : {&one, &two}) (*each)->seat_.store(1), (*each)->no_free_seat_.store(true);
   thread([&] { world.add(*one, 200, 2); });
   thread([&] { world.add(*two, 400); });
-  thread([&] {
-    rb::Waiting waiting;
-    const rb::LearnerTurn turn(*learner, waiting);
-    const auto ids = world.look(*learner), again = world.look(*learner);
-    if (std::count(ids.begin(), ids.end(), 0) != 0 || ids != again) fail("a learner and an explorer are both inside");
-  });
+  thread([&] { take_turn(world, *learner); });
   run_threads();
   world.check_ring(*learner);
 }

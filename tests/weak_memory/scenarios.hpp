@@ -1,9 +1,21 @@
-// Scenarios that stand in files of their own; scenarios.cpp lists them all.
+// What scenarios have in common, and those in files of their own; scenarios.cpp lists them all.
 #pragma once
 
 #include "world.hpp"
 
 namespace weak {
+
+// Adds a thread that looks at all rows so many times, from slot `first` on.
+inline void thread_that_looks(const World& world, rb::SharedStore& reader, int times, std::size_t first = 0) {
+  thread([&world, &reader, times, first] {
+    for (int i = 0; i < times; ++i) world.look(reader, first);
+  });
+}
+
+// Gives two explorers the same seat.
+inline void share_seat(const World::Store& one, const World::Store& two) {
+  for (const auto* each : {&one, &two}) (*each)->seat_.store(1);
+}
 
 // scenarios_of_learners.cpp
 void tree(const World& world);

@@ -9,18 +9,9 @@ using Store = World::Store;
 
 void frames(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
-  world.add(*one, 100, 1);
-  world.add(*one, 200, 1);
-  world.add(*one, 300, 1);
-  thread([&] {
-    world.add(*one, 400);
-    world.add(*one, 500);
-    world.add(*one, 600);
-    world.add(*one, 700);
-  });
-  thread([&] {
-    for (int i = 0; i < 4; ++i) world.look(*reader);
-  });
+  world.add_each(*one, 100, 300);
+  thread([&] { world.add_each(*one, 400, 700); });
+  thread_that_looks(world, *reader, 4);
   run_threads();
   world.check_ring(*reader);
 }
@@ -31,33 +22,23 @@ void frames_of_two(const World& world) {
     world.add(*one, id);
     world.add(*two, id + 1000);
   }
-  thread([&] {
-    world.add(*one, 400);
-    world.add(*one, 500);
-  });
-  thread([&] {
-    world.add(*two, 1400);
-    world.add(*two, 1500);
-  });
-  thread([&] {
-    for (int i = 0; i < 3; ++i) world.look(*reader);
-  });
+  thread([&] { world.add_each(*one, 400, 500); });
+  thread([&] { world.add_each(*two, 1400, 1500); });
+  thread_that_looks(world, *reader, 3);
   run_threads();
   world.check_ring(*reader);
 }
 
 void frames_and_deaths(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
-  for (Id id = 100; id <= 300; id += 100) world.add(*one, id);
-  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  world.add_each(*one, 100, 300);
+  share_seat(one, two);
   thread([&] { world.add(*one, 400, 3); }, true);
   thread([&] {
     world.add(*two, 700, 2);
     world.add(*two, 900);
   });
-  thread([&] {
-    for (int i = 0; i < 3; ++i) world.look(*reader);
-  });
+  thread_that_looks(world, *reader, 3);
   run_threads();
   world.check_ring(*reader);
   world.add(*two, 2000, world.setting.capacity);
@@ -69,9 +50,7 @@ void frames_buried(const World& world) {
   const Store one = world.attach(), two = world.attach(), three = world.attach(), reader = world.attach();
   thread([&] { world.add(*one, 100); }, true);
   thread([&] { static_cast<void>(two->stored()); });
-  thread([&] {
-    for (Id id = 400; id <= 800; id += 100) world.add(*three, id);
-  });
+  thread([&] { world.add_each(*three, 400, 800); });
   run_threads();
   world.look(*reader);
 }
@@ -79,7 +58,7 @@ void frames_buried(const World& world) {
 // An explorer is stopped between E3 and E4: a row stays in its slot although it is over, and its chunk is used again.
 void frames_over(const World& world) {
   const Store one = world.attach(), two = world.attach(), three = world.attach(), reader = world.attach();
-  for (Id id = 100; id <= 300; id += 100) world.add(*one, id);  // the chunk of rows 0 and 1 is closed
+  world.add_each(*one, 100, 300);  // the chunk of rows 0 and 1 is closed
   constexpr std::size_t kSeat = 200;
   one->header_->seats[kSeat].lock.try_lock();
   thread([&] {
@@ -88,9 +67,7 @@ void frames_over(const World& world) {
     world.add(*two, 400);
   });
   thread([&] { world.add(*three, 500, 2); });  // stores all frames before it claims a row
-  thread([&] {
-    for (int i = 0; i < 2; ++i) world.look(*reader, 1);
-  });
+  thread_that_looks(world, *reader, 2, 1);
   run_threads();
   world.look(*reader);
 }
@@ -106,13 +83,8 @@ void frames_taken_back(const World& world) {
     }
     allocations_left = -1;
   });
-  thread([&] {
-    world.add(*two, 400);
-    world.add(*two, 500);
-  });
-  thread([&] {
-    for (int i = 0; i < 2; ++i) world.look(*reader);
-  });
+  thread([&] { world.add_each(*two, 400, 500); });
+  thread_that_looks(world, *reader, 2);
   run_threads();
   world.check_ring(*reader);
 }
@@ -120,10 +92,8 @@ void frames_taken_back(const World& world) {
 // A chunk is used again by another explorer, once the first one has come round.
 void frames_again(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
-  for (Id id = 100; id <= 200; id += 100) world.add(*one, id);
-  thread([&] {
-    for (Id id = 300; id <= 600; id += 100) world.add(*one, id);
-  });
+  world.add_each(*one, 100, 200);
+  thread([&] { world.add_each(*one, 300, 600); });
   thread([&] { world.add(*two, 1400, 2); });
   run_threads();
   world.check_ring(*reader);
@@ -133,7 +103,7 @@ void frames_again(const World& world) {
 void counting(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
   world.add(*one, 100);
-  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  share_seat(one, two);
   thread([&] { world.add(*one, 200, 2); }, true);
   thread([&] {
     world.add(*two, 300, world.setting.capacity + 1);

@@ -52,7 +52,7 @@ void tree_and_deaths(const World& world) {
 void tree_and_burying(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
   learner->view().catch_up();
-  for (const auto& each : {&one, &two}) (*each)->seat_.store(1);
+  share_seat(one, two);
   thread([&] { world.add(*one, 200, 2); }, true);
   thread([&] {
     static_cast<void>(two->stored());

@@ -44,6 +44,10 @@ void World::add(rb::SharedStore& store, Id id, std::size_t count, float leaf, do
   store.add({&data, count, leaves.data(), 0, largest}, waiting);
 }
 
+void World::add_each(rb::SharedStore& store, Id first, Id last) const {
+  for (Id id = first; id <= last; id += 100) add(store, id);
+}
+
 Id World::whole(const Id* row) const {
   for (std::size_t k = 0; k < words(); ++k)
     if (row[k] != row[0] + k / 2 || row[0] == 0)

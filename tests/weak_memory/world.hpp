@@ -34,6 +34,8 @@ class World {
   Store attach() const;
   // Adds rows id, id + 1 ... in one call; all with the leaf `leaf` if that is not 0.
   void add(rb::SharedStore& store, Id id, std::size_t count = 1, float leaf = 0, double largest = 0) const;
+  // Adds rows first, first + 100 ... last, each in a call of its own.
+  void add_each(rb::SharedStore& store, Id first, Id last) const;
 
   // Steps L1 to L4, once for each slot of the ring from `first` on: what is read must be whole. Returns the ids of the
   // rows, by slot; 0 where none could be read.
