@@ -163,37 +163,41 @@ def update(buffer: MPPrioritizedReplayBuffer, priority: float = 1.0) -> None:
     buffer.update_priorities(indexes, np.full(64, priority))
 
 
-def test_learners_that_ended_are_not_written_for():
-    buffer = prioritized()
-    journal = Journal(buffer)
-    assert not journal.written_by(lambda: update(buffer)), "there is no other learner"
-    for _ in range(3):
-        in_a_child(lambda: buffer.sample(8))
-    assert journal.written_by(lambda: update(buffer)), "the control: another learner is written for"
-    for _ in range(4):  # half a journal, after which they would have to look at every slot
-        update(buffer)
-    quiet = not journal.written_by(lambda: update(buffer))
-    buffer.close()
-    assert quiet
-
-
-def test_many_learners_that_ended():
-    """More than there are places; and nothing was updated meanwhile."""
-    buffer = prioritized()
-    journal = Journal(buffer)
-    for _ in range(150):
-        in_a_child(lambda: buffer.sample(8))
-    late = MPPrioritizedReplayBuffer.attach(buffer.segment)
-    late.sample(8)
-    assert journal.written_by(lambda: update(buffer))
-    for _ in range(8):
-        update(buffer)
-        late.sample(8)
-    assert journal.written_by(lambda: update(buffer)), "one lives, and keeps up"
-    late.close()
+def falls_quiet(buffer: MPPrioritizedReplayBuffer, journal: Journal) -> bool:
+    """Whether a learner writes nothing, half a journal after those that ended would have read it."""
     for _ in range(4):
         update(buffer)
-    quiet = not journal.written_by(lambda: update(buffer))
+    return not journal.written_by(lambda: update(buffer))
+
+
+def test_a_learner_alone_writes_nothing():
+    buffer = prioritized()
+    journal = Journal(buffer)
+    written = journal.written_by(lambda: update(buffer))
+    buffer.close()
+    assert not written
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("ended", [3, 150])
+@pytest.mark.parametrize("lives", [False, True])
+def test_learners_that_ended_are_not_written_for(joined, ended, lives):
+    """150 are more than there are places. Another learner may come after them, and live on for a while."""
+    buffer = prioritized()
+    journal = Journal(buffer)
+    if joined:  # the buffer's own process, before the children, which inherit it
+        update(buffer)
+    for _ in range(ended):
+        in_a_child(lambda: buffer.sample(8))
+    assert journal.written_by(lambda: update(buffer)), "the control: another learner is written for"
+    if lives:
+        late = MPPrioritizedReplayBuffer.attach(buffer.segment)
+        for _ in range(8):
+            late.sample(8)
+            update(buffer)
+        assert journal.written_by(lambda: update(buffer)), "one lives, and keeps up"
+        late.close()
+    quiet = falls_quiet(buffer, journal)
     buffer.close()
     assert quiet
 
