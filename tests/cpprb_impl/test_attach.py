@@ -166,7 +166,7 @@ def test_gone(kind):
 def test_nobody_waits_for_a_process_that_is_removing_the_segment(alien):
     """Which has it to itself, as the maker of another segment that finds this one abandoned."""
     code = f"from cpprb_impl import MPReplayBuffer; MPReplayBuffer.attach({alien(bytes(4096), fcntl.LOCK_EX)!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "FileNotFoundError" in done.stderr and "is gone" in done.stderr
 
 

@@ -87,7 +87,7 @@ with explorers.giving_up(0.1):
 
 
 def test_a_learner_stuck_in_native_code_is_killed_by_a_signal(surroundings):
-    done = surroundings.run("-c", NATIVE, timeout=30)
+    done = surroundings.run("-c", NATIVE)
     assert done.returncode == -signal.SIGABRT and "in giving_up" not in done.stdout
     assert "<module>" in done.stderr  # where it was stuck
     assert surroundings.leftovers() == []
