@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from suites import launch
+from suites import launch, segments
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -70,46 +70,33 @@ def test_a_semaphore_that_a_stranger_has_is_not_cleared_away(tmp_path):
 
 #: Makes a file named like a segment of our buffer, says so, and waits to be killed.
 MAKER = """
-import os, time
+import fcntl, os, time
 with open(f"/dev/shm/cpprb_impl-{os.getpid()}-0123456789abcdef-1", "wb") as file:
+    fcntl.flock(file, fcntl.LOCK_SH)
     file.write(bytes(8192))
-print("made", flush=True)
-time.sleep(60)
-"""
-#: A launch that starts such a process, kills it a second later, and exits 0.
-LEAVING = f"""
-import subprocess, sys, time
-maker = subprocess.Popen([sys.executable, "-c", {MAKER!r}], stdout=subprocess.PIPE, text=True)
-assert maker.stdout.readline() == "made\\n"
-time.sleep(1)
-maker.kill()
-maker.wait()
+    print("made", flush=True)
+    time.sleep(60)
 """
 
 
-def test_what_a_killed_process_of_the_launch_made_is_told_and_removed():
-    ending = launch.run(python(LEAVING), 60)
-    assert ending.trouble is None, ending.trouble
-    assert ending.left.startswith("1 segment of ")
-
-
-def test_what_another_program_left_meanwhile_is_not_told_and_stays():
-    """As a training beside a bench does that crashes, or tests beside these that kill processes."""
-    others, made, begin = [], [], time.monotonic()
-
-    def tick() -> None:
-        if not others:
-            others.append(subprocess.Popen(python(MAKER), stdout=subprocess.PIPE, text=True))
-            assert others[0].stdout.readline() == "made\n"
-            made.extend(SHARED_MEMORY.glob(f"cpprb_impl-{others[0].pid}-*"))
-        elif time.monotonic() > begin + 3:
-            others[0].kill()
-
+@pytest.mark.parametrize("is_member", [True, False], ids=["of the launch", "of another program"])
+def test_what_a_killed_process_leaves_is_told_and_removed_if_it_is_of_the_launch(is_member, monkeypatch):
+    """Or a training that crashes beside a bench would be our buffer's fault, and tests beside these that kill."""
+    found = segments.Segments(lambda process: is_member)
+    maker = subprocess.Popen(python(MAKER), stdout=subprocess.PIPE, text=True)
     try:
-        ending = launch.run(python("import time; time.sleep(5)"), 60, tick)
-        assert others[0].wait() < 0
-        assert ending.trouble is None and ending.left == ""
-        assert len(made) == 1 and made[0].exists()
+        assert maker.stdout.readline() == "made\n"
+        (path,) = SHARED_MEMORY.glob(f"cpprb_impl-{maker.pid}-*")
+        with path.open() as file:
+            # So that nobody who makes a buffer meanwhile takes it for abandoned, as the launch's runner must.
+            fcntl.flock(file, fcntl.LOCK_SH)
+            in_use, mine = segments._shared_memory_in_use, {os.fstat(file.fileno()).st_ino}
+            monkeypatch.setattr(segments, "_shared_memory_in_use", lambda: in_use() - mine)
+            found.look()
+            maker.kill()
+            maker.wait()
+            assert (8192 in found.remove_orphans()) == is_member
+            assert path.exists() == (not is_member)
     finally:
-        for path in made:
-            path.unlink(missing_ok=True)
+        maker.kill()
+        path.unlink(missing_ok=True)
