@@ -68,8 +68,8 @@ struct BesideOthers {
     copy(std::uint64_t(), head, words);
     copy(std::uint8_t(), head + words, width - head - words);
   }
-  // A width that is not known is copied many words at a time: a loop of one word and a branch is a third slower where
-  // the branch happens to cross 32 bytes.
+  // The loop is unrolled where the width is not a constant: with one word per branch it is a third slower if the branch
+  // happens to cross a boundary of 32 bytes.
   template <class Width, class Copy>
   static void for_each_word(std::size_t word, Width width, Copy&& copy) {
     if constexpr (std::is_same_v<Width, std::size_t>) {

@@ -1,5 +1,5 @@
-// The descriptor of an open file that other code may close behind our back, as daemons do, who close all there are: its
-// number is then free, or another file's.
+// The descriptor of an open file. Other code may close it behind our back (a daemon closes all its descriptors): its
+// number is then unused, or refers to another file.
 #pragma once
 
 #include <fcntl.h>
@@ -13,10 +13,10 @@ namespace rb {
 class Descriptor {
  public:
   Descriptor() = default;
-  // Takes over what open() returned; errno stays as it is when that is negative.
+  // Takes over what open() returned. If that is negative, errno is left as it is.
   Descriptor(int opened) : number_(opened) {
     if (number_ < 0) return;
-    // Where other code has closed the standard streams, what it prints would go into our file.
+    // If the standard streams are closed, what the program prints would go into our file.
     if (number_ <= STDERR_FILENO) {
       number_ = ::fcntl(opened, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
       ::close(opened);
@@ -31,13 +31,13 @@ class Descriptor {
   }
   ~Descriptor() { close(); }
 
-  // Its number; -1 where there is none, or none any more.
+  // The number; -1 if there is no file, or other code has closed it.
   operator int() const {
     File now;
     return number_ >= 0 && known(now) && now == file_ ? number_ : -1;
   }
 
-  // Becomes `again`, what open() returned, if that is of the very file that this one is, or was, of.
+  // Takes over `again` if it refers to the same file as this one does, or did.
   void replace(Descriptor again) {
     if (again >= 0 && again.file_ == file_) *this = std::move(again);
   }

@@ -72,7 +72,7 @@ std::uint64_t FramePool::take_chunk(std::size_t seat) {
   for (std::uint64_t chunk = used; chunk < layout_.chunks; ++chunk) {
     std::uint64_t fresh = word(chunk).load(acquire);
     if (fresh == 0) {
-      // Before it is anybody's: so a chunk that is in use has its memory, whoever dies.
+      // Before a seat owns it: so a chunk that is in use has its memory, whichever process dies.
       allocate_(chunk * layout_.chunk_bytes, layout_.chunk_bytes);
       RB_POINT(F2);
       word(chunk).compare_exchange_strong(fresh, ours, acquire_release, relaxed);

@@ -22,8 +22,8 @@ unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {
 
 FrameStream::Need FrameStream::need(const StackShape& shape, std::size_t stacks, std::uint64_t capacity) {
   const unsigned shift = frames_a_chunk_log2(shape.frame_bytes(), capacity);
-  // A call of add() may bring as many transitions as are stored, and these go only when it has succeeded. The oldest
-  // one's stack may be one that was written before it.
+  // A call of add() may bring as many transitions as are stored, which are forgotten only once it has succeeded. The
+  // oldest transition's stack may begin before that transition's own frames.
   const std::uint64_t alive = plus(times(times(2, capacity), times(stacks, shape.frames)), shape.frames);
   // The first and the last chunk are not full.
   return {plus(divided_up(alive, std::uint64_t{1} << shift), 1), times(shape.frame_bytes(), std::uint64_t{1} << shift)};

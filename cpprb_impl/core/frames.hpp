@@ -17,12 +17,12 @@ namespace rb {
 
 class FrameStream {
  public:
-  using Number = std::uint64_t;  // of a frame, for ever rising
+  using Number = std::uint64_t;  // of a frame; never used again
 
-  // Gives memory for one chunk; it stays until the stream's owner lets go of it.
+  // Returns memory for one chunk, which stays valid until the stream's owner releases it.
   using MoreMemory = std::function<char*(std::size_t bytes)>;
 
-  // Chunks for the most frames that are ever alive, and the bytes of each: where no stack continues another one.
+  // Chunks for the most frames that can be alive at once, which is where no stack continues another; bytes per chunk.
   struct Need {
     std::uint64_t chunks, chunk_bytes;
   };

@@ -51,7 +51,7 @@ int find(const std::string& path) {
   return descriptor;
 }
 
-// Beyond the file's end no page may be touched until the file has grown; nothing is committed, and no memory taken.
+// No page beyond the file's end may be touched until the file has grown. The mapping itself takes no memory.
 char* map(int descriptor, std::uint64_t bytes, const std::string& path) {
   constexpr int how = MAP_SHARED | MAP_NORESERVE;
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how, descriptor, 0);

@@ -18,7 +18,7 @@ enum class Files {
 
 class MappedFile {
  public:
-  // No other file has the same, as long as somebody has this one open.
+  // No other file has the same one while any process has this file open.
   struct Identity {
     std::uint64_t device, number;
     bool operator==(const Identity&) const = default;
@@ -31,9 +31,9 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();
 
-  // The file grows by `bytes` zeros, and this is where they are. Their space on disk is reserved: a full disk is
+  // Grows the file by `bytes` zeros and returns their address. Their space on disk is reserved: a full disk is
   // an exception here (std::system_error) and not a bus error later.
-  // A file that was found has them: std::runtime_error if it has not.
+  // A file that was found must be that long already: else throws std::runtime_error.
   char* grow(std::uint64_t bytes);
 
   Identity identity() const;  // throws std::system_error

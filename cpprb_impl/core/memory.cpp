@@ -45,10 +45,10 @@ std::string random_text() {
   return text;
 }
 
-// Removes segments whose every user has died without saying goodbye (SIGKILL). Each process that
-// has a segment open holds a shared flock on it, which the kernel drops with the process, whatever
-// killed it and whatever its process id means here. And not before: the lock belongs to what was opened, which the
-// mapping keeps open when other code closes the descriptor.
+// Removes segments that no living process uses, such as those of a maker that was killed. Each process that has a
+// segment open holds a shared flock on it, which the kernel releases when the process ends, whatever ended it and
+// whatever its process id means here. It is not released before: the lock belongs to the open file description, which
+// the mapping keeps alive when other code closes the descriptor.
 void sweep_abandoned() {
   DIR* folder = opendir(kFolder);
   if (folder == nullptr) return;
@@ -90,7 +90,7 @@ char* map(std::size_t bytes, int flags, int descriptor) {
   return static_cast<char*>(at);
 }
 
-// Brings pages in. Returns 0 or an errno: ENOSPC where /dev/shm is full, EINVAL before Linux 5.14.
+// Brings pages in. Returns 0 or an errno: ENOSPC if /dev/shm is full, EINVAL before Linux 5.14.
 int populate(char* data, std::size_t bytes) {
   int code;
   do code = madvise(data, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
@@ -134,7 +134,7 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
     memory.maker_ = getpid();
     struct stat status;
     RB_POINT(M2);
-    // Another process may have swept the segment before our lock on it stood: then begin again.
+    // Another process may have swept the segment before we had locked it: then begin again.
     if (flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0 && fstat(memory.descriptor_, &status) == 0 &&
         status.st_nlink > 0)
       break;
@@ -155,13 +155,13 @@ Memory Memory::attach(const std::string& name) {
   if (memory.descriptor_ < 0) fail(errno, "shared segment " + name);
   memory.name_ = name;
   struct stat status;
-  // Not waited for: only a process that is about to remove an abandoned segment has it alone.
+  // Without waiting: only a process that is about to remove an abandoned segment holds the lock exclusively.
   const bool locked = flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0;
   if (!locked || fstat(memory.descriptor_, &status) != 0)
     fail(!locked && errno == EWOULDBLOCK ? ENOENT : errno, "shared segment " + name);
-  // Root, or a lax mode, can open another user's segment, and that user could change or cut it at any time.
+  // Root, or a lax mode, can open another user's segment, which that user could change or cut short at any time.
   if (status.st_uid != geteuid()) fail(EACCES, "shared segment " + name + " is another user's");
-  if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // swept before our lock on it stood
+  if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // swept before we had locked it
   memory.bytes_ = static_cast<std::size_t>(status.st_size);
   if (memory.bytes_ == 0) throw std::invalid_argument("shared segment " + name + " is empty");
   memory.data_ = map(memory.bytes_, MAP_SHARED, memory.descriptor_);
@@ -170,7 +170,7 @@ Memory Memory::attach(const std::string& name) {
 
 void Memory::allocate(std::size_t at, std::size_t bytes) {
   if (descriptor_ < 0) descriptor_.replace(shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0));
-  // Where the name is gone as well as the descriptor, only by touching it.
+  // Without a descriptor and without a name, memory can be taken only by touching it.
   const int code = descriptor_ < 0 ? populate(data_ + at, bytes) : rb::allocate(descriptor_, at, bytes);
   if (code == EINVAL) fail(EBADF, "other code has closed the descriptor of shared segment " + name_);
   check(code, bytes, " for more frames");

@@ -19,8 +19,8 @@ class Memory {
   // Takes the space of more of a shared segment, for all processes; throws likewise.
   void allocate(std::size_t at, std::size_t bytes);
 
-  // What the names of all segments begin with that this process makes, and no other's: known before the first
-  // is made, so that whoever is to remove them if this process is killed can be told in time.
+  // The common beginning of the names of this process's segments, and of no other process's. Known before the first
+  // one is made, so that the watchdog can be started in time.
   static const std::string& own_prefix();
 
   // The segment that another process of the same user made. Throws std::system_error (ENOENT when it is gone, EACCES

@@ -48,9 +48,9 @@ inline double sum_of(const Number* group) {
   return (columns[0] + columns[1]) + (columns[2] + columns[3]);
 }
 
-// Smallest and largest are found together, as the smallest of two numbers that fall with them, and that are 0 where no
-// leaf is: so a tree of zeros is an empty one. `rare(x)` falls with the smallest: it is negative, and its bits are
-// those of -infinity less those of x, for the bits of positive floats rise with them.
+// The smallest and the largest leaf are found together, as the minima of rare(x) and of -x. Both are negative for a
+// leaf x > 0, and 0 for an empty one: so a tree of zeros is empty. rare(x) rises with x: its bits are those of
+// -infinity minus those of x, and the bits of positive floats rise with their values.
 using TwoFloats = float __attribute__((vector_size(8 * sizeof(float))));
 using Integers = std::int32_t __attribute__((vector_size(4 * sizeof(float))));
 

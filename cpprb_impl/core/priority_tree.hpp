@@ -49,8 +49,8 @@ class PriorityTree {
     return total;
   }
 
-  // Every slot becomes empty. Takes as long as the highest slot that was refreshed. What was written to a leaf since
-  // must be refreshed first.
+  // Makes every slot empty, in time proportional to the highest slot refreshed since the last clear(). Leaves that were
+  // written must have been refreshed.
   void clear();
 
   // Leaves may be written directly; the nodes above know of it after refresh() or rebuild().
@@ -73,7 +73,7 @@ class PriorityTree {
     float smallest, largest;
   };
   Bounds bounds() const;
-  // The same as a node has them: two numbers that are the smaller, the more extreme a leaf is, and 0 for none.
+  // The same as a node stores them: two numbers, each smaller the more extreme the leaf is, and 0 without a leaf.
   struct Lanes {
     float smallest, largest;
   };
@@ -101,7 +101,7 @@ class PriorityTree {
 
   float* leaves_ = nullptr;
   std::size_t leaf_count_ = 0;
-  std::size_t touched_ = 0;    // parents of leaves: those behind have never been anything but empty
+  std::size_t touched_ = 0;    // parents of leaves: from here on all are empty
   std::vector<Level> levels_;  // from the leaves' parents upwards
   std::vector<double> masses_;
 };

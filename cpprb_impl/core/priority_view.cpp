@@ -60,7 +60,7 @@ PriorityView::~PriorityView() {
 
 float PriorityView::leaf_in(std::uint64_t slot) const {
   const auto row = store_.row_in(slot);
-  const PriorityWord found{store_.priority(slot).load()};  // sequentially consistent: see catch_up()
+  const PriorityWord found{store_.priority(slot).load()};  // sequentially consistent: see join()
   return row && found.is_of(*row) ? found.leaf() : 0.0f;
 }
 
@@ -82,11 +82,11 @@ void PriorityView::look_at(std::uint64_t first, std::uint64_t count) {
   tree_.refresh(0, count - before_end);
 }
 
-// Later rows are looked at in T4.
+// All rows that were seen; T4 looks at later ones.
 void PriorityView::look_at_all() { look_at(cleared_, seen_ - cleared_); }
 
-// What a slow, stopped or dead explorer has committed so far is there. It commits in order; only where it left out a
-// slot that was held, the rest is found later: the claim may stay for long, so the whole of it is looked at seldom.
+// Finds what a slow, stopped or dead explorer has committed so far. Explorers commit in order. Rows behind a slot that
+// was held, and so left out, are found later: the claim may stay open for long, so the whole of it is looked at seldom.
 void PriorityView::look_at_more_of(Open& open) {
   const std::uint64_t first = open.claim.first(), known = open.committed;
   if (std::has_single_bit(++open.times)) return look_at(first, open.claim.count());
@@ -104,7 +104,7 @@ void PriorityView::join() {
   std::uint32_t ticket;
   do ticket = header_.learner_tickets.fetch_add(1, relaxed) + 1;
   while (ticket == 0);
-  // What is announced there may be changed only later.
+  // From half a journal back: a change that is announced there may still be to come.
   const std::uint64_t end = header_.journal_head.load();
   journal_seen_ = end - std::min(end, entries_ / 2);
   us_ = LearnerWord::of(ticket, journal_seen_);
@@ -141,7 +141,7 @@ void PriorityView::say_how_far() {
   if (now != us_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) us_ = now;
 }
 
-// Such a learner has ended, or is so slow that it must look at all rows anyway: it then joins again, which does that.
+// A learner that is so far behind has ended, or must look at all rows anyway, which it does when it joins again.
 void PriorityView::pass_over_who_is_behind(std::uint64_t end) {
   for (std::size_t place = 0; place < learners_used(); ++place) {
     LearnerWord other{header_.learners[place].load()};
@@ -194,7 +194,8 @@ void PriorityView::read_journal() {
     changed_.push_back(found.slot());
     return found.is_done();
   };
-  // Who is not done when its entry is old either died, then this is the last look that is needed, or writes another.
+  // If an entry is old and still not done, its writer has died, and this is the last look that is needed, or it will
+  // write another entry.
   std::erase_if(late_, [&](std::uint64_t number) { return is_done(number) || is_old(number, end); });
   for (; journal_seen_ != end; ++journal_seen_)
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
@@ -255,13 +256,13 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
     else if (change(slot, *row, leaves[i]))
       know(slot, leaves[i]);
   }
-  // Few at a time: the first entry must not be old as soon as the last one has its number.
+  // In small groups: else the first entry would be old once the last one has its number.
   const std::size_t most = entries_ / 8;
   for (std::size_t at = 0; at < changes_.size(); at += most) change_and_tell(at, std::min(at + most, changes_.size()));
   for (const Change& each : changes_)
     if (each.made) know(each.slot, each.leaf);
   if (changed_.empty()) return false;
-  if (!others && has_others())  // another one has come meanwhile
+  if (!others && has_others())  // another one has joined meanwhile
     for (const std::size_t slot : changed_) write_journal(slot, true);
   tree_.refresh_scattered(changed_);
   return true;
@@ -278,7 +279,9 @@ void PriorityView::change_and_tell(std::size_t first, std::size_t last) {
     RB_POINT(U3);
     each.told = tell(each.number, each.slot);
   }
-  // Who found an entry old before it was done did so after this, and then looked for the last time: or else it was not.
+  // A learner drops an entry that is old and not done, after a last look at the slot. If it loaded the journal's end
+  // before we do here, we find the entry old, too; if after, its last look sees our change (all sequentially
+  // consistent).
   const std::uint64_t end = header_.journal_head.load();
   for (std::size_t i = first; i < last; ++i)
     if (const Change& each = changes_[i]; each.made && (!each.told || is_old(each.number, end)))

@@ -23,14 +23,14 @@ class PriorityView {
  public:
   static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // a slot's bits in an entry of the journal
 
-  // Entries of the journal, a power of two: enough for whoever samples now and then, and little beside the rows.
+  // Entries of the journal, a power of two: enough for a learner that samples now and then, and few beside the rows.
   static std::uint64_t journal_entries(std::uint64_t capacity);
   static std::uint64_t journal_bytes(std::uint64_t capacity) { return journal_entries(capacity) * sizeof(Atomic); }
 
   explicit PriorityView(SharedStore& store);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
-  void forked() { us_ = {}; }  // the parent's view was copied, and the copy is one more
+  void forked() { us_ = {}; }  // the child's copy is a learner of its own
 
   // O(k log n) for k rows and priorities that are new.
   void catch_up();
@@ -38,11 +38,11 @@ class PriorityView {
   void mend(std::size_t slot);
   PriorityTree& tree() { return tree_; }
 
-  // What was sampled, so that an update finds the rows again that it is for. Returns the sample's number.
+  // Remembers a sample, so that an update finds its rows again. Returns the sample's number.
   std::uint64_t remember(const Drawn& drawn);
-  // Gives leaves to the rows that were sampled at `index`, if they are still there: by the sample with that number or,
-  // where it is 0, by all remembered ones with these very indexes, as far as they agree. If there is none, to the rows
-  // that were there when last sampled. Returns whether there was any.
+  // Sets the leaves of the rows that were sampled at `index`, if they are still there. Which rows these are, the sample
+  // with that number says; or, if it is 0 or not remembered, all remembered samples with these very indexes, as far as
+  // they agree; or, if there is none, what was there when last sampled. Returns whether any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
 
  private:

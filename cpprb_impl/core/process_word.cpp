@@ -12,8 +12,9 @@
 namespace rb {
 namespace {
 
-// The number of a process is used again, so that its start belongs to it; and it means nothing in another namespace.
-// Numbers have at most 22 bits.
+// Process ids are reused, so the start time is part of the word, and they mean nothing in another PID namespace. They
+// have at most 22 bits. Of the namespace's number there is room for 10 bits: where those of two agree, a live process
+// may be taken to have ended.
 struct ProcessWord {
   std::uint64_t bits;
 
@@ -30,7 +31,7 @@ std::uint64_t this_space() {
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 1023 : 0;
 }
 
-// When it started, in ticks; 0 if it is not there, or has ended and is only still listed.
+// When it started, in clock ticks since boot; 0 if there is no such process, or it is a zombie.
 std::uint32_t start_of(pid_t number) {
   char path[32], text[1024];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(number));
@@ -40,7 +41,7 @@ std::uint32_t start_of(pid_t number) {
   close(file);
   if (length <= 0) return 0;
   text[length] = 0;
-  const char* at = std::strrchr(text, ')');  // the name before may hold anything
+  const char* at = std::strrchr(text, ')');  // the name before it may contain anything
   if (at == nullptr || std::strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X') return 0;
   ++at;
   for (int field = 3; field < 22; ++field) {  // proc_pid_stat(5)

@@ -1,4 +1,4 @@
-// A process in one word, from which others learn whether it has ended.
+// A process in one word, by which other processes see whether it has ended.
 #pragma once
 
 #include <cstdint>

@@ -11,16 +11,16 @@
 namespace rb {
 
 enum class Discipline : std::uint32_t {
-  none = 1,      // nobody waits for anybody
+  none = 1,      // no process waits for another
   buffer = 2,    // one lock around every call
   critical = 3,  // explorers lock only the claiming of rows; a gate keeps the learner apart from them
 };
 
 inline constexpr std::size_t kSeats = 256;
-inline constexpr std::size_t kLearners = 64;  // that are written for at once
+inline constexpr std::size_t kLearners = 64;  // places for learners
 
-// A place for one call of add(). Only its holder changes the claim. The owner is the process that comes here by
-// preference (process_word.hpp), 0 if none does: nothing but speed depends on it.
+// A place for one call of add(). Only its holder changes the claim. The owner is the process that prefers this seat
+// (process_word.hpp), 0 if none does: only speed and memory depend on it.
 struct alignas(64) Seat {
   RobustMutex lock;
   Atomic claim;
@@ -30,7 +30,7 @@ struct alignas(64) Seat {
 struct SegmentHeader {
   static constexpr std::uint64_t kMagic = 0x3531'6c70'6d69'6272;  // changes with the layout below
 
-  // Written once. The magic comes last: who sees it sees all that was written before.
+  // Written once. The magic comes last: a process that sees it sees all that was written before.
   Atomic magic;
   std::uint64_t capacity;  // rows
   std::uint64_t stride;    // bytes a row
@@ -41,8 +41,8 @@ struct SegmentHeader {
   alignas(64) Atomic head;
 
   alignas(64) Atomic cleared;
-  // Until the head is there, a slot may be without a row because a process died, or passes slots over; and how often
-  // that came about.
+  // Until the head gets there, a slot may be without a row, because a process died, came late or passed slots over; and
+  // how often that has happened.
   Atomic holes_until, holes_made;
   std::atomic<double> max_priority;       // largest raw priority
   std::atomic<std::uint32_t> seats_used;  // no seat from there on was ever taken
@@ -50,7 +50,7 @@ struct SegmentHeader {
 
   alignas(64) Atomic journal_head;
 
-  alignas(64) Atomic learners[kLearners];  // LearnerWord: that have a priority tree, and read the journal
+  alignas(64) Atomic learners[kLearners];  // LearnerWord
 
   // Locks, for the disciplines that want them.
   alignas(64) RobustMutex gate;  // "buffer": the one lock; "critical": held by the learner

@@ -1,4 +1,4 @@
-// How explorers add rows: steps E1 to E8, and burying whoever died doing so (B1, B2).
+// How explorers add rows: steps E1 to E8, and burying a process that died doing so (B1, B2).
 #include <sched.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   return first_slot;
 }
 
-// E1. The seat that this process took last, and that is kept for it while it lives.
+// E1. Takes the seat that this process owns, or another one if it has none or is using it already.
 std::size_t SharedStore::take_seat(Waiting& waiting) {
   std::size_t seat = seat_.load(relaxed);
   const bool kept = seat != kNoSeat && (no_free_seat_ || header_->seats[seat].owner.load(relaxed) == process_);
@@ -74,8 +74,8 @@ std::size_t SharedStore::take_seat(Waiting& waiting) {
   return seat;
 }
 
-// Its lock is only ever tried: if it is taken, another seat is as good. But where a learner may have it ("critical"), a
-// seat that the learner has not would be the wrong one.
+// The lock is only tried: if it is taken, another seat is as good. Not so with "critical": a learner may hold it to
+// keep us out, and a seat that it does not hold would be the wrong one.
 bool SharedStore::sit(std::size_t seat, Waiting& waiting) {
   // Before the lock: a learner that closes the gate takes all seats that are in use.
   std::uint32_t used = header_->seats_used.load();
@@ -87,8 +87,8 @@ bool SharedStore::sit(std::size_t seat, Waiting& waiting) {
   return true;
 }
 
-// One of ours, if a thread of this process has left it; or else the lowest whose owner has ended, so that there are no
-// more seats in use than processes and threads at once, however many come and go; or else any.
+// One that this process owns and no thread of it is using; or else the lowest whose owner has ended, so that no more
+// seats are in use than processes and threads at once, however many come and go; or else any.
 std::size_t SharedStore::take_another_seat(std::size_t last, Waiting& waiting) {
   const auto owner = [&](std::size_t seat) -> Atomic& { return header_->seats[seat].owner; };
   if (last != kNoSeat)
@@ -122,7 +122,7 @@ std::uint64_t SharedStore::claim(std::size_t seat, std::uint64_t count, std::uin
     header_->seats[seat].claim.store(ClaimWord::of(first, count).bits, release);
     RB_POINT(E3);
   } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
-  if (unused > 0) expect_holes_until(first + capacity());  // once more: from now on older rows there may be over
+  if (unused > 0) expect_holes_until(first + capacity());  // once more: older rows there may be over from now on
   if (locked) {
     RB_POINT(G6);
     header_->index.unlock();
@@ -165,8 +165,9 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
   }
   // Rows that were claimed before a clearing are forgotten, and rows since have left their slots out.
   if (first < header_->cleared.load(acquire)) expect_holes_until(header_->head.load(acquire) + 2 * capacity());
-  // Who has left a slot to us meanwhile has claimed a later row for it: ours is over, and nobody gives it. Sequentially
-  // consistent, as E3 and the second look in mark(): either we see its claim, or it sees that we are done.
+  // An explorer that has left a slot to us meanwhile has claimed a later row for it: ours is over, and no reader
+  // returns it. Sequentially consistent, as E3 and the second look in mark(): either we see its claim, or it sees our
+  // commit.
   if (!framed_) return;
   const std::uint64_t head = header_->head.load();
   if (first + capacity() < head) expect_holes_until(head + capacity());
@@ -190,7 +191,7 @@ void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, 
   }
 }
 
-// A row whose slot was held goes to the next one that is not. Returns its slot.
+// Stores a row whose slot was held in the next slot that is not. Returns that slot.
 std::uint64_t SharedStore::place_later(const NewRows& rows, std::size_t at, std::size_t seat, Waiting& waiting) {
   for (std::uint64_t tries = 1;; ++tries) {
     const std::uint64_t row = claim(seat, 1, 0, waiting);
@@ -201,7 +202,8 @@ std::uint64_t SharedStore::place_later(const NewRows& rows, std::size_t at, std:
   }
 }
 
-// Whether its holder is not inside any more. Its lock is a witness of life: the kernel frees a dead one's.
+// Whether no process is on the seat; one that died there is buried. The lock doubles as a liveness check: the kernel
+// releases it when its holder dies.
 bool SharedStore::bury_if_dead(std::size_t seat) {
   if (header_->seats[seat].lock.try_lock() == Got::no) return false;
   bury(seat);
@@ -209,7 +211,7 @@ bool SharedStore::bury_if_dead(std::size_t seat) {
   return true;
 }
 
-// An open claim on a seat whose lock we have is a dead one's.
+// B1, B2. We hold the seat's lock: if its claim is open, the process that opened it has died.
 void SharedStore::bury(std::size_t seat) {
   if (framed_) rows_->bury(seat);
   const ClaimWord left{header_->seats[seat].claim.load(acquire)};

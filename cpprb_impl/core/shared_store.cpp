@@ -43,8 +43,8 @@ Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
   return p;
 }
 
-// The plan by which the segment `name` was made. Nothing that stands in the segment is believed: it must be what we
-// would have written. Throws std::runtime_error if it is not.
+// The plan by which the segment `name` was made. Nothing in its header is trusted: it must be what we would have
+// written. Throws std::runtime_error if it is not.
 Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Memory& memory, const std::string& name) {
   const auto check = [&name](bool same) {
     if (!same)
@@ -53,7 +53,8 @@ Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Me
   };
   check(memory.bytes() >= sizeof(SegmentHeader) && magic_at(memory.data()) == SegmentHeader::kMagic);
   const auto& header = *reinterpret_cast<const SegmentHeader*>(memory.data());
-  // Each row takes some of the segment: a plan for more would not be for this one, and may be for too many to be made.
+  // Each row takes at least a byte of the segment: a larger capacity cannot be this one's, and may be too large to
+  // plan.
   check(header.capacity == shape.capacity && shape.capacity <= memory.bytes() && header.stride == rows.stride() &&
         header.prioritized == (shape.prioritized ? 1u : 0u) && header.discipline == shape.discipline);
   Plan p{};
@@ -166,7 +167,7 @@ std::uint64_t SharedStore::rows_possible() const {
 
 // Counts a row that is being overwritten, since a new one replaces it in a moment. Does not count a row that is being
 // written to a slot for the first time, nor a slot that has been held since before a clearing. All of these are in open
-// claims, except slots that a dead process has left: holes_before() finds those.
+// claims, except slots that were left without a row: holes_before() finds those.
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
   std::vector<std::uint64_t> missing;
@@ -182,13 +183,13 @@ std::uint64_t SharedStore::stored() {
       if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }
   if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return rows - holes_before(rows, cleared);
-  // Two claims have a row in common if one was announced and not got.
+  // Two claims may share rows: one was announced, but E3 failed.
   std::sort(missing.begin(), missing.end());
   return rows - static_cast<std::uint64_t>(std::unique(missing.begin(), missing.end()) - missing.begin());
 }
 
-// Slots [0, rows) without a row. Only those are looked at that had none before, or are new; all, if another process may
-// have made holes since.
+// The number of slots in [0, rows) without a row. Looks only at those that had none before and at new ones, unless
+// holes_made says that there may be more.
 std::uint64_t SharedStore::holes_before(std::uint64_t rows, std::uint64_t cleared) {
   const std::uint64_t made = header_->holes_made.load(acquire);
   if (holes_.made != made || holes_.cleared != cleared) holes_ = {made, cleared};
@@ -206,10 +207,10 @@ std::vector<std::size_t> SharedStore::stored_slots() {
   return slots;
 }
 
-// Rows claimed from now on begin there, in slot 0; who claimed one before did so before the clearing.
+// Rows claimed from now on begin there, in slot 0; rows claimed before it are forgotten.
 void SharedStore::clear() {
   // Before the look at head, and sequentially consistent with it, as claiming and raising are: an explorer whose rows
-  // stay, for they were claimed after that look, finds the largest priority lowered and raises it.
+  // stay because it claimed them after that look finds the largest priority lowered, and raises it.
   header_->max_priority.store(1.0, release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
@@ -221,8 +222,8 @@ void SharedStore::expect_holes_until(std::uint64_t head) {
   header_->holes_made.fetch_add(1, acquire_release);
 }
 
-// Sequentially consistent, as lowering: who has a row with a large priority and finds the largest large enough, and
-// who lowers that one and then looks at the rows again, don't miss each other.
+// Sequentially consistent, as lowering: an explorer that brings a large priority and finds the largest one large
+// enough, and a learner that lowers that one and then looks at the rows again, don't miss each other.
 void SharedStore::raise_max_priority(double priority) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   double known = header_->max_priority.load(relaxed);

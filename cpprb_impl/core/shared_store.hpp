@@ -26,7 +26,7 @@ class SharedStore final : public Store {
     bool prioritized;
     Discipline discipline;
     bool prefault = false;
-    std::string description{};  // told to whoever attaches by name (description.hpp)
+    std::string description{};  // for processes that attach by name (description.hpp)
   };
 
   // A new, empty store in a segment of its own. Throws std::bad_alloc, std::system_error.
@@ -109,8 +109,8 @@ class SharedStore final : public Store {
   RowAges ages_;
   bool framed_ = false;  // rows have frames that are stored once
   static constexpr std::size_t kNoSeat = kSeats;
-  std::atomic<std::size_t> seat_ = kNoSeat;  // where this process's next add looks first
-  std::atomic<bool> no_free_seat_ = false;   // when one was looked for
+  std::atomic<std::size_t> seat_ = kNoSeat;  // that this process's next add tries first
+  std::atomic<bool> no_free_seat_ = false;   // when last looked for
   std::uint64_t process_ = 0;                // this one, as a seat's owner
   std::size_t seats_held_ = 0;               // by the learner, in discipline "critical"
   struct Holes {

@@ -17,7 +17,7 @@ struct SlotWord {
 
   static SlotWord writing(std::uint64_t row, std::uint64_t seat) { return {row << 12 | seat << 2 | 1}; }
   static SlotWord written(std::uint64_t row) { return {row << 12 | 2}; }
-  static SlotWord free(std::uint64_t row) { return {row << 12}; }  // whoever was to write that row died
+  static SlotWord free(std::uint64_t row) { return {row << 12}; }  // the process that was to write that row died
 
   bool is_writing() const { return (bits & 3) == 1; }
   bool is_written() const { return (bits & 3) == 2; }
@@ -38,8 +38,8 @@ struct ClaimWord {
   bool operator==(const ClaimWord&) const = default;
 };
 
-// A learner, and how far it has read the journal, by the low half of the number; 0: none. No two learners that ever
-// come have the same ticket, so that a place that is unchanged is still that learner's.
+// A learner, and the low half of the number up to which it has read the journal; 0: none. No ticket is used twice
+// (before 2^32 learners have joined), so that a place that is unchanged is still that learner's.
 struct LearnerWord {
   std::uint64_t bits = 0;
 

@@ -31,7 +31,7 @@ struct Drawn {
   std::vector<float> leaves;        // by which they were drawn
   std::vector<std::size_t> failed;
   float smallest = 0;        // leaf of any stored row
-  std::uint64_t sample = 0;  // number of the sample, from 1 on; 0 where an update does not ask for it
+  std::uint64_t sample = 0;  // number of the sample, from 1 on; 0 if updates don't need it
 };
 
 enum class Found { rows, nothing, no_mass };  // no_mass: rows, but every priority is 0
@@ -70,8 +70,8 @@ class Store {
   virtual Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
   // The same in proportion to the leaves, stratified (Schaul et al. 2015, appendix B.2.1).
   virtual Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
-  // Gives leaves to the rows at `index`; `largest` is the largest raw priority. `sample` is the number of the sample
-  // that `index` came from, 0 where that is not known. Returns the place of the first index where no row can be
+  // Sets the leaves of the rows at `index`; `largest` is the largest raw priority. `sample` is the number of the sample
+  // that `index` came from, 0 if that is not known. Returns the place of the first index where no row can be
   // (nothing has changed then), kAllLate if none of the rows was to be changed, else kAllGood.
   virtual std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                              std::uint64_t sample) = 0;

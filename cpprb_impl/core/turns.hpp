@@ -1,4 +1,5 @@
-// Who waits for whom under each lock discipline; with "none", nobody. What is done inside a turn is the same.
+// Which processes wait for which under each lock discipline; with "none", none do. What is done inside a turn is the
+// same.
 #pragma once
 
 #include <cstddef>
