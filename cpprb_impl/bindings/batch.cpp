@@ -133,7 +133,7 @@ void RecentBatches::keep(BatchArrays batch) {
 }
 
 void RecentBatches::note(PyObject* indexes, std::uint64_t sample) {
-  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same one each time, while it is held
+  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same object each time, while we hold it
   std::erase_if(noted_, [&](const Noted& each) { return each.array.get() == array.get(); });
   if (noted_.size() == kMostNoted) noted_.erase(noted_.begin());
   noted_.push_back({std::move(array), sample});

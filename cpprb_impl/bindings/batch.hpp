@@ -24,7 +24,7 @@ struct BatchArrays {
   std::uint64_t sample = 0;  // number of the sample in them
   std::size_t indexes = 0;   // which array has its indexes
 
-  // Nobody but us can see them, and they are as they were made. `further` are those that it was made with.
+  // Whether we hold the only references, and the arrays are as they were made, with these `further` ones.
   bool free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const;
 };
 
@@ -34,10 +34,10 @@ class RecentBatches {
  public:
   BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further);
   void keep(BatchArrays batch);
-  // The array `indexes` is that sample's, for as long as it lives.
+  // Remembers that the array `indexes` belongs to that sample, for as long as the array lives.
   void note(PyObject* indexes, std::uint64_t sample);
-  // Number of the newest sample whose indexes were written to that memory, if it has been the same array's since then,
-  // else 0.
+  // The number of the newest sample whose indexes were written to the memory at `indexes`, if the array that owned it
+  // then still exists; else 0.
   std::uint64_t sample_in(const char* indexes) const;
   int traverse(visitproc visit, void* arg);
   void clear();
@@ -48,7 +48,7 @@ class RecentBatches {
   static constexpr std::ptrdiff_t kMostLetGo = 2;
   std::vector<BatchArrays> kept_;  // the longest kept first
 
-  // Arrays of indexes that are not kept.
+  // Arrays of indexes that belong to no kept batch.
   struct Noted {
     Ref array;  // a weak reference
     std::uint64_t sample;
@@ -71,7 +71,7 @@ class Batch {
   void shorten(npy_intp rows);
   // The memory of the nth further array.
   void* further(std::size_t nth) { return batch_.data[fields_ + nth]; }
-  // It is the sample of that number, and its indexes are the nth further array.
+  // Marks it as the sample of that number, whose indexes are the nth further array.
   void is_sample(std::uint64_t number, std::size_t nth, RecentBatches& recent);
   PyObject* give();
 

@@ -141,8 +141,8 @@ bool has_masked(PyObject* array) {
   return PyObject_IsTrue(masked.get()) == 1;
 }
 
-// `object` as an array of real numbers of any type. What NumPy would make numbers of, but is none, is refused. Raises
-// TypeError, and ValueError for text, whether or not it says a number, and for masked numbers.
+// `object` as an array of real numbers of any type. Refuses what NumPy would convert to numbers but is none. Raises
+// TypeError, and ValueError for text (even "4") and for masked numbers.
 Ref real_numbers(PyObject* object, const char* what) {
   if (PyArray_Check(object) && !PyArray_CheckExact(object) && has_masked(object))
     raise(PyExc_ValueError, "%s must not be masked, got %R", what, object);
@@ -166,7 +166,7 @@ Ref real_numbers(PyObject* object, const char* what) {
   raise(PyExc_IndexError, "indexes[%zd] is %S, where no transition is stored", place, whole.get());
 }
 
-// Raise ValueError unless it is a whole number, IndexError unless int64 can hold it.
+// Raise ValueError unless `index` is a whole number, IndexError unless int64 can hold it.
 void check_index(npy_intp place, double index) {
   if (!std::isfinite(index) || index != std::trunc(index))
     raise(PyExc_ValueError, "indexes[%zd] must be a whole number, got %R", place,
@@ -185,7 +185,7 @@ void check_index(npy_intp place, PyObject* index) {
   if (PyFloat_Check(index)) check_index(place, PyFloat_AS_DOUBLE(index));
 }
 
-// `indexes` in C order, once each of them is known to become an int64 as it is.
+// `indexes` in C order, after a check that each can be converted to int64 exactly.
 template <class Index>
 Ref checked_indexes(const Ref& indexes, int type) {
   Ref array = c_array_of(indexes, type, "indexes");

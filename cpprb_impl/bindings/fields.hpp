@@ -34,8 +34,8 @@ Field like(const Field& field);
 std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject* names, const char* option);
 // What is to be kept of each; in files {prefix}_{name}.dat unless `prefix` is empty.
 std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix);
-// A str or None as a part of a file's name, as bytes; None is empty. Raises ValueError that begins with `what` for
-// one that no file can have.
+// A str as the bytes of a file's name; empty for None. Raises a ValueError that begins with `what` if no file can have
+// that name, TypeError for anything else.
 std::string path_of(PyObject* text, const char* what);
 
 // The rows of one field in one call of add(): a view of the caller's array, or a converted copy.

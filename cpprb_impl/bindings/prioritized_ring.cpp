@@ -143,7 +143,7 @@ void Ring::let_max_priority_fall() {
     return std::max(kFirst, std::pow(static_cast<double>(leaf), 1 / alpha) - eps);
   };
   store->lower_max_priority(known, priority(largest));
-  // Whoever has brought a large one meanwhile found the old largest large enough.
+  // An explorer that brought a large one meanwhile found the old largest large enough.
   if (const float now = store->largest_leaf(); now > largest) store->raise_max_priority(priority(now));
 }
 

@@ -41,8 +41,8 @@ struct Ring {
   // given back through self._batch_through(batch) first.
   bool add_through_python = false, batch_through_python = false;
 
-  // Calls under way that need the store: a wait lets other threads in. Of the process `counted_in`: a forked child has
-  // none of its parent's but those of the thread that forked.
+  // Calls under way that need the store: a wait lets other threads in. They are those of the process `counted_in`: of
+  // its parent's calls, a forked child goes on only with those of the thread that forked.
   int users = 0;
   std::uint64_t counted_in = process_number();
   void forget_users_of_other_threads();
@@ -124,16 +124,16 @@ class Use {
   friend class TurnWaiting;
   friend void count_fork();
 
-  // They end in the opposite order.
+  // The uses of a thread form a stack: the last one to begin ends first.
   static constinit thread_local Use* innermost_of_thread_;
 
-  Use*& innermost_ = innermost_of_thread_;  // of this one's thread: looked up once
+  Use*& innermost_ = innermost_of_thread_;  // looked up once: a use stays in its thread
   Ring& ring_;
   Use* outer_ = nullptr;
-  bool in_handlers_ = false;  // signal handlers run in its midst: they find locks half taken, and must not come in
+  bool in_handlers_ = false;  // its wait runs signal handlers: they find locks half taken, and must not enter
 };
 
-// For a turn of a call: lets other Python threads run, and hears Ctrl-C.
+// How a call waits for its turn: other Python threads run meanwhile, and Ctrl-C is heard.
 class TurnWaiting final : public Waiting {
  public:
   explicit TurnWaiting(Use& use);
@@ -149,8 +149,8 @@ class TurnWaiting final : public Waiting {
 
 Ring& ring_of(PyObject* self);
 
-// A process that was forked since the last call has no other threads, random numbers and a turn of its own, and of a
-// shared ring no steps that wait. Throws std::bad_alloc, std::system_error: the next call tries again.
+// In the first call after a fork: the child has no other threads, draws random numbers of its own, and has no waiting
+// steps of a shared ring. Throws std::bad_alloc, std::system_error: the next call tries again.
 void know_process(Ring& ring);
 
 // The batch size a caller asked for; raises TypeError, ValueError.

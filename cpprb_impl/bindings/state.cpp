@@ -8,7 +8,7 @@
 namespace rb {
 namespace {
 
-// One call's use of a store that nobody else can touch.
+// One call's use of a store that no other process or thread can touch meanwhile.
 class OwnUse : public Use {
  public:
   OwnUse(PyObject* self, const char* method) : Use(self) {

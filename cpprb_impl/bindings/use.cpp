@@ -22,7 +22,7 @@ class CopyBesideOthers {
     state_ = PyEval_SaveThread();
   }
   ~CopyBesideOthers() {
-    if (!ring_.is_shared) ring_.end_of_copy.unlock();  // first: the interpreter's lock may never come back
+    if (!ring_.is_shared) ring_.end_of_copy.unlock();  // first: we may never get the interpreter's lock
     take_interpreter(state_);
     if (!ring_.is_shared) ring_.copying = false;
   }
@@ -35,11 +35,11 @@ class CopyBesideOthers {
 
 }  // namespace
 
-// The model saves a call in each use, and must stand here: GCC ignores it at the declaration. A program can give few
-// libraries such words, but this is one word.
+// The initial-exec model saves a function call per use. GCC ignores the attribute at the declaration. Libraries that
+// are loaded later have little room for such variables, but this is one word.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Use* Use::innermost_of_thread_ = nullptr;
 
-// Runs in the child, in the only thread that it has. What that one is in the midst of it goes on with.
+// Runs in the child, in its only thread, which goes on with the calls that it is in.
 void count_fork() {
   ++forks;
   for (const Use* each = Use::innermost_of_thread_; each != nullptr; each = each->outer_) {
@@ -70,8 +70,8 @@ void Ring::forget_users_of_other_threads() {
 
 TurnWaiting::TurnWaiting(Use& use) : use_(use) {
   Ring& ring = use.ring();
-  // Whoever gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that. Nor is
-  // a longer one where the other threads could not come to this ring, either.
+  // A thread that gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that.
+  // Nor is a longer one of a ring that is not shared, which other threads could not use meanwhile anyway.
   long_copy = std::size_t{1} << (ring.is_shared ? 20 : 24);
   ring.let_copy_end();
 }
@@ -101,7 +101,7 @@ void know_process(Ring& ring) {
     return;
   ring.random.reseed(entropy());
   ring.forget_users_of_other_threads();
-  // By a thread that this process has not; one that only waited may have the lock, too.
+  // Set by a thread that this process does not have; one that only waited may hold the lock, too.
   ring.copying = false;
   ring.end_of_copy.~mutex();
   new (&ring.end_of_copy) std::mutex;
