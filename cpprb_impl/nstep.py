@@ -126,18 +126,16 @@ class NstepWindow(Locked):
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
-        # Of a call that stores transitions: where, the head before, and the steps that wait after it.
-        self._storing: tuple[ReplayBuffer, int, Columns] | None = None
         self.clear()
 
     def __len__(self) -> int:
         return len(self._steps["done"])
 
     def push(self, rows: Mapping[str, Any], buffer: ReplayBuffer) -> int | None:
-        """Take one step, or many along axis 0, and give what they complete to `buffer._add_read(**transitions)`.
+        """Take one step, or many along axis 0, and add the transitions that they complete to `buffer`.
 
-        Returns what that returns, or None when nothing is complete yet. Raises what a buffer's `add` raises; the
-        window is then as it was.
+        Returns the index of the first one, or None when none is complete yet. Raises what a buffer's `add` raises;
+        the window is then as it was.
         """
         new = self._read(rows)  # before the window is looked at: it may run code that adds to this very window
         with self._lock:
@@ -150,41 +148,22 @@ class NstepWindow(Locked):
             return self._store(self._complete(steps, count), rest, buffer)
 
     def flush(self, buffer: ReplayBuffer) -> int | None:
-        """Give every waiting step to `buffer._add_read(**transitions)`, its window cut short; returns as `push`."""
+        """Add a transition for every waiting step to `buffer`, its window cut short; returns as `push` does."""
         with self._lock:
             if len(self) == 0:
                 return None
             return self._store(self._complete(self._steps, len(self)), self._read.empty(), buffer)
 
     def _store(self, transitions: Columns, rest: Columns, buffer: ReplayBuffer) -> int:
-        self._storing = buffer, buffer._get_head(), rest
-        try:
-            first = buffer._add_read(**transitions)
+        def keep_rest() -> None:
             self._steps = rest
-        finally:
-            self._storing = None
-        return first
 
-    def _finish(self) -> None:
-        if self._storing is None:
-            return
-        buffer, head, rest = self._storing
-        self._storing = None
-        if buffer._get_head() != head:
-            self._steps = rest
+        return self._add_then(buffer, lambda: buffer._add_read(**transitions), keep_rest)
 
     def clear(self) -> None:
         """Forget the waiting steps."""
         with self._lock:
             self._steps = self._read.empty()
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return {name: value for name, value in vars(self).items() if name not in ("_lock", "_storing")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__init__()
-        vars(self).update(state, _storing=None)
 
     def _complete(self, steps: Columns, count: int) -> Columns:
         """The n-step transitions that begin with the first `count` of `steps`."""

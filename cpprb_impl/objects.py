@@ -71,19 +71,11 @@ class ObjectColumns(Locked):
         self._columns = {name: np.empty((capacity, *shape), object) for name, shape in object_shapes(fields).items()}
         self._numbers = np.full(capacity, -1, np.int64)
         self._next = 0
-        # Of an add that is under way: the ring, its head before, the rows and their numbers.
-        self._adding: tuple[Ring, int, dict[str, np.ndarray], np.ndarray] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             columns = {name: column.copy() for name, column in self._columns.items()}
-            state = {**self.__dict__, "_columns": columns, "_numbers": self._numbers.copy()}
-        del state["_lock"], state["_adding"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__init__()
-        self.__dict__.update(state, _adding=None)
+            return {**super().__getstate__(), "_columns": columns, "_numbers": self._numbers.copy()}
 
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
         """Add `rows` to `ring`, with numbers for objects, then keep the objects; returns the first one's index.
@@ -93,13 +85,11 @@ class ObjectColumns(Locked):
         with self._lock:
             count = len(rows[next(iter(self._columns))])
             numbers = self._next + np.arange(count)
-            self._adding = ring, ring._get_head(), rows, numbers
-            try:
-                first = ring._add_rows(**{**rows, **dict.fromkeys(self._columns, numbers)})
-                self._keep(rows, numbers)
-            finally:
-                self._adding = None
-            return first
+            return self._add_then(
+                ring,
+                lambda: ring._add_rows(**{**rows, **dict.fromkeys(self._columns, numbers)}),
+                lambda: self._keep(rows, numbers),
+            )
 
     def _keep(self, rows: dict[str, np.ndarray], numbers: np.ndarray) -> None:
         kept = numbers[-self._capacity :] % self._capacity
@@ -107,14 +97,6 @@ class ObjectColumns(Locked):
             column[kept] = rows[name][-self._capacity :]
         self._numbers[kept] = numbers[-self._capacity :]
         self._next = int(numbers[-1]) + 1
-
-    def _finish(self) -> None:
-        if self._adding is None:
-            return
-        ring, head, rows, numbers = self._adding
-        self._adding = None
-        if ring._get_head() != head:
-            self._keep(rows, numbers)
 
     def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Put the objects in the place of their numbers.

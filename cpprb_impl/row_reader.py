@@ -42,7 +42,7 @@ class RowReader(Locked):
         return type(self), self._made_with
 
     def _finish(self) -> None:
-        self._ring = self._make(1)
+        self._ring = self._make(1)  # the old one may hold rows
 
     def _make(self, rows: int) -> Ring:
         return self._kind(rows, self._fields, **self._options)

@@ -1,4 +1,4 @@
-"""What the threads of a process share in Python, and what a forked child makes of it."""
+"""Locks of a process's threads, and what a forked child makes of them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,57 @@ import contextlib
 import os
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any
+
+from cpprb_impl._native import Ring
 
 
 class Locked:
-    """An object with a lock, `_lock`, that no forked child finds held by a thread that it has not."""
+    """An object with a lock, `_lock`, that a forked child never finds held by a thread of its parent's."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        # While rows are added: the ring, its head before, and what must follow once it has stored them.
+        self._adding: tuple[Ring, int, Callable[[], None]] | None = None
         _all.add(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name not in ("_lock", "_adding")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Locked.__init__(self)
+        vars(self).update(state)
+
+    def _add_then(self, ring: Ring, add: Callable[[], int], then: Callable[[], None]) -> int:
+        """Return `add()`, which adds rows to `ring`, and call `then` unless it raises; `_lock` must be held.
+
+        A child that is forked meanwhile by another thread calls `then` itself if the rows were stored.
+        """
+        self._adding = ring, ring._get_head(), then
+        try:
+            first = add()
+            then()
+        finally:
+            self._adding = None
+        return first
+
     def _finish(self) -> None:
-        """In a forked child: finish or undo what the thread had begun that held the lock, and never goes on here."""
+        """In a forked child: finish or undo the call that held the lock, whose thread does not exist here."""
+        if self._adding is None:
+            return
+        ring, head, then = self._adding
+        self._adding = None
+        if ring._get_head() != head:
+            then()
 
     def _after_fork(self) -> None:
-        if self._lock.acquire(blocking=False):  # free, or of the thread that forked: that one goes on
+        if self._lock.acquire(blocking=False):  # free, or held by the thread that forked, which goes on
             self._lock.release()
         else:
             self._lock = threading.RLock()
-            with contextlib.suppress(ValueError):  # of a buffer that is closed
+            with contextlib.suppress(ValueError):  # the buffer is closed
                 self._finish()
 
 
