@@ -43,8 +43,8 @@ def check_exponent(name: str, value: float) -> float:
 class ReplayBuffer(Face, Saved, Ring):
     """Ring of transitions, sampled uniformly with replacement.
 
-    Threads may share a buffer. A forked child has a copy of its own, in which a call that another thread of the parent
-    was in the midst of has stored its rows wholly or not at all.
+    Threads may share a buffer. A forked child has a copy of its own. If another thread of the parent was inside a call
+    at the fork, the copy contains all of that call's rows or none.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class ReplayBuffer(Face, Saved, Ring):
         Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
         replaced; they stay when the buffer is gone. A forked child can read them, but `add` raises RuntimeError there.
         Fields of `next_of` and `stack_compress` keep their frames there. What little is left (frame numbers,
-        priorities) is in memory. Of two buffers made at the same moment each has files of its own, and the names may
-        be left to files of either. A file takes space on disk only as it is used, but address space for the most that
-        it can ever need, in one mapping: with frames, for twice as many as rows that share none have. 100 GB of Atari
-        frames with both options reserve 1.6 TB of the 128 TB that a process has; a limit on address space (ulimit -v)
-        must allow that.
+        priorities) is in memory. Two buffers made at the same moment never share a file, but the names may end up with
+        files of either. Disk space is reserved when the buffer is made, for frames as they are stored. Address space is
+        reserved for the most that a file can ever need, in one mapping: for frames that is twice what rows need that
+        share none. 100 GB of Atari frames with both options reserve 1.6 TB of the 128 TB that a process has; a limit on
+        address space (ulimit -v) must allow that.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`

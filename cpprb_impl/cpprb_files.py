@@ -1,6 +1,6 @@
 """Files that cpprb 11 saved, read without trusting them.
 
-They hold pickles of dicts of arrays, which numpy_pickle.py reads: no code of Python's or NumPy's that takes pickled
+They hold pickles of dicts of arrays, which numpy_pickle.py reads. No code of Python's or NumPy's that takes pickled
 state is run, because it trusts what it reads.
 """
 
@@ -15,13 +15,14 @@ from cpprb_impl.npz import ArrayReader, as_value_errors, read_header
 from cpprb_impl.numpy_pickle import Array, array_of, read_array
 from cpprb_impl.state import Columns
 
-A_STEP = 16  # bytes of a file's size limit for each opcode of its pickles: an array has 128 there, and takes some 25
+# Of a member's largest size, for each opcode of its pickle: that allows an array 64 opcodes or more; it takes some 25.
+BYTES_PER_OPCODE = 16
 
 
 def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Columns, int, bool]:
     """The transitions of a file of cpprb's: columns by field, their number of rows, and whether they are n-step ones.
 
-    `fields` are those that a transition may have, and `most` the bytes that they may take before they are compressed.
+    `fields` are those that a transition may have, `most` is the largest size of a member in bytes, uncompressed.
 
     Rows are in the order of their indexes, as cpprb keeps them, with everything that `next_of` and `stack_compress`
     had left out. Raises ValueError for what cpprb does not write.
@@ -117,7 +118,7 @@ def _read(reader: ArrayReader, name: str, most: int) -> Any:
             return array if array.ndim else array.item()
         if header.shape != ():
             raise ValueError("an array of objects")
-        return read_array(body, most // A_STEP)
+        return read_array(body, most // BYTES_PER_OPCODE)
 
 
 def _array(what: str, value: Any) -> np.ndarray:

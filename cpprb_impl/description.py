@@ -38,7 +38,7 @@ class Description:
 
     @classmethod
     def read(cls, text: str, segment: str) -> Description:
-        """Raises ValueError for any text but one that the above gives, of a buffer that can be."""
+        """The description whose `text` this is; raises ValueError unless a valid buffer has it."""
         with refusing(segment):
             about = Told(json.loads(text), "the description")
             fields = []
@@ -53,13 +53,13 @@ class Description:
                 raise ValueError(f"its options must be some of {sorted(OPTIONS)}, got {sorted(options)}")
             recipe = cls(about.whole("size", least=1), fields, options, about.value("prioritized", bool), nstep)
             if recipe.text() != text:
-                raise ValueError("the description is not as its maker wrote it")
+                raise ValueError("its description is not as its maker wrote it")
             return recipe
 
 
 @contextmanager
 def refusing(segment: str) -> Iterator[None]:
-    """What a constructor raises for bad arguments, and Python for JSON that is too deep, as a ValueError."""
+    """Turn what a constructor raises for bad arguments, and `json` for deep nesting, into a ValueError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -59,7 +59,7 @@ class Saved(Portable):
         ------
         ValueError
             For a file that was cut short or changed, of another version, or of a buffer with other fields or
-            another `Nstep`. It names the file, and the buffer is unchanged.
+            another `Nstep`. The message names the file; the buffer is unchanged.
         OSError
             When there is no such file, or it can't be read.
         """
@@ -120,7 +120,7 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
     beside = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
         with open(beside, "xb") as stream:
-            if os.path.exists(path):  # whoever could not read it shall not read this one
+            if os.path.exists(path):  # users who could not read it must not be able to read this one
                 shutil.copymode(path, beside)
             yield stream
             stream.flush()

@@ -1,4 +1,4 @@
-"""Archives of arrays (.npz, a zip of .npy) that nobody has to trust.
+"""Archives of arrays (.npz, a zip of .npy) that need no trust.
 
 Nothing is pickled and nothing compressed, so an archive can't say that it holds more than its own size. One member
 is no array but JSON, and says what the others are; in it stands a checksum over everything.
@@ -25,7 +25,7 @@ MOST_ABOUT = 1 << 20  # bytes
 PIECE = 1 << 24  # bytes read at a time
 MOST_HEADER = 1 << 14  # bytes
 MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
-# As NumPy writes it. Its own reader parses the header as Python, which takes any expression, however deep.
+# A header as NumPy writes it. NumPy's own reader parses it as a Python expression, however deeply nested.
 HEADER = re.compile(
     rb"\{'descr': '([^']{1,32})', 'fortran_order': (False|True), 'shape': "
     rb"\(((?:[0-9]{1,19}, ?){0,32}(?:[0-9]{1,19})?)\), \} *\n"
@@ -34,7 +34,7 @@ DTYPE = re.compile(r"[<>|][biufcmMSUVO][0-9]{0,10}(\[[0-9]{0,10}[A-Za-z]{1,7}\])
 
 
 class Header(NamedTuple):
-    """The beginning of an .npy member."""
+    """What stands before the data of an .npy member."""
 
     size: int  # bytes
     dtype: np.dtype
@@ -112,7 +112,7 @@ class ArrayReader:
             raise ValueError("the archive holds two members of one name")
         self._room = file.seek(0, io.SEEK_END)
         if sum(info.compress_size for info in infos) > self._room:
-            raise ValueError("the archive's members lie over one another")
+            raise ValueError("the archive's members overlap")
         self._digest = hashlib.sha256()
 
     def read_about(self) -> dict[str, Any]:
@@ -140,8 +140,8 @@ class ArrayReader:
     def read_compressed(self, member: str, most: int) -> bytes:
         """The bytes of a member that may be compressed; raises ValueError if they are more than `most`."""
         info = self._info(member)
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take memory as they please
-            raise ValueError("the member is compressed in another way than cpprb's are")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others may take any memory
+            raise ValueError("the member must be stored or deflated, as cpprb's are")
         if info.file_size > most:
             raise ValueError(f"{info.file_size} bytes, where at most {most} can be right")
         with self.archive.open(info) as file:

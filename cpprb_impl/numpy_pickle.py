@@ -1,8 +1,8 @@
 """Pickles of NumPy arrays, read without Python's unpickler.
 
-The unpickler calls what a pickle names, and hashes and compares what it nests, however deep that is. Here each opcode
-is carried out on stand-ins: an array, its dtype, and the four names of NumPy's that make them. Nothing is called,
-nothing is hashed but strings and whole numbers, and depth and size are bounded.
+Python's unpickler calls what a pickle names, and hashes what it nests, however deep that is. Here each opcode acts on
+placeholders: for an array, its dtype, and the four names of NumPy's that make them. Nothing is called, only strings and
+whole numbers are hashed, and depth and size are bounded.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MOST_DIMENSIONS = 32
 
 
 def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
-    """What NumPy pickled as an array without dimensions: its one object, a dict or None.
+    """The one object, a dict or None, of a pickled array without dimensions.
 
-    The dict's values are dicts, strings, numbers and `Array`. Raises ValueError for what is no such pickle or takes
-    more than `most_steps` opcodes, and what Python raises for a malformed one.
+    The dict's values are dicts, strings, numbers and `Array`. Raises ValueError if `body` is no such pickle or has more
+    than `most_steps` opcodes, and other exceptions if it is malformed.
     """
     machine = _Machine(len(body))
     for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(body))):
@@ -47,7 +47,7 @@ def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.n
     """The array whose bytes are `data`; raises ValueError if they are not."""
     if dtype.hasobject or dtype.itemsize == 0:
         raise ValueError(f"an array of {dtype}")
-    # The number of dimensions first: to multiply very many lengths takes very long.
+    # The number of dimensions first: the product of very many lengths takes very long.
     if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
         raise ValueError("an impossible shape")
     if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
@@ -119,12 +119,12 @@ _MARK = object()
 
 
 class _Machine:
-    """What an unpickler keeps: a stack, and values by number."""
+    """The state of an unpickler: a stack, and values by number (the memo)."""
 
     def __init__(self, size: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._left = size  # bytes that scalars may still have: no more than the pickle itself
+        self._left = size  # bytes that scalars may still take: in all no more than the pickle has
 
     def carry_out(self, opcode: str, argument: Any) -> None:
         push = self._stack.append

@@ -4,14 +4,14 @@ A buffer goes to fork, spawn and forkserver children as a plain argument. Explor
 learner, or several of them, samples; `lock` says how they are kept apart:
 
 "none"
-    They are not: nobody waits for anybody, also not for a process that is stopped.
+    They are not: no process waits for another, not even for one that is stopped.
 "critical"
     Explorers lock only the claiming of rows and write side by side; a gate keeps the learner apart.
 "buffer"
     One lock around every call, as a first Ape-X does.
 
-Under all of them a sample never holds a torn or unwritten row, and a process that dies inside a call costs
-the rows it was writing and blocks nobody: docs/protocol.md says how, and the locks add no safety to it.
+Under all of them a sample never contains a torn or unwritten row, and a process that dies inside a call loses the rows
+that it was writing and blocks no other: docs/protocol.md explains how. The locks add no safety to it.
 """
 
 from __future__ import annotations
@@ -113,16 +113,16 @@ class _Shared(Face, Attributes, Ring):
         Raises
         ------
         FileNotFoundError
-            When the segment is gone.
+            If the segment is gone.
         PermissionError
-            When it is another user's.
+            If it is another user's.
         ValueError
-            For what is no segment, or was cut short, or is of another class, or describes itself as no buffer can be.
+            If it is no segment, is not finished, was cut short, is of another class, or its description is invalid.
         RuntimeError
-            For a segment that another version of this library made, or whose header was changed; or whose files of
-            `mmap_prefix` were replaced.
+            If another version of this library made the segment, its header was changed, or its files of `mmap_prefix`
+            were replaced.
         OSError
-            When those files can't be opened.
+            If those files can't be opened.
         """
         whole_seed(seed)
         segment, text = description_of(segment)
@@ -179,7 +179,7 @@ class MPReplayBuffer(_Shared):
         whole. Files of these names are replaced when the buffer is made, not when a process attaches. They stay when
         the buffer is gone.
     lock : {"none", "critical", "buffer"}
-        How explorers and learner are kept apart. "none": not at all, nobody waits for anybody (docs/protocol.md);
+        How explorers and learner are kept apart. "none": not at all, no process waits for another (docs/protocol.md);
         "buffer": by one lock around every call; "critical": explorers lock only the claiming of rows, and a gate keeps
         the learner apart. The two locks are for comparison: they add no safety.
     prefault : bool
@@ -244,10 +244,11 @@ class MPReplayBuffer(_Shared):
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
-    `update_priorities` is for the process that sampled. For another 15 samples it finds the very transitions that the
-    array "indexes" of a sample means, and leaves alone what has overwritten them. A copy of that array does as well,
-    except where samples with the very same indexes differ in a transition: there it changes nothing. Other indexes
-    mean what was there when this process last sampled: if it never has, nothing changes.
+    `update_priorities` is for the process that sampled. The array "indexes" of a sample stands for the transitions that
+    were sampled, until 16 more samples have been drawn: those that were overwritten meanwhile are skipped. A copy of
+    the array does as well, except where samples with the very same indexes had different transitions: there it changes
+    nothing. Other indexes mean the transitions that were there when this process last sampled; if it never has, nothing
+    changes.
 
     Parameters
     ----------

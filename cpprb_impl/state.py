@@ -157,7 +157,7 @@ def restore(
 class Attributes:
     """What a subclass keeps in a buffer's attributes goes along where the buffer goes, as any object's do.
 
-    Those named in `_parts` belong to the buffer: whoever makes it anew makes them too.
+    Those named in `_parts` belong to the buffer: its constructor makes them.
     """
 
     _parts: tuple[str, ...] = ()

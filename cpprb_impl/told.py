@@ -15,7 +15,7 @@ class Told:
         self._values, self._name = values, name
 
     def value(self, name: str, *kinds: type) -> Any:
-        """The value, which is of just one of `kinds`."""
+        """The value; its type must be exactly one of `kinds`."""
         value = self._values.get(name)
         if type(value) not in kinds:
             raise ValueError(f"{self._name}: {name!r} is missing, or of another type")
@@ -45,7 +45,8 @@ class Told:
     def wholes(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
         values = self.value(name, list)
         if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
-            raise ValueError(f"{self._name}: {name!r} must be {count or 'whole'} numbers from 0 to {most}")
+            many = "" if count is None else f"{count} "
+            raise ValueError(f"{self._name}: {name!r} must be {many}whole numbers from 0 to {most}")
         return values
 
     def number(self, name: str) -> float:

@@ -1,14 +1,14 @@
-"""Whoever is killed can't tidy up: a shell that removes the names of this process's segments when it has ended.
+"""A shell that unlinks this process's shared segments once it has ended, however it ended.
 
-It waits at a pipe that this process alone holds open, so that the kernel tells it of any end there is, SIGKILL
-included. Nothing is told through the pipe: all segments of a process have names that begin alike, and the shell knows
-the beginning before the first is made. It is no child of this process, for whom `os.wait` would wait, and in a session
-of its own, where no Ctrl-C reaches it. Other code may close this process's end, as daemons do with all that they find
-open: so the shell waits until the process is gone, too.
+The shell waits at a pipe whose other end only this process holds, so that the kernel wakes it however the process ends.
+Nothing is written to the pipe: the names of a process's segments begin alike, and the shell knows that beginning before
+the first one is made. It is no child of this process, so that `os.wait` does not wait for it, and it has a session of
+its own, which Ctrl-C does not reach. Other code may close this process's end of the pipe, as a daemon closes all its
+descriptors: so the shell also waits until the process is gone.
 
-A process that orphans are given to has no shell, which would become its child: PID 1 of a container, with which the
-shell would be killed in any case, and subreapers. There, where the shell is killed too, as when a container is, or
-where there is none, what is left goes when the next segment is made (`core/memory.cpp`).
+A process that adopts orphans starts no shell, which would become its child. Such are subreapers and PID 1 of a
+container, whose end would kill the shell anyway. If there is no shell, or it is killed as well, the names are removed
+when the next segment is made (`core/memory.cpp`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from cpprb_impl._native import _adopts_orphans, _segment_prefix
 
 SHELL = "/bin/sh"
-# $0: what the names begin with; $1, $2: this process and when it was started, of /proc/$1/stat the fields 3 (state) and
-# 22. The outer shell ends at once, and the inner one is nobody's child. It would be given /dev/null as its input, but
-# for the detour.
+# $0: what the names begin with; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
+# state). The outer shell ends at once, which makes the inner one an orphan. Descriptor 3 passes the pipe on, since a
+# command in the background otherwise reads /dev/null.
 SCRIPT = """
 trap '' INT TERM HUP QUIT
 lives() {
@@ -42,7 +42,7 @@ _pipe: tuple[int, os.stat_result] | None = None
 
 
 def watch() -> None:
-    """Make sure that this process's segments go with it: before the first is made, and any time later."""
+    """Start the shell unless it runs: before the first segment is made, or any time later."""
     global _pipe
     with _lock:
         if _is_open() and _has_reader():
@@ -107,7 +107,7 @@ def _let_go() -> None:
 
 
 def _in_forked_child() -> None:
-    # The shell must see the end of the process that it watches, whoever lives on.
+    # The shell must see the end of the process that it watches, even if forked children live on.
     _let_go()
     _lock.release()
 
