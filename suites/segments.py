@@ -1,4 +1,4 @@
-"""Segments of shared memory that appear during a launch, and which of them it left behind."""
+"""Segments of shared memory that appear during a launch, and those that it leaves behind."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import psutil
 from adapters.registry import SEGMENT_PREFIXES
 
 SHARED_MEMORY = Path("/dev/shm")
-#: In the name of a segment of our buffer: the process that made it.
+#: The name of a segment of our buffer contains the id of the process that made it.
 MAKER = re.compile(r"cpprb_impl-(\d+)-")
 MOMENT_SECONDS = 0.3
 
 
 class Segments:
-    """Those of a buffer's kind and of this user that appear from now on.
+    """Segments named like a buffer's, of this user, that appear from now on.
 
-    Whose they are is not written on them. Of a segment of our buffer the maker is known while it lives; where
-    `is_member` says of that process that it is none of the launch's, the segment is left alone.
+    Nothing in a segment says which launch it belongs to, but a segment of our buffer names its maker. If that process
+    is alive and `is_member` says that it does not belong to the launch, the segment is left alone.
     """
 
     def __init__(self, is_member: Callable[[psutil.Process], bool]):
@@ -32,24 +32,24 @@ class Segments:
         self._of_others: set[str] = set()
 
     def look(self) -> None:
-        """Note which of them another program makes. Call it while the launch runs: a maker may be killed."""
+        """Note segments made by other programs. To be called while the launch runs, since a maker may be killed."""
         for path in self._appeared():
             maker = MAKER.match(path.name)
             if maker is not None:
                 with suppress(OSError, psutil.Error):
                     process = psutil.Process(int(maker[1]))
-                    # A process that has ended but was not waited for shows no environment: it could be anybody's.
+                    # A zombie's environment cannot be read: it may belong to the launch.
                     if not self._is_member(process) and process.status() != psutil.STATUS_ZOMBIE:
                         self._of_others.add(path.name)
 
     def remove_orphans(self) -> list[int]:
-        """Remove those that no living process has mapped or open, so that nobody can be using them: a killed process
-        can't unlink its own. Their sizes in bytes."""
+        """Remove the segments that no living process has mapped or open, as a killed process leaves them. Returns their
+        sizes in bytes."""
         self.look()
         found = self._appeared()
         if not found:
             return []
-        time.sleep(MOMENT_SECONDS)  # many a semaphore has a name for a moment only, and its maker is about to remove it
+        time.sleep(MOMENT_SECONDS)  # a semaphore often has a name only until its maker has opened it
         in_use, removed = _shared_memory_in_use(), []
         for path in found:
             with suppress(FileNotFoundError):
@@ -77,8 +77,8 @@ class Segments:
 
 
 def _shared_memory_in_use() -> set[int]:
-    """The numbers of the files that a process has mapped or open. Not their names: a semaphore's file had another one
-    when it was mapped, which is what `maps` still says."""
+    """The inode numbers of the files that any process has mapped or open. Not their names: a semaphore's file gets its
+    name after it was mapped, and `maps` still has the old one."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
