@@ -23,7 +23,8 @@ from cpprb_impl._native import _adopts_orphans, _segment_prefix
 SHELL = "/bin/sh"
 # $0: what the names begin with; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
 # state). The outer shell ends at once, which makes the inner one an orphan. Descriptor 3 passes the pipe on, since a
-# command in the background otherwise reads /dev/null.
+# command in the background otherwise reads /dev/null. A process that ends closes its pipe a moment before it is gone;
+# only one that has closed its descriptors and lives on is looked at every second.
 SCRIPT = """
 trap '' INT TERM HUP QUIT
 lives() {
@@ -33,7 +34,12 @@ lives() {
   [ "$1" != Z ] && [ "$1" != X ] && [ "${20}" = "$started" ]
 }
 exec 3<&0
-( read -r end; while lives "$1" "$2"; do sleep 1; done; rm -f -- /dev/shm"$0"* ) <&3 3<&- &
+(
+  read -r end
+  pause=0.05
+  while lives "$1" "$2"; do sleep "$pause" 2>/dev/null || sleep 1; pause=1; done
+  rm -f -- /dev/shm"$0"*
+) <&3 3<&- &
 """
 
 _lock = threading.RLock()

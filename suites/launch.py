@@ -21,10 +21,9 @@ from results.record import Record
 from suites.cells import CHECKOUT, node_id
 from suites.jobs import Task
 from suites.profiles import Profile
-from suites.segments import Segments
+from suites.segments import PAGE_BYTES, Segments
 
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
-PAGE_BYTES = 4096
 LAST_WORDS = 400  # characters
 #: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
 MARK = "REPLAYBENCH_LAUNCH"

@@ -16,7 +16,9 @@ from adapters.registry import SEGMENT_PREFIXES
 SHARED_MEMORY = Path("/dev/shm")
 #: The name of a segment of our buffer contains the id of the process that made it.
 MAKER = re.compile(r"cpprb_impl-(\d+)-")
+PAGE_BYTES = 4096
 MOMENT_SECONDS = 0.3
+PATIENCE_SECONDS = 3.0
 
 
 class Segments:
@@ -46,18 +48,28 @@ class Segments:
         """Remove the segments that no living process has mapped or open, as a killed process leaves them. Returns their
         sizes in bytes."""
         self.look()
-        found = self._appeared()
-        if not found:
+        if not self._appeared():
             return []
         time.sleep(MOMENT_SECONDS)  # a semaphore often has a name only until its maker has opened it
-        in_use, removed = _shared_memory_in_use(), []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(size >= PAGE_BYTES for size in self._orphans().values()) and time.monotonic() < deadline:
+            time.sleep(0.1)  # what watches over the killed process may be about to remove it
+        sizes = []
+        for path, size in self._orphans().items():
+            with suppress(FileNotFoundError):
+                path.unlink()
+                sizes.append(size)
+        return sizes
+
+    def _orphans(self) -> dict[Path, int]:
+        """With their sizes in bytes."""
+        found, in_use, orphans = self._appeared(), _shared_memory_in_use(), {}
         for path in found:
             with suppress(FileNotFoundError):
                 about = path.stat()
                 if about.st_ino not in in_use:
-                    removed.append(about.st_size)
-                    path.unlink()
-        return removed
+                    orphans[path] = about.st_size
+        return orphans
 
     def _appeared(self) -> list[Path]:
         if not SHARED_MEMORY.is_dir():

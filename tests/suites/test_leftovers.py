@@ -28,6 +28,11 @@ LEAVE = {
         "1 process",
     ),
     "a segment": ("open('/dev/shm/psm_left-%d' % os.getpid(), 'wb').write(bytes(3 << 20))", "1 segment of 3.0 MiB"),
+    "a segment that a watchdog removes soon": (
+        "file = '/dev/shm/psm_left-%d' % os.getpid(); open(file, 'wb').write(bytes(3 << 20)); "
+        "subprocess.Popen(['/bin/sh', '-c', 'sleep 1; rm ' + file], env={}, start_new_session=True)",
+        "",
+    ),
     "a helper that ends soon": ("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.3)'])", ""),
 }
 
