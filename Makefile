@@ -19,7 +19,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_i
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 # ENV is a name that many an environment of a user's has for something else.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
-MORE_CHOICE = $(OWN) $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
+MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean

@@ -174,6 +174,12 @@ def _has_result(record: Record) -> bool:
     return record.ok or is_finding(record) or bool(record.samples)
 
 
+def peers_left_out_whole(run: Run) -> list[str]:
+    """Those of which the budget left no figure."""
+    peers = dict.fromkeys(record.peer for record in run.records if record.status == "left_out")
+    return [peer for peer in peers if not any(_has_result(each) for each in run.records if each.peer == peer)]
+
+
 def spoken(suites: Sequence[str]) -> str:
     return listed([SPOKEN_SUITES.get(suite, suite) for suite in suites], most=len(suites))
 
@@ -187,6 +193,8 @@ def budget_line(run: Run) -> str:
         parts.append(f"{budget}: {measured:,} of {run.declared:,} figures measured, {dropped:,} left out.")
         if whole := left_out_whole(run):
             parts.append(f"Left out whole: {spoken(whole)}.")
+        if peers := peers_left_out_whole(run):
+            parts.append(f"No figure of {listed(peers, most=len(peers))}.")
     compared = {len(each.samples) for each in run.records if each.ok and each.suite in COMPARED_SUITES}
     if compared == {1} and (dropped or run.minutes is not None):
         parts.append("Every ratio stands on one launch.")

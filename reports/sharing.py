@@ -87,14 +87,14 @@ def _peers(run: Run, jobs: Sequence[Job]) -> list[str]:
 
 
 def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
-    """The peers that add and sample most, where the crowd is largest."""
+    """The peers that add and sample most, where the crowd is largest, of those that were measured: at least two."""
     for (workload, batch), alike in _by(jobs, lambda job: (job.workload, job.params["batch"])).items():
         most = max(job.params["explorers"] for job in alike)
         best = [
             f"{verb}: {_most(job)}"
             for benchmark, verb in HIGHLIGHTED.items()
             for job in alike
-            if (job.benchmark, job.params["explorers"]) == (benchmark, most) and job.measured
+            if (job.benchmark, job.params["explorers"]) == (benchmark, most) and len(job.measured) > 1
         ]
         if best:
             yield f"{workload}, {counted(most, 'explorer')}, {counted(batch, 'row')} per call: {'; '.join(best)}."

@@ -136,6 +136,21 @@ def test_the_budget_is_told_under_the_date(pages):
     assert "budget:" not in pages(use_run(blocks=3))[1]
 
 
+def test_peers_without_any_figure_are_named_under_the_date(pages):
+    run = leave_out(throughput_run(blocks=1), peer="rllib")
+    assert "left out. No figure of rllib." in pages(run)[1].partition("## The answer")[0]
+
+
+def test_who_was_measured_alone_is_not_said_to_be_the_fastest(pages):
+    run = use_run(blocks=1)
+    most = "adds most: "
+    assert most in pages(run)[1]
+    for peer in run.peers:
+        if peer.name != "cpprb[MP]":
+            leave_out(run, peer=peer.name)
+    assert most not in pages(run)[1]
+
+
 def test_a_suite_that_was_left_out_whole_is_one_sentence(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
