@@ -128,6 +128,7 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const s
 }
 
 SharedStore::~SharedStore() {
+  if (process_ != this_process()) return;  // a forked child that never used it: the seats are its parent's
   for (std::size_t seat = 0; seat < seats_used(); ++seat) {
     std::uint64_t ours = process_;
     header_->seats[seat].owner.compare_exchange_strong(ours, 0, relaxed);

@@ -138,6 +138,22 @@ def test_a_fork_takes_no_seat_from_its_parent():
     assert len(rows) == 59
 
 
+def test_a_fork_that_only_closes_changes_nothing():
+    """Its parent's seat is still its parent's."""
+    buffer = MPReplayBuffer(10, {"obs": {}})
+    buffer.add(obs=1)
+
+    def contents() -> bytes:
+        with open(f"/dev/shm/{buffer.segment.lstrip('/')}", "rb") as file:
+            return file.read()
+
+    before = contents()
+    in_a_child(buffer.close)
+    after = contents()
+    buffer.close()
+    assert after == before
+
+
 class Journal:
     """What learners have written for each other, read from the segment itself."""
 
