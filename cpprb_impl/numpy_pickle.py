@@ -201,8 +201,11 @@ class _Machine:
 
     def _set_items(self, items: list[Any]) -> None:
         target, keys, values = self._stack[-1], items[::2], items[1::2]
-        if type(target) is not _Dict or not all(type(key) in (str, int) for key in keys):
-            raise ValueError("a dict whose keys are not strings or whole numbers")
+        # Larger whole numbers may all have one hash: a dict of n of them takes O(n^2) time.
+        if type(target) is not _Dict or not all(
+            type(key) is str or (type(key) is int and 0 <= key < 2**32) for key in keys
+        ):
+            raise ValueError("a dict whose keys are not strings or whole numbers below 2**32")
         target.update(zip(keys, values, strict=True))
         _holding(target, values)
 

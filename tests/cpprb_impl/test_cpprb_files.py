@@ -351,6 +351,7 @@ def dict_with_key(key: bytes) -> bytes:
         (dict_with_key(b"K\x00" + b"q\x05h\x05\x86" * 3), "keys"),
         (dict_with_key(b"K\x00\x85"), "keys"),
         (dict_with_key(b"N"), "keys"),
+        (dict_with_key(b"\x8a\x08" + (2**61 - 1).to_bytes(8, "little")), "keys"),  # whose multiples have one hash
         (dict_with_key(b"K\x01" + b"}K\x01" * 1000 + b"N" + b"s" * 1000), "nests"),
         (dict_with_key(b"}q\x05h\x05"), "twice"),
         (b"\x80\x03" + b"}" * 200_000 + b".", "opcodes"),
