@@ -49,7 +49,7 @@ class RowReader(Locked):
 
     def empty(self) -> Columns:
         """Each column, of no rows."""
-        columns = self._ring.get_all_transitions()
+        columns = self._ring._gather([])  # not what another thread is just reading
         columns.update({name: np.empty((0, *shape), object) for name, shape in self._objects.items()})
         return columns if self._kind is Ring else {**columns, "priorities": np.empty(0)}
 

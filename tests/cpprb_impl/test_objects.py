@@ -319,3 +319,25 @@ def test_threads_that_add_keep_objects_and_rows_together():
     for thread in threads:
         thread.join()
     assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(2000))
+
+
+@pytest.mark.parametrize("end", [ReplayBuffer.on_episode_end, ReplayBuffer.clear])
+def test_an_episode_that_ends_while_another_thread_reads_its_next_steps(end):
+    """What that thread has read, and not stored yet, belongs to the window once."""
+    fields = {**FIELDS, "done": {}}
+    buffer = ReplayBuffer(99, fields, Nstep={"size": 3})
+
+    class Interrupted(type(buffer._window._read._ring)):
+        def get_current_episode_len(self):
+            thread = threading.Thread(target=lambda: end(buffer))
+            thread.start()
+            thread.join()
+            return super().get_current_episode_len()
+
+    buffer.add(**rows(0, 2), done=[0, 0])
+    reader = buffer._window._read
+    reader._ring = Interrupted(9, reader._fields)
+    buffer.add(**rows(2, 3), done=[0, 0, 0])
+    reader._ring = reader._make(9)
+    buffer.on_episode_end()
+    assert numbers_of(buffer.get_all_transitions())[-3:] == [2, 3, 4]
