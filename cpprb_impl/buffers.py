@@ -179,9 +179,10 @@ class ReplayBuffer(Face, Saved, Ring):
 
     def clear(self) -> None:
         """Forget every transition, those that wait for further steps included."""
-        super().clear()
-        if self._objects is not None:
-            self._objects.clear()
+        if self._objects is None:
+            super().clear()
+        else:
+            self._objects.clear(super().clear)
         if self._window is not None:
             self._window.clear()
 

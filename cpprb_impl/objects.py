@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,23 +80,30 @@ class ObjectColumns(Locked):
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
         """Add `rows` to `ring`, with numbers for objects, then keep the objects; returns the first one's index.
 
-        When the ring raises, nothing has changed. The rows are arrays: no code of theirs runs inside.
+        When the ring raises, nothing has changed. The rows are arrays: no code of theirs runs inside. Objects that were
+        overwritten are let go afterwards, because their ends may run code that adds rows.
         """
+        overwritten: list[np.ndarray] = []
         with self._lock:
             count = len(rows[next(iter(self._columns))])
             numbers = self._next + np.arange(count)
-            return self._add_then(
+            first = self._add_then(
                 ring,
                 lambda: ring._add_rows(**{**rows, **dict.fromkeys(self._columns, numbers)}),
-                lambda: self._keep(rows, numbers),
+                lambda: overwritten.extend(self._keep(rows, numbers)),
             )
+        overwritten.clear()
+        return first
 
-    def _keep(self, rows: dict[str, np.ndarray], numbers: np.ndarray) -> None:
+    def _keep(self, rows: dict[str, np.ndarray], numbers: np.ndarray) -> list[np.ndarray]:
+        """Keep the objects of `rows`; returns those in whose places they are."""
         kept = numbers[-self._capacity :] % self._capacity
+        overwritten = [column[kept] for column in self._columns.values()]
         for name, column in self._columns.items():
             column[kept] = rows[name][-self._capacity :]
         self._numbers[kept] = numbers[-self._capacity :]
         self._next = int(numbers[-1]) + 1
+        return overwritten
 
     def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Put the objects in the place of their numbers.
@@ -117,9 +124,11 @@ class ObjectColumns(Locked):
         with self._lock:
             return dict.fromkeys(self._columns, self._next - rows + np.arange(rows))
 
-    def clear(self) -> None:
-        """Let every object go."""
+    def clear(self, clear_ring: Callable[[], None]) -> None:
+        """Clear the ring and let every object go, with no row added between the two."""
+        empty = {name: np.empty_like(column) for name, column in self._columns.items()}
         with self._lock:
-            for column in self._columns.values():
-                column.fill(None)
+            clear_ring()
             self._numbers.fill(-1)
+            cleared, self._columns = self._columns, empty
+        del cleared  # as in `add`

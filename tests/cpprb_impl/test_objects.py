@@ -321,6 +321,44 @@ def test_threads_that_add_keep_objects_and_rows_together():
     assert sorted(numbers_of(buffer.get_all_transitions())) == list(range(2000))
 
 
+def overwrite(buffer):
+    for number in range(2, 7):
+        buffer.add(**rows(number, 1))
+
+
+@pytest.mark.parametrize("let_go", [overwrite, ReplayBuffer.clear])
+def test_objects_that_add_when_they_are_let_go(let_go):
+    """Each object is still its row's."""
+    buffer = ReplayBuffer(4, FIELDS)
+
+    class Leaving(Thing):
+        def __del__(self):
+            buffer.add(**rows(10 + self.number, 1))
+
+    things = np.empty(2, object)
+    things[:] = [Leaving(0), Leaving(1)]
+    buffer.add(x=things, number=[0, 1])
+    del things
+    let_go(buffer)
+    assert {10, 11} <= set(numbers_of(buffer.get_all_transitions()))
+
+
+def test_no_row_is_added_in_the_midst_of_a_clearing(monkeypatch):
+    """A row whose object was let go could not be sampled until it is overwritten."""
+    buffer = ReplayBuffer(4, FIELDS)
+    clear = buffer._objects.clear
+
+    def clear_later(*ring):
+        thread = threading.Thread(target=lambda: buffer.add(**rows(0, 1)))
+        thread.start()
+        thread.join()
+        clear(*ring)
+
+    monkeypatch.setattr(buffer._objects, "clear", clear_later)
+    buffer.clear()
+    assert numbers_of(buffer.get_all_transitions()) == []
+
+
 @pytest.mark.parametrize("end", [ReplayBuffer.on_episode_end, ReplayBuffer.clear])
 def test_an_episode_that_ends_while_another_thread_reads_its_next_steps(end):
     """What that thread has read, and not stored yet, belongs to the window once."""
