@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.face import Face
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
 from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
@@ -34,7 +34,12 @@ BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_ac
 def check_exponent(name: str, value: float) -> float:
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be finite and not negative, got {value!r}") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
     if not 0 <= number < float("inf"):
         raise ValueError(f"{name} must be finite and not negative, got {number!r}")
     return number
@@ -122,7 +127,8 @@ class ReplayBuffer(Face, Saved, Ring):
         **prioritized: Any,
     ) -> None:
         """Make what stands before the native ring, and the ring."""
-        capacity, following, stacked = whole_size(size), field_names(next_of), field_names(stack_compress)
+        capacity, prefix = whole_size(size), path_prefix(mmap_prefix)
+        following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
         objects = object_shapes(fields)
         # The next_* of n-step transitions lies N rows on, or at an episode's end, and that of objects is no number that
         # the ring could compare: it is stored like any field.
@@ -135,7 +141,7 @@ class ReplayBuffer(Face, Saved, Ring):
         given = fields + next_fields(fields, following)
         steps = read_options(nstep, given) if nstep else None
         if objects:
-            refuse_objects(objects, stacked, mmap_prefix)
+            refuse_objects(objects, stacked, prefix)
             self._objects = ObjectColumns(fields, capacity)
             if steps is None:
                 self._read = RowReader(given, prioritized or None)
@@ -146,7 +152,7 @@ class ReplayBuffer(Face, Saved, Ring):
             without_objects(fields),
             next_of=following,
             stack_compress=stacked,
-            mmap_prefix=None if mmap_prefix is None else fspath(mmap_prefix),
+            mmap_prefix=prefix,
             seed=whole_seed(seed),
             nstep=None if objects else steps,
             add_through_python=bool(objects),

@@ -71,6 +71,8 @@ def description_of(segment: str) -> tuple[str, str]:
 
     Raises FileNotFoundError when it is gone, ValueError for what is no segment, RuntimeError for another version's.
     """
+    if not isinstance(segment, str):
+        raise TypeError(f"segment must be a str, got {segment!r}")
     named = NAME.fullmatch(segment)
     if named is None:
         raise ValueError(f"{segment!r} is not the name of a shared segment: that is a buffer's `segment`")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+LARGEST = 2**63 - 1  # of the native ring's numbers
 
 NativeField = tuple[str, np.dtype, tuple[int, ...]]
 
@@ -17,7 +20,9 @@ def native_fields(env_dict: Mapping[str, Mapping[str, Any]] | None, default_dtyp
     "shape" is an int or a sequence of ints (default 1), "dtype" anything that `numpy.dtype` takes
     (default `default_dtype`, or float32). `env_dict` itself is left as it is.
     """
-    default = np.dtype(np.float32 if default_dtype is None else default_dtype)
+    if not isinstance(env_dict, Mapping | None):
+        raise TypeError(f"env_dict must be a dict of dicts, got {env_dict!r}")
+    default = _dtype("default_dtype", np.float32 if default_dtype is None else default_dtype)
     fields = []
     for name, options in (env_dict or {}).items():
         if not isinstance(name, str):
@@ -25,22 +30,44 @@ def native_fields(env_dict: Mapping[str, Mapping[str, Any]] | None, default_dtyp
         if not isinstance(options, Mapping):
             raise TypeError(f"env_dict[{name!r}] must be a dict with 'shape' and 'dtype', got {options!r}")
         dtype = options.get("dtype")
-        fields.append((name, default if dtype is None else np.dtype(dtype), _shape(name, options.get("shape", 1))))
+        dtype = default if dtype is None else _dtype(f"env_dict[{name!r}]: dtype", dtype)
+        fields.append((name, dtype, _shape(name, options.get("shape", 1))))
     return fields
+
+
+def _dtype(what: str, dtype: Any) -> np.dtype:
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must be one of NumPy's, got {dtype!r}: {error}") from None
 
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:
     try:
-        return tuple(operator.index(length) for length in np.atleast_1d(np.asarray(shape, dtype=object)))
+        lengths = tuple(operator.index(length) for length in np.atleast_1d(np.asarray(shape, dtype=object)))
     except TypeError:
         raise TypeError(f"env_dict[{name!r}]: shape must be an int or a sequence of ints, got {shape!r}") from None
+    if any(abs(length) > LARGEST for length in lengths):
+        raise ValueError(f"env_dict[{name!r}]: shape must be below 2**63 in every dimension, got {shape!r}")
+    return lengths
 
 
-def field_names(names: str | Sequence[str] | None) -> list[str]:
-    """One name, or several, or none (also ""), as a list of each once."""
+def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
+    """One name, or several, or none (also ""), as a list of each once; raises TypeError that names the option."""
     if isinstance(names, str):
         return [names] if names else []
-    return [] if names is None else list(dict.fromkeys(names))
+    try:
+        return [] if names is None else list(dict.fromkeys(names))
+    except TypeError:
+        raise TypeError(f"{option} must be a name of a field, or a sequence of them, got {names!r}") from None
+
+
+def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
+    """`mmap_prefix` as a str, None for none (also ""); raises TypeError for anything else, bytes included."""
+    path = os.fspath(prefix) if isinstance(prefix, os.PathLike) else prefix
+    if not isinstance(path, str | None):
+        raise TypeError(f"mmap_prefix must be a str or a path, got {prefix!r}")
+    return path or None
 
 
 def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeField]:
@@ -58,7 +85,7 @@ def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeF
 def whole_size(size: Any) -> int:
     """A capacity as cpprb takes it: an int, or a float that is cut (1e6, 10.7 -> 10).
 
-    Raises TypeError for anything else, OverflowError when negative, ValueError for 0 and NaN.
+    Raises TypeError for anything else, OverflowError when negative or too large, ValueError for 0 and NaN.
     """
     if isinstance(size, (str, bytes)) or not hasattr(size, "__int__"):
         raise TypeError(f"size must be a number of transitions, got {size!r}")
@@ -67,6 +94,8 @@ def whole_size(size: Any) -> int:
     whole = int(size)
     if whole < 0:
         raise OverflowError(f"size must not be negative, got {size!r}")
+    if whole > LARGEST:
+        raise OverflowError(f"size must be below 2**63, got {size!r}")
     if whole == 0:
         raise ValueError("size must be at least 1")
     return whole

@@ -95,7 +95,7 @@ class HindsightReplayBuffer:
         self.prioritized = bool(prioritized)
 
         fields = native_fields(env_dict, options.get("default_dtype"))
-        fields += next_fields(fields, field_names(options.get("next_of")))
+        fields += next_fields(fields, field_names("next_of", options.get("next_of")))
         shapes = {name: shape for name, _, shape in fields}
         for name in MADE_HERE:
             if name in shapes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpprb_impl.fields import NativeField, positive_whole
+from cpprb_impl.fields import LARGEST, NativeField, field_names, positive_whole
 from cpprb_impl.row_reader import Columns, RowReader
 from cpprb_impl.threads import Locked
 
@@ -48,7 +48,12 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
     if "size" not in options:
         raise KeyError("Nstep needs 'size', the number of steps")
     size = positive_whole("Nstep: size", options["size"])
-    gamma = float(options.get("gamma", 0.99))
+    if size > LARGEST:
+        raise OverflowError(f"Nstep: size must be below 2**63, got {options['size']!r}")
+    try:
+        gamma = float(options.get("gamma", 0.99))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"Nstep: gamma must be a finite number, got {options['gamma']!r}: {error}") from None
     if not (np.isfinite(gamma) and gamma >= 0):
         raise ValueError(f"Nstep: gamma must be finite and not negative, got {options['gamma']!r}")
     by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
@@ -67,7 +72,7 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
 
 
 def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...]:
-    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    names = tuple(field_names(f"Nstep: {option}", value))
     for name in names:
         if name not in fields:
             raise KeyError(f"Nstep: {option} must name fields of env_dict, got {name!r}")

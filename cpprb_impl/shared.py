@@ -27,7 +27,7 @@ from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of, refusing
 from cpprb_impl.face import Face
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, whole_seed, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
 from cpprb_impl.machine import Machine, check_machine, this_machine
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
@@ -71,7 +71,7 @@ class _Shared(Face, Attributes, Ring):
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, got {lock!r}")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-        following, stacked = field_names(next_of), field_names(stack_compress)
+        following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
         if nstep:  # the next_* of n-step transitions lies N rows on: it is stored like any field
             fields = fields + next_fields(fields, following)
             stacked += [f"next_{name}" for name in following if name in stacked]
@@ -80,8 +80,7 @@ class _Shared(Face, Attributes, Ring):
         fields = [field for field in fields if field[0] not in known]
         native |= {"next_of": following, "stack_compress": stacked}
         prioritized = isinstance(self, PrioritizedRing)
-        prefix = os.fspath(mmap_prefix or "")
-        if prefix:  # found again from another folder too
+        if prefix := path_prefix(mmap_prefix):  # found again from another folder too
             native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
         steps = read_options(nstep, fields) if nstep else None
         self._make(Description(whole_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
+from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 
 from .rows import ENV_DICT, make_rows, stored_numbers
 
@@ -66,7 +66,8 @@ def test_positional_arguments_are_refused(make):
 
 @pytest.mark.parametrize(
     ("size", "error"),
-    [(-1, OverflowError), ("3", TypeError), (None, TypeError), (0, ValueError), (float("nan"), ValueError)],
+    [(-1, OverflowError), ("3", TypeError), (None, TypeError), (0, ValueError), (float("nan"), ValueError)]
+    + [(size, OverflowError) for size in (2**63, 2**70, 1e300)],
 )
 def test_bad_sizes(make, size, error):
     """With a size of 0 cpprb loops for ever."""
@@ -88,6 +89,46 @@ def test_bad_sizes(make, size, error):
 def test_bad_fields(make, env_dict, error):
     with pytest.raises(error):
         make(4, env_dict)
+
+
+STEPS = {"size": 2}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error", "says"),
+    [
+        ("env_dict", 5, TypeError, "env_dict"),
+        ("env_dict", [("obs", {})], TypeError, "env_dict"),
+        ("env_dict", {"obs": {"shape": 2**70}}, ValueError, "env_dict.*shape"),
+        ("env_dict", {"obs": {"dtype": "nonsense"}}, TypeError, "env_dict.*dtype"),
+        ("default_dtype", "nonsense", TypeError, "default_dtype"),
+        ("next_of", 5, TypeError, "next_of"),
+        ("stack_compress", [["obs"]], TypeError, "stack_compress"),
+        ("mmap_prefix", 0, TypeError, "mmap_prefix"),
+        ("mmap_prefix", b"prefix", TypeError, "mmap_prefix"),
+        ("Nstep", {**STEPS, "size": 2**63}, OverflowError, "Nstep: size"),
+        ("Nstep", {**STEPS, "gamma": None}, ValueError, "Nstep: gamma"),
+        ("Nstep", {**STEPS, "gamma": 10**400}, ValueError, "Nstep: gamma"),
+        ("Nstep", {**STEPS, "rew": 5}, TypeError, "Nstep: rew"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
+def test_a_bad_option_is_named(kind, option, value, error, says):
+    with pytest.raises(error, match=says):
+        kind(**{"size": 4, "env_dict": {"obs": {}, "done": {}}, option: value})
+
+
+@pytest.mark.parametrize(("value", "error"), [(10**400, ValueError), (np.ones(3), TypeError)])
+@pytest.mark.parametrize("option", ["alpha", "eps"])
+def test_a_bad_exponent_is_named(option, value, error):
+    with pytest.raises(error, match=option):
+        PrioritizedReplayBuffer(4, ENV_DICT, **{option: value})
+
+
+@pytest.mark.parametrize("segment", [5, None, b"cpprb_impl-1"])
+def test_a_segment_that_is_no_name(segment):
+    with pytest.raises(TypeError, match="segment"):
+        MPReplayBuffer.attach(segment)
 
 
 def test_no_memory_is_an_exception():
