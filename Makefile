@@ -103,7 +103,7 @@ model: ## every state of the ring's protocol, and controls, with Spin (needs spi
 new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CONTRIBUTING.md has the six steps
 	@$(PY) -m adapters.new_peer '$(NAME)' '$(ENVIRONMENT)'
 
-orders: ## the core on a weak memory: each memory order weakened must be noticed (needs g++): [EXECUTIONS=200000 a scenario]
+orders: ## the core on a weak memory: each memory order weakened must be noticed (needs g++; some 40 minutes on 2 cores): [EXECUTIONS=200000 a scenario]
 	@.ci/orders check --control $(EXECUTIONS) --executions $$(($(EXECUTIONS) / 10))
 
 lint: $(BUILT) ## check style, and the native module's types: ruff, clang-format, stubtest

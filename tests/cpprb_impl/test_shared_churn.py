@@ -65,7 +65,7 @@ def explore_in_turn(buffer, turns):
 
 @contextlib.contextmanager
 def taking_turns(buffer: MPReplayBuffer, count: int, target: Callable = explore_in_turn) -> Iterator[list]:
-    """Connections to `count` children, each of which adds a row when it is told to."""
+    """Start `count` children and give a pipe to each: the child adds one row for each message."""
     context = multiprocessing.get_context("fork")
     pipes, children = [], []
     for _ in range(count):

@@ -93,7 +93,7 @@ def test_what_a_killed_process_leaves_is_told_and_removed_if_it_is_of_the_launch
         assert maker.stdout.readline() == "made\n"
         (path,) = SHARED_MEMORY.glob(f"cpprb_impl-{maker.pid}-*")
         with path.open() as file:
-            # So that nobody who makes a buffer meanwhile takes it for abandoned, as the launch's runner must.
+            # Locked: another process that makes a buffer now must not remove it as abandoned. The runner must.
             fcntl.flock(file, fcntl.LOCK_SH)
             in_use, mine = segments._shared_memory_in_use, {os.fstat(file.fileno()).st_ino}
             monkeypatch.setattr(segments, "_shared_memory_in_use", lambda: in_use() - mine)

@@ -47,7 +47,7 @@ def plan_for(lock: str, point: str, rng: random.Random, first_lap: bool = False)
         point,
         # 1 to 100, small ones oftener; in the first lap so few that it is not over yet.
         nth=1 if point[0] == "B" else rng.randint(1, 3) if first_lap else int(1.07 ** rng.uniform(0, 68)),
-        stop=lock == "none" and rng.random() < 0.5,  # with a lock, who stops while it holds it blocks by design
+        stop=lock == "none" and rng.random() < 0.5,  # with a lock, a stopped holder blocks by design
         then_kill=rng.random() < 0.5,
         alone=point[0] == "B" or (explores and rng.random() < 0.3),
         explores=explores,

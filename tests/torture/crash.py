@@ -3,8 +3,8 @@
     .ci/crash --trials 1000  builds the native module with its points first
 
 After each: a sample returns, whole; who lives goes on; what is added now is all there; every slot is used again within
-a lap. One trial in four begins with a new ring, of which most slots were never written. With "buffer" and "critical"
-nobody is stopped: who stops while it holds the lock blocks the others, by design.
+a lap. One trial in four begins with a new ring, of which most slots were never written. With "buffer" and "critical" no
+process is stopped: one that is stopped while it holds the lock blocks the others, by design.
 """
 
 from __future__ import annotations

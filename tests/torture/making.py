@@ -2,8 +2,8 @@
 
     .ci/crash  builds the native module with its points, and runs this too
 
-Killed, it leaves no name for long, whether its watchdog or the next maker removes it. Stopped, it loses nothing to
-other makers once it has its lock, and blocks nobody. Who attaches meanwhile gets a documented error.
+If it is killed, its watchdog or the next maker removes the segment's name. If it is stopped once it has its lock, other
+makers do not remove the segment, and it blocks no process. A process that attaches meanwhile gets a documented error.
 """
 
 from __future__ import annotations
