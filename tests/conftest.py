@@ -1,0 +1,6 @@
+"""For all tests."""
+
+import os
+
+# Ray's workers have almost the lowest priority there is. On a machine that is busy with other things they get no turn.
+os.environ.setdefault("RAY_worker_niceness", "0")
