@@ -44,8 +44,11 @@ def alien():
     def put(contents: bytes, lock: int = fcntl.LOCK_SH) -> str:
         name = f"cpprb_impl-{os.getpid()}-{secrets.token_hex(8)}-0"
         descriptor = os.open(SHM / name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        held.append((name, descriptor))
         fcntl.flock(descriptor, lock)
+        if not os.fstat(descriptor).st_nlink:  # another process removed it, since it was not yet locked
+            os.close(descriptor)
+            return put(contents, lock)
+        held.append((name, descriptor))
         os.write(descriptor, contents)
         return "/" + name
 
