@@ -220,7 +220,7 @@ def test_apex(rb_module):
     finally:
         is_training_done.set()
         for process in explorers:
-            process.join(timeout=30)
+            process.join(timeout=60)
             if process.is_alive():
                 process.kill()
                 process.join()

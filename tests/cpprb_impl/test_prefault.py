@@ -49,7 +49,7 @@ def answer_from(context, job, *args):
     child.start()
     theirs.close()
     try:
-        assert ours.poll(20), "no answer"
+        assert ours.poll(60), "no answer"
         return ours.recv()
     finally:
         child.kill()

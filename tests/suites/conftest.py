@@ -18,7 +18,7 @@ SHIM = Path(__file__).resolve().parent / "shim"
 ODD = (
     "plain broken unfair killed absent messy torn hollow lossy twice fragile deadly deadlocked hoarder remote "
     "favouring starving littering leaking settling copious waiting dying panicking "
-    "laboured dozing grudging hiccuping unranked"
+    "laboured dozing grudging unranked"
 )
 
 
@@ -48,9 +48,8 @@ class Surroundings:
         return subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=variables, **pipes, **options)
 
     def run(self, *arguments: str, **options) -> subprocess.CompletedProcess:
-        seconds = options.pop("timeout", 120)
         process = self.start(*arguments, **options)
-        output, errors = process.communicate(timeout=seconds)
+        output, errors = process.communicate(timeout=600)
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def leftovers(self) -> list[str]:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from results.record import load
+from suites import latency as suite
+from suites import workloads
 from suites.cells import LATENCY
 from suites.latency import percentile
 
@@ -25,14 +27,47 @@ def test_a_sound_buffer_gets_every_percentile(surroundings):
         assert p50["params"] == {"batch": 32, "capacity": 500}
 
 
-def test_each_call_has_its_own_clock_and_a_rare_slow_one_shows_beyond_the_median(surroundings):
-    _, results = latency(surroundings, "hiccuping", "--seconds=4")
-    assert results["add_p50"]["value"] < 0.002 and results["sample_p99"]["value"] < 0.02
-    assert results["add_p99"]["value"] > 0.02
+class OnAClock:
+    """A buffer whose calls take known times, and the clock that shows them, in nanoseconds."""
+
+    def __init__(self, tenth_add: int = 1_000, update: int = 3_000):
+        self.tenth_add, self.update = tenth_add, update
+        self.now = self.adds = 0
+
+    def perf_counter_ns(self) -> int:
+        return self.now
+
+    def add(self, steps):
+        self.adds += 1
+        self.now += 1_000 if self.adds % 10 else self.tenth_add
+
+    def sample(self, batch_size):
+        self.now += 20_000
+        return {"indexes": np.arange(batch_size)}
+
+    def update_priorities(self, indexes, priorities):
+        self.now += self.update
+
+
+def run_on_a_clock(monkeypatch, buffer, seconds, enough):
+    monkeypatch.setattr(suite, "time", buffer)
+    return suite.Loop(buffer, workloads.load("CartPole-v1"), True).run(seconds, enough)
+
+
+def test_each_call_has_its_own_clock_and_a_rare_slow_one_shows_beyond_the_median(monkeypatch):
+    add, sample, update = run_on_a_clock(monkeypatch, OnAClock(tenth_add=40_000_000), 1.0, 1_000)
+    assert np.unique(sample).tolist() == [2e-5] and np.unique(update).tolist() == [3e-6]
+    assert percentile(add, 50) == 1e-6 and percentile(add, 99) == 0.04
+
+
+@pytest.mark.parametrize(("enough", "calls"), [(1, 250), (600, 600), (9_999, 1_000)])
+def test_a_window_is_lengthened_until_there_are_enough_calls_and_to_four_times_at_most(enough, calls, monkeypatch):
+    four_ms_in_all = OnAClock(update=3_979_000)
+    assert run_on_a_clock(monkeypatch, four_ms_in_all, 1.0, enough).shape == (3, calls)
 
 
 def test_too_few_calls_are_skipped_by_their_number(surroundings):
-    status, results = latency(surroundings, "dozing", "--seconds=0.02")
+    status, results = latency(surroundings, "dozing", "--seconds=0.1")
     assert status == 0 and results["sample_p50"]["value"] >= 0.003
     for name in ("add_p99", "sample_p99", "update_p999"):
         assert results[name]["outcome"] == "skipped" and "too few calls for p99" in results[name]["reason"]

@@ -1,18 +1,21 @@
 """The sharing suite: figures of a sound buffer, and what a bad one gets instead."""
 
 import json
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from results.record import load
+from suites import crowds, workloads
 from suites.cells import SharingJob
 from suites.crowds import Part, Work
 
-# Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
-IMPATIENT = (
+WITH_PATIENCE = (
     "import sys; from suites import crowds, explorers, sharing;"
-    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, 0.5; sys.exit(sharing.main())"
+    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, {starved}; sys.exit(sharing.main())"
 )
+STUCK = {"patience": 2.0}  # seconds, for explorers that are stuck on purpose
 RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
 CROWD, BATCHES, STEP, ALONE = (
     "crowd:CartPole-v1:2000:1:2", "crowd:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
@@ -20,9 +23,11 @@ CROWD, BATCHES, STEP, ALONE = (
 )  # fmt: skip
 
 
-def sharing(surroundings, peer: str, *jobs: str, patience: float = 2.0, most: float = 0.2):
-    options = [f"--most-seconds={most}", *(f"--job={job}" for job in jobs)]
-    done = surroundings.run("-c", IMPATIENT.format(patience=patience), "--peer", peer, "--seconds=0.2", *options)
+def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=60.0, starved=20.0):
+    """(exit status, results). Patience is for a machine that is busy with other things."""
+    program = WITH_PATIENCE.format(patience=patience, starved=starved)
+    options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={job}" for job in jobs)]
+    done = surroundings.run("-c", program, "--peer", peer, *options)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -39,29 +44,60 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
     assert surroundings.leftovers() == []
 
 
-def test_rows_are_counted_not_calls(surroundings):
-    """A hundred rows a call are far more rows a second than one; as calls they would be fewer."""
-    _, results = sharing(surroundings, "plain", CROWD, BATCHES)
-    one, many = (result["value"] for result in results if result["benchmark"] == "adds")
-    assert many > 5 * one
+class Counting:
+    """A buffer that counts its rows, and asks an explorer to stop after some of its calls."""
+
+    def __init__(self, shared, calls: int):
+        self.shared, self.left, self.rows = shared, calls, 0
+
+    def add_batches(self, batches):
+        self.left -= len(batches)
+        self.shared.stop.value = self.left <= 0
+        self.rows += sum(len(batch.done) for batch in batches)
+
+
+def test_rows_are_counted_not_calls():
+    shared = SimpleNamespace(stop=SimpleNamespace(value=False), added=[SimpleNamespace(value=0)], start=lambda: None)
+    adapter = Counting(shared, calls=70)
+    crowds.explore(crowds.Rows(adapter, SharingJob.parse(BATCHES), workloads.load("CartPole-v1")), 0, shared)
+    assert shared.added[0].value == adapter.rows >= 7_000
 
 
 def test_the_learners_calls_are_counted_and_its_alone(surroundings):
-    _, results = sharing(surroundings, "plain", CROWD, RANKED)
+    """A dozing buffer allows 330 samples per second at most, and any number of adds."""
+    _, results = sharing(surroundings, "dozing", CROWD, RANKED)
     by_learner = {"samples", "prioritized_cycles"}
     assert {result["benchmark"] for result in results if result["calls"]} == by_learner
-    for result in results:
-        if result["calls"]:
-            assert 0.3 < result["value"] * 0.2 / result["calls"] < 3  # in a window of 0.2 s
+    assert all(result["value"] < 334 for result in results if result["calls"])
 
 
-def test_a_window_is_lengthened_until_the_learner_has_made_enough_calls_or_to_its_limit(surroundings):
-    """A dozing buffer allows 330 samples per second at most."""
-    calls = {}
-    for most in (0.2, 1.0):
-        _, results = sharing(surroundings, "dozing", CROWD, most=most)
-        calls[most] = next(result["calls"] for result in results if result["benchmark"] == "samples")
-    assert calls[0.2] < 120 and calls[0.2] < calls[1.0] < 500
+@pytest.mark.parametrize(
+    ("rate", "rows", "parts"),
+    [
+        (50_000, 8, 3),  # the window's least
+        (1_250, 8, 8),  # 1,000 calls
+        (330, 8, 10),  # its most
+        (50_000, 0, 40),  # an explorer without a turn: until it has starved
+        (330, 0, 40),
+    ],
+)  # fmt: skip
+def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows, parts, monkeypatch):
+    added = [0, 0]
+
+    def learn(_step, seconds):
+        added[0], added[1] = added[0] + 100, added[1] + rows
+        return seconds, round(rate * seconds)
+
+    @contextmanager
+    def exploring(*_arguments):
+        yield SimpleNamespace(learn=learn, added=lambda: list(added))
+
+    monkeypatch.setattr(crowds, "exploring", exploring)
+    monkeypatch.setattr(crowds, "STARVED_SECONDS", 4.0)
+    window, recording = crowds.Window(0.25, 0.95), workloads.load("CartPole-v1")
+    work = crowds.watch(SimpleNamespace(start_method="fork", sample=min), SharingJob.parse(CROWD), recording, window)
+    assert len(work.parts) == parts and work.calls == parts * round(rate * crowds.PART_SECONDS)
+    assert work.added == [100 * parts, rows * parts]  # not those of the warm-up
 
 
 def test_the_usual_rate_is_that_of_half_of_the_time():
@@ -77,13 +113,14 @@ def test_among_one_explorer_there_is_no_slowest(surroundings):
 
 
 def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
-    _, results = sharing(surroundings, "favouring", CROWD)
+    """Each of the others adds a row after a hundred of the favourite's."""
+    _, results = sharing(surroundings, "favouring", CROWD, seconds=1.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
 def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
-    status, results = sharing(surroundings, "starving", CROWD, patience=10.0)
+    status, results = sharing(surroundings, "starving", CROWD, starved=0.5)
     assert status == 1
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0
@@ -114,7 +151,7 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surroundings):
-    status, results = sharing(surroundings, peer, job)
+    status, results = sharing(surroundings, peer, job, **(STUCK if peer == "deadlocked" else {}))
     assert status == (outcome != "skipped")
     assert [result["benchmark"] for result in results] == SharingJob.parse(job).benchmarks
     for result in results:
@@ -123,7 +160,7 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surround
 
 
 def test_after_a_job_that_hangs_come_the_others(surroundings):
-    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:1:0")
+    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:1:0", **STUCK)
     assert status == 1
     assert [result["outcome"] for result in results] == ["failed"] * 7
     assert all("stuck" in result["reason"] for result in results)

@@ -2,9 +2,11 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from suites import throughput
 from suites.cells import read_results
 from suites.jobs import Task
 
@@ -71,18 +73,26 @@ def test_a_learner_step_is_whole_and_other_sizes_are_other_cells(surroundings):
         assert took[name, 1] > 0.001 and took[name, 8] > 0.008
 
 
-def test_only_the_time_inside_sample_counts_beside_a_learner(surroundings):
-    cells = surroundings.folder / "cells.jsonl"
-    options = (
-        "--workload=CartPole-v1",
-        "--capacity=500",
-        f"--cells={cells}",
-        "--task=sample_beside:batch=32,work_ms=5",
+def test_only_the_time_inside_sample_counts_beside_a_learner(monkeypatch):
+    """On a clock that goes on by a microsecond whenever it is read, and by three milliseconds in a sample."""
+    now, found, checked = [0.0], [], []
+
+    def pass_by(seconds):
+        now[0] += seconds
+        return now[0]
+
+    monkeypatch.setattr(throughput, "time", SimpleNamespace(perf_counter=lambda: pass_by(1e-6)))
+    throughput.test_sample_beside(
+        SimpleNamespace(disabled=False, pedantic=lambda run, rounds: [run() for _ in range(rounds)]),
+        found.append,
+        seconds=0.5,
+        batch=32,
+        sizes={"work_ms": 5},
+        known=SimpleNamespace(check=lambda batch, size: checked.append(size)),
+        uniform=SimpleNamespace(sample=lambda batch: pass_by(3e-3)),
     )
-    done = surroundings.run(*BY_HAND, *options, "--peer=plain", "--peer=dozing", "-k", "sample_beside")
-    assert done.returncode == 0, done.stdout
-    took = {each.peer: each.value for each in read_results(cells)}
-    assert took["plain"] < 0.003 <= took["dozing"] < 0.005
+    assert checked == [32]
+    assert found == [pytest.approx(3e-3, rel=1e-2)]
 
 
 def test_the_newest_batches_are_held(surroundings):

@@ -128,18 +128,6 @@ class Grudging(Plain):
         return batch
 
 
-class Hiccuping(Plain):
-    """Every twentieth call of add takes forty milliseconds."""
-
-    name = "hiccuping"
-
-    def add(self, steps) -> None:
-        self.calls = getattr(self, "calls", 0) + 1
-        if self.calls % 20 == 0:
-            time.sleep(0.04)
-        super().add(steps)
-
-
 class Unranked(Plain):
     """Has no priorities."""
 
@@ -364,21 +352,27 @@ class Deadlocked(Plain):
 
 
 class Favouring(Plain):
-    """Lets the first explorer that comes add at once, and the others when they have waited."""
+    """Lets the first explorer that comes add at once, and each of the others after a hundred rows of its."""
 
     name = "favouring"
-    wait = 0.01
+    head_start = 100
+    longest = 3.0  # seconds that one waits: at the end of a launch the favourite adds no more
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
-        self.maker, self.favourite = os.getpid(), multiprocessing.get_context("fork").RawValue("q", 0)
+        context = multiprocessing.get_context("fork")
+        self.maker, self.favourite, self.rows = os.getpid(), context.RawValue("q", 0), context.RawValue("q", 0)
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         if os.getpid() != self.maker:
             with self.lock:
                 self.favourite.value = self.favourite.value or os.getpid()
-            if self.favourite.value != os.getpid():
-                time.sleep(self.wait)
+            if self.favourite.value == os.getpid():
+                self.rows.value += len(columns["done"])
+            else:
+                due, end = self.rows.value + self.head_start, time.monotonic() + self.longest
+                while self.rows.value < due and time.monotonic() < end:
+                    time.sleep(0.0005)
         super().add_batch(columns, priorities)
 
 
@@ -386,7 +380,8 @@ class Starving(Favouring):
     """Lets the others wait for longer than it takes to starve."""
 
     name = "starving"
-    wait = 3.0
+    head_start = sys.maxsize
+    longest = 8.0
 
 
 class Built(Plain):
