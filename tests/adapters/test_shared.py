@@ -23,7 +23,7 @@ CARTPOLE = FIELDS["CartPole-v1"]
 #: cpprb's MP class gives out torn and never-written rows while explorers add; what it does is documented, not tested.
 WHOLE_WHILE_ADDING = [name for name in SHARED if name != "cpprb[MP]"]
 
-pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def explore(adapter: Adapter, first: int, rows: int, chunk: int) -> None:

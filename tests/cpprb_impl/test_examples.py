@@ -12,7 +12,6 @@ import pytest
 from .linear_q import LinearQ
 
 gymnasium = pytest.importorskip("gymnasium")
-pytestmark = pytest.mark.timeout(120)
 
 GAMMA = 0.99
 ENV_DICT = {

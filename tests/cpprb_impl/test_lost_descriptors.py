@@ -13,7 +13,6 @@ import pytest
 from cpprb_impl import MPReplayBuffer
 
 SHM = Path("/dev/shm")
-pytestmark = pytest.mark.timeout(120)
 
 BEGIN = """
 import os, sys

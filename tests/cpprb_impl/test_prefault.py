@@ -20,7 +20,6 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer
 
 SIZE, ENV_DICT = 4000, {"x": {"shape": 1024}}  # 16 MB
 BUFFERS = pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
-pytestmark = pytest.mark.timeout(120)
 
 
 def resident(buffer) -> float:

@@ -29,7 +29,6 @@ def test_no_name_is_missing_or_twice():
     assert len(names) == len(set(names))
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
     found = results(surroundings, "suites.apex", f"--peer={peer}", "--explorers=2", "--seconds=2")
@@ -39,7 +38,6 @@ def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
     assert surroundings.leftovers() == []
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
     """Two buffers in one process, one uniform and one prioritized."""
