@@ -148,7 +148,7 @@ def nothing_left() -> Iterator[None]:
     processes_before, segments_before = child_processes(), segments()
     yield
     gc.collect()
-    deadline = time.monotonic() + 60  # a child that was told to end may take a moment
+    deadline = time.monotonic() + 10  # a child that was told to end may take a moment
     while time.monotonic() < deadline:
         processes = child_processes() - processes_before - pythons_own()
         left = segments() - segments_before

@@ -37,7 +37,7 @@ TABLES = [
     Table(2, FIELDS, "stack", ("Lifo",), ("Lifo",), ("Stack", 2), max_times_sampled=1),
 ]
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.timeout(120)]
 
 
 class Client:

@@ -23,7 +23,7 @@ CARTPOLE = FIELDS["CartPole-v1"]
 #: cpprb's MP class gives out torn and never-written rows while explorers add; what it does is documented, not tested.
 WHOLE_WHILE_ADDING = [name for name in SHARED if name != "cpprb[MP]"]
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.timeout(120)]
 
 
 def explore(adapter: Adapter, first: int, rows: int, chunk: int) -> None:
@@ -116,7 +116,7 @@ def test_a_helper_process_does_not_outlive_a_killed_parent(name: str) -> None:
         parent.wait()
         parent.stdout.close()
     assert helpers
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 30
     while alive := [pid for pid in helpers if runs(pid)]:
         assert time.monotonic() < deadline, f"still alive: {alive}"
         time.sleep(0.05)
@@ -144,7 +144,7 @@ def runs(pid: int) -> bool:
 def test_runs_tells_the_living_from_the_dead() -> None:
     assert runs(os.getpid())
     child = subprocess.Popen([sys.executable, "-c", ""])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 30
     while runs(child.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not runs(child.pid)

@@ -12,6 +12,7 @@ import pytest
 from .linear_q import LinearQ
 
 gymnasium = pytest.importorskip("gymnasium")
+pytestmark = pytest.mark.timeout(120)
 
 GAMMA = 0.99
 ENV_DICT = {
@@ -219,7 +220,7 @@ def test_apex(rb_module):
     finally:
         is_training_done.set()
         for process in explorers:
-            process.join(timeout=60)
+            process.join(timeout=30)
             if process.is_alive():
                 process.kill()
                 process.join()

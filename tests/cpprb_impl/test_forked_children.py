@@ -25,7 +25,10 @@ FIELDS = {"x": {"dtype": object}, "number": {"dtype": np.int64}, "done": {}}
 PLAIN = {name: FIELDS[name] for name in ("number", "done")}
 KINDS = pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
 NSTEP = {"Nstep": {"size": 3}}
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+]
 
 
 class Thing:

@@ -28,6 +28,7 @@ from .test_shared_frames import OPTIONS, add_all, env_dict, episode, joined, new
 KINDS = [MPReplayBuffer, MPPrioritizedReplayBuffer]
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 EACH_LOCK = pytest.mark.parametrize("lock", LOCKS)
+pytestmark = pytest.mark.timeout(240)
 
 
 def memory(buffer) -> int:

@@ -13,6 +13,7 @@ import pytest
 from cpprb_impl import MPReplayBuffer
 
 SHM = Path("/dev/shm")
+pytestmark = pytest.mark.timeout(120)
 
 BEGIN = """
 import os, sys

@@ -11,6 +11,8 @@ import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, PrioritizedReplayBuffer
 
+pytestmark = pytest.mark.timeout(180)
+
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
 @pytest.mark.parametrize("left", [0, 1])

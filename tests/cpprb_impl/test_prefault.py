@@ -20,6 +20,7 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer
 
 SIZE, ENV_DICT = 4000, {"x": {"shape": 1024}}  # 16 MB
 BUFFERS = pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
+pytestmark = pytest.mark.timeout(120)
 
 
 def resident(buffer) -> float:
@@ -48,7 +49,7 @@ def answer_from(context, job, *args):
     child.start()
     theirs.close()
     try:
-        assert ours.poll(60), "no answer"
+        assert ours.poll(20), "no answer"
         return ours.recv()
     finally:
         child.kill()

@@ -17,6 +17,8 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 from .jobs import WIDE_ENV_DICT, add_for_ever, add_wide_for_ever, explorers, kill, wait_until
 from .rows import ENV_DICT, make_rows, numbers_of, torn_rows
 
+pytestmark = pytest.mark.timeout(120)
+
 
 @pytest.fixture(params=["buffer", "critical", "none"])
 def lock(request):

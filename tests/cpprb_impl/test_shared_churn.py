@@ -16,6 +16,8 @@ import pytest
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
+pytestmark = pytest.mark.timeout(180)
+
 STACK = 4
 FRAMES = {"obs": {"dtype": np.uint8, "shape": (84, 84, STACK)}}
 

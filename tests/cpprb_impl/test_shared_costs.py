@@ -15,6 +15,8 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedRep
 from .jobs import WIDE, WIDE_ENV_DICT, add_wide_for_ever, explorers, kill, wait_until
 from .rows import make_rows
 
+pytestmark = pytest.mark.timeout(180)
+
 MIB = 1 << 20
 
 

@@ -17,6 +17,8 @@ from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 from .jobs import WIDE, WIDE_ENV_DICT, add_wide_for_ever, explorers, kill, wait_until
 from .rows import make_rows
 
+pytestmark = pytest.mark.timeout(180)
+
 
 def add_bytes_for_ever(buffer, explorer, added):
     rows, parent = np.full((4, 60), explorer, dtype=np.uint8), os.getppid()

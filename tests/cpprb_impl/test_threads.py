@@ -205,5 +205,5 @@ def test_a_fork_in_the_middle_of_one() -> None:
     stop.set()
     thread.join()
     for child in children:
-        child.join(60)
+        child.join(20)
         assert child.exitcode == 0

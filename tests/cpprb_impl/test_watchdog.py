@@ -19,6 +19,7 @@ from cpprb_impl import MPReplayBuffer, watchdog
 from .jobs import wait_until
 
 SHM = Path("/dev/shm")
+pytestmark = pytest.mark.timeout(120)
 
 MAKE = "from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}); print(b.segment, flush=True)\n"
 

@@ -18,7 +18,7 @@ SHIM = Path(__file__).resolve().parent / "shim"
 ODD = (
     "plain broken unfair killed absent messy torn hollow lossy twice fragile deadly deadlocked hoarder remote "
     "favouring starving littering leaking settling copious waiting dying panicking "
-    "laboured dozing grudging unranked"
+    "laboured dozing grudging hiccuping unranked"
 )
 
 
@@ -48,8 +48,9 @@ class Surroundings:
         return subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=variables, **pipes, **options)
 
     def run(self, *arguments: str, **options) -> subprocess.CompletedProcess:
+        seconds = options.pop("timeout", 120)
         process = self.start(*arguments, **options)
-        output, errors = process.communicate(timeout=600)
+        output, errors = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def leftovers(self) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_right_distribution_fits_and_a_row_that_never_comes_does_not(shares):
 
 
 def launched(surroundings, peer, *options):
-    done = surroundings.run("-m", "suites.conformance", f"--peer={peer}", "--patience=8", *options)
+    done = surroundings.run("-m", "suites.conformance", f"--peer={peer}", "--patience=1.5", *options)
     found = {each["benchmark"]: each for each in map(json.loads, done.stdout.splitlines())}
     assert set(found) == set(CONFORMANCE), done.stderr
     assert surroundings.leftovers() == []

@@ -95,7 +95,7 @@ def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):
 
 def test_a_base_that_does_not_build_is_a_harness_error(surroundings, tree):
     process = start(surroundings, tree, "--base=HEAD~1")
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == gate.HARNESS_ERROR
     assert "base" in errors and "does not build" in errors and "No module named 'none'" in errors
     assert len(worktrees(tree)) == 1
@@ -106,7 +106,7 @@ def test_an_interrupted_build_leaves_nothing_behind(surroundings, tree):
     while not (tree / ".gate" / "tree").exists() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=300)
+    process.communicate(timeout=60)
     assert process.returncode == 130
     assert len(worktrees(tree)) == 1 and not (tree / ".gate" / "tree").exists()
     assert surroundings.leftovers() == []

@@ -91,10 +91,10 @@ def test_what_is_missing_and_what_is_there_twice_is_counted(stored, lost, twice)
     assert learner.torn == learner.unwritten == learner.stale == 0
 
 
-def launch(surroundings, peer, *options, patience=30):
-    """Patience is for a machine that is busy with other things; with a peer that blocks, all of it is waited."""
-    options = (f"--peer={peer}", "--seconds=0.4", f"--patience={patience}", *options)
-    done = surroundings.run("-m", "suites.integrity", *options)
+def launch(surroundings, peer, *options):
+    done = surroundings.run(
+        "-m", "suites.integrity", f"--peer={peer}", "--seconds=0.4", "--patience=3", *options, timeout=300
+    )
     results = {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
     assert list(results) == list(INTEGRITY), done.stderr
     assert surroundings.leftovers() == []
@@ -111,7 +111,7 @@ def launch(surroundings, peer, *options, patience=30):
     ],
 )
 def test_a_broken_buffer_is_found_wrong(peer, wrong, surroundings):
-    status, results = launch(surroundings, peer, "--seed=7", patience=3)
+    status, results = launch(surroundings, peer, "--seed=7")
     assert status == 1
     for name in wrong:
         result = results[name]
@@ -144,7 +144,7 @@ def test_a_learner_that_waits_for_the_dead_is_found(surroundings):
 
 def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
     """The other half of the control: what is sound about a toy is not called wrong."""
-    _, results = launch(surroundings, "plain", patience=3)
+    _, results = launch(surroundings, "plain")
     for name in ("torn", "unwritten", "starvation", "lost", "duplicated"):
         assert results[name]["outcome"] == "ok", results[name]
 

@@ -14,6 +14,7 @@ sys.exit(tried.main())
 """
 
 
+@pytest.mark.timeout(120)
 def test_every_setting_has_a_figure_of_each_round(surroundings):
     try:
         adapter_class("reverb").version()

@@ -8,14 +8,14 @@ import pytest
 
 from results.record import load
 from suites import crowds, workloads
+from suites import sharing as suite
 from suites.cells import SharingJob
 from suites.crowds import Part, Work
 
 WITH_PATIENCE = (
     "import sys; from suites import crowds, explorers, sharing;"
-    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, {starved}; sys.exit(sharing.main())"
+    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, 0.5; sys.exit(sharing.main())"
 )
-STUCK = {"patience": 2.0}  # seconds, for explorers that are stuck on purpose
 RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
 CROWD, BATCHES, STEP, ALONE = (
     "crowd:CartPole-v1:2000:1:2", "crowd:CartPole-v1:2000:100:2", "step:CartPole-v1:2000:100:0",
@@ -23,9 +23,9 @@ CROWD, BATCHES, STEP, ALONE = (
 )  # fmt: skip
 
 
-def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=60.0, starved=20.0):
-    """(exit status, results). Patience is for a machine that is busy with other things."""
-    program = WITH_PATIENCE.format(patience=patience, starved=starved)
+def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=2.0):
+    """(exit status, results)."""
+    program = WITH_PATIENCE.format(patience=patience)
     options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={job}" for job in jobs)]
     done = surroundings.run("-c", program, "--peer", peer, *options)
     assert done.returncode in (0, 1), done.stderr
@@ -95,9 +95,14 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     monkeypatch.setattr(crowds, "exploring", exploring)
     monkeypatch.setattr(crowds, "STARVED_SECONDS", 4.0)
     window, recording = crowds.Window(0.25, 0.95), workloads.load("CartPole-v1")
-    work = crowds.watch(SimpleNamespace(start_method="fork", sample=min), SharingJob.parse(CROWD), recording, window)
-    assert len(work.parts) == parts and work.calls == parts * round(rate * crowds.PART_SECONDS)
-    assert work.added == [100 * parts, rows * parts]  # not those of the warm-up
+    adapter = SimpleNamespace(start_method="fork", sample=min)
+    figures = suite.MEASURES["crowd"](adapter, SharingJob.parse(CROWD), recording, window)
+    assert figures["samples"] == (pytest.approx(rate), parts * round(rate * crowds.PART_SECONDS))
+    assert figures["adds"] == pytest.approx((100 + rows) / crowds.PART_SECONDS)
+    if rows:
+        assert figures["slowest"] == pytest.approx(2 * rows / (100 + rows))
+    else:
+        assert figures["slowest"] == "1 of 2 explorers could add nothing beside the learner in 4.0 s"
 
 
 def test_the_usual_rate_is_that_of_half_of_the_time():
@@ -114,13 +119,13 @@ def test_among_one_explorer_there_is_no_slowest(surroundings):
 
 def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
     """Each of the others adds a row after a hundred of the favourite's."""
-    _, results = sharing(surroundings, "favouring", CROWD, seconds=1.0)
+    _, results = sharing(surroundings, "favouring", CROWD, seconds=1.0, patience=10.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
 def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
-    status, results = sharing(surroundings, "starving", CROWD, starved=0.5)
+    status, results = sharing(surroundings, "starving", CROWD, patience=10.0)
     assert status == 1
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0
@@ -151,7 +156,7 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surroundings):
-    status, results = sharing(surroundings, peer, job, **(STUCK if peer == "deadlocked" else {}))
+    status, results = sharing(surroundings, peer, job)
     assert status == (outcome != "skipped")
     assert [result["benchmark"] for result in results] == SharingJob.parse(job).benchmarks
     for result in results:
@@ -160,7 +165,7 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surround
 
 
 def test_after_a_job_that_hangs_come_the_others(surroundings):
-    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0", **STUCK)
+    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0")
     assert status == 1
     assert [result["outcome"] for result in results] == ["failed"] * 7
     assert all("stuck" in result["reason"] for result in results)

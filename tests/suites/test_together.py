@@ -15,12 +15,8 @@ from suites.integrity_jobs import Setting
 SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
 
 
-PATIENT = "import sys; from suites import {suite}, explorers; explorers.PATIENCE = 60.0; sys.exit({suite}.main())"
-
-
-def results(surroundings, suite: str, *arguments: str) -> dict[str, dict]:
-    """With patience for a server that starts on a busy machine."""
-    done = surroundings.run("-c", PATIENT.format(suite=suite), *arguments)
+def results(surroundings, *arguments: str) -> dict[str, dict]:
+    done = surroundings.run("-m", *arguments)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     if found and found[0]["outcome"] == "skipped":
         pytest.skip(found[0]["reason"])
@@ -33,20 +29,22 @@ def test_no_name_is_missing_or_twice():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
-    found = results(surroundings, "apex", f"--peer={peer}", "--explorers=2", "--seconds=2")
+    found = results(surroundings, "suites.apex", f"--peer={peer}", "--explorers=2", "--seconds=2")
     assert {"explorers", "learner"} <= set(found), found
     for name in ("explorers", "learner"):
         assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found
     assert surroundings.leftovers() == []
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
     """Two buffers in one process, one uniform and one prioritized."""
     jobs = ("--job=crowd:CartPole-v1:1000:100:2", "--job=step:CartPole-v1:1000:1")
-    found = results(surroundings, "sharing", f"--peer={peer}", *jobs, "--seconds=0.5")
+    found = results(surroundings, "suites.sharing", f"--peer={peer}", *jobs, "--seconds=0.5")
     for name in ("adds", "samples", "slowest", "step"):
         assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found
     assert surroundings.leftovers() == []

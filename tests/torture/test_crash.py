@@ -17,6 +17,8 @@ from .certified import NARROW
 from .fleet import HangError, fleet
 from .test_soak import WithoutOut
 
+pytestmark = pytest.mark.timeout(240)
+
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_who_dies_or_stops_costs_the_others_nothing(lock):

@@ -11,6 +11,8 @@ from .certified import NARROW
 from .fleet import fleet
 from .soak import Setting, settings, soak
 
+pytestmark = pytest.mark.timeout(120)
+
 
 @pytest.mark.parametrize("setting", [*settings(list(LOCKS))], ids=str)
 def test_nothing_lost_and_nothing_torn(setting: Setting):

@@ -381,7 +381,6 @@ class Starving(Favouring):
 
     name = "starving"
     head_start = sys.maxsize
-    longest = 8.0
 
 
 class Built(Plain):
