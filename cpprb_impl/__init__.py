@@ -26,3 +26,12 @@ __all__ = [
     "create_env_dict",
     "train",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, on demand: reading the package's metadata takes longer than importing all the rest."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("cpprb-impl")

@@ -1,0 +1,45 @@
+"""What a package index shows, and what the installed package says about itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import metadata
+from pathlib import Path
+
+import pytest
+
+import cpprb_impl
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PAGE = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+
+
+def test_the_version_is_that_of_the_package():
+    assert cpprb_impl.__version__ == PROJECT["version"] == metadata("cpprb-impl")["Version"]
+
+
+def test_the_changelog_has_the_version():
+    assert f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_any_other_missing_name_is_an_error():
+    with pytest.raises(AttributeError, match="__versions__"):
+        _ = cpprb_impl.__versions__
+
+
+def test_the_package_page_links_to_nothing_in_the_repository():
+    links = re.findall(r"\]\(([^)]+)\)|<(?:img|source)", PAGE)
+    assert links and all(link.startswith("https://") for link in links)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_package_page_examples_run(number, tmp_path):
+    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[number]
+    program = tmp_path / "example.py"
+    program.write_text(example, encoding="utf-8")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
