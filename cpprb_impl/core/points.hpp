@@ -1,5 +1,5 @@
 // The numbered steps of docs/protocol.md in the code, where tests kill and stop processes: RB_POINT(E4) stands just
-// before what E4 does. Nothing at all in a normal build; -DPOINTS=ON builds the other one (.ci/torture-build).
+// before what E4 does. Nothing at all in a normal build; -DPOINTS=ON builds the other one (.ci/crash).
 #pragma once
 
 #ifdef RB_POINTS

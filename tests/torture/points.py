@@ -1,4 +1,4 @@
-"""The numbered points of docs/protocol.md in a build of the native module that has them (.ci/torture-build)."""
+"""The numbered points of docs/protocol.md in a build of the native module that has them (.ci/crash)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,130 @@
+"""Paths, make targets, modules and numbered steps that documents and comments name: all of them exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("adapters", "cpprb_impl", "examples", "reports", "results", "suites", "tests")
+# Written by make, or by a run: not in the repository.
+MADE = ("reports/out", "results/runs", "build/", ".venv", ".peers", ".cache", ".gate", "dist/")
+# Names that a reader chooses, that tests make up, and a file of another project.
+EXAMPLES = {
+    "adapters/x.py",
+    "adapters/peers/x.py",
+    "adapters/pins/y.txt",
+    "adapters/pins/NAME.txt",
+    "adapters/ring_of_ours.py",
+    "adapters/peers/ring_of_ours.py",
+    "docs/b.md",
+    "examples/anakin_prioritised_dqn_example.ipynb",
+    "results/....json",
+    "results/reference/NAME.json",
+    "results/reference/a-quick.json",
+    "suites/a.py",
+    "suites/c.py",
+    "suites/x.py",
+    "tests/torture/records/x.json",
+}
+
+SUFFIXES = "py|pyi|cpp|hpp|md|toml|txt|json|jsonl|svg|pml|yml|j2|css"
+IN_ROOM = re.compile(rf"(?<![\w./:-])((?:\.ci|\.github|docs|{'|'.join(ROOMS)})/[\w.*/-]*[\w*/])(?![\w/])")
+FILE_IN_CODE = re.compile(rf"`([\w./*-]*[\w*]\.(?:{SUFFIXES}))`")
+MAKE = re.compile(r"`make ([a-z][a-z-]*)")
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+MAKE_LINE = re.compile(r"^make ([a-z][a-z-]*)", re.MULTILINE)
+MODULE = re.compile(rf"-m ((?:{'|'.join(ROOMS)})\.[\w.]*\w)")
+STEP = re.compile(r"^\| ([A-Z]\d+) \|", re.MULTILINE)
+FAILPOINT = re.compile(r"RB_\w*POINT\((\w+)\)")
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
+    if listed.returncode:
+        pytest.skip("no git checkout")
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+FILES = tracked()
+PAGES = [name for name in FILES if name.endswith(".md")]
+SOURCES = [
+    name
+    for name in FILES
+    if name.endswith((".py", ".cpp", ".hpp", ".toml", ".yml", ".pml", ".j2"))
+    or name.startswith((".ci/", "Makefile", "CMakeLists"))
+]
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def exists(path: str) -> bool:
+    """As a path from the root, or, as ARCHITECTURE's tables name files, from a folder within."""
+    path = path.removesuffix("/")
+    if path in EXAMPLES or path.startswith(MADE):
+        return True
+    return any(f"/{name}/".endswith(f"/{path}/") or f"/{path}/" in f"/{name}/" for name in FILES) or any(
+        fnmatch(name, f"{start}{path}") for name in FILES for start in ("", "*/") if "*" in path
+    )
+
+
+def missing(text: str, *, page: bool) -> list[str]:
+    """What the text names and is not there."""
+    paths = set(IN_ROOM.findall(text)) | (set(FILE_IN_CODE.findall(text)) if page else set())
+    targets = set(MAKE.findall(text)).union(*(MAKE_LINE.findall(block) for block in BLOCK.findall(text)))
+    return [
+        *(path for path in sorted(paths) if not exists(path)),
+        *(f"make {target}" for target in sorted(targets - TARGETS)),
+        *(f"-m {module}" for module in sorted(set(MODULE.findall(text))) if not found(module)),
+    ]
+
+
+def found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_names_exists(name):
+    assert missing((ROOT / name).read_text(encoding="utf-8"), page=True) == []
+
+
+def test_what_sources_and_comments_name_exists():
+    text = {name: (ROOT / name).read_text(encoding="utf-8") for name in SOURCES if name != "tests/test_documents.py"}
+    wrong = {name: missing(each, page=False) for name, each in text.items()}
+    assert {name: names for name, names in wrong.items() if names} == {}
+
+
+def test_each_step_of_the_protocol_is_a_failpoint_and_each_failpoint_is_explained():
+    page = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    core = [name for name in FILES if name.startswith("cpprb_impl/") and name.endswith((".cpp", ".hpp"))]
+    failpoints = set().union(*(FAILPOINT.findall((ROOT / name).read_text()) for name in core)) - {"name"}
+    assert set(STEP.findall(page)) - failpoints == set()
+    unexplained = {name for name in failpoints if not re.search(rf"\b{name}\b", page)}
+    assert {name for name in unexplained if not name.startswith("G")} == set()  # steps of the locks around the protocol
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("see suites/run.py and `make test`, `record.py`, docs/*.md", []),
+        ("see suites/no_such.py", ["suites/no_such.py"]),
+        ("see `no_such.py`", ["no_such.py"]),
+        ("see .ci/no-such", [".ci/no-such"]),
+        ("`make no-such`", ["make no-such"]),
+        ("```\nmake no-such  # a comment\n```", ["make no-such"]),
+        ("```\nmake test\n```\nmake a test of it", []),
+        ("python -m suites.no_such", ["-m suites.no_such"]),
+        ("python -m no_such_room.x; python -m suites.run", []),
+    ],
+)
+def test_a_name_of_nothing_is_noticed(text, wrong):
+    assert missing(text, page=True) == wrong
