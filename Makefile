@@ -21,8 +21,11 @@ CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
 MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
+# Of pytest-xdist. More than four would fill the memory of a small machine: TensorFlow and Ray are imported in each.
+WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
+
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench report gate test test-all test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +59,13 @@ report: $(BUILT) ## write the report again, of the newest run or of RUN=results/
 gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
 	@.ci/gate '$(BASE)' $(CHOICE)
 
-test: $(BUILT) ## run the tests: [ARGS='tests/cpprb_impl -k wrap']
-	@$(PY) -m pytest $(ARGS)
+test: $(BUILT) ## run the quick tests, or all of those named: [ARGS='tests/cpprb_impl -k wrap']
+	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))
+
+# tests/torture by itself: processes that it kills leave segments, which launches of other tests would find and remove.
+test-all: $(BUILT) ## run all tests, the slow ones too
+	@$(PY) -m pytest $(WORKERS) --ignore=tests/torture $(ARGS)
+	@$(PY) -m pytest $(WORKERS) tests/torture $(ARGS)
 
 test-peers: $(BUILT) ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)
@@ -86,7 +94,7 @@ sequences: $(BUILT) ## any calls in any order by a tree of processes that fork, 
 threads: ## the core under threads with ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]
 	@.ci/thread-sanitizer $(SECONDS)
 
-verify: model orders threads soak crash sequences ## all that shows shared buffers to be safe: [SECONDS=60 each] [TRIALS=1000 a discipline]
+verify: sanitize model orders threads soak crash sequences ## all that shows the buffer to be safe, at length: [SECONDS=60 each] [TRIALS=1000 a discipline]
 
 draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws

@@ -30,6 +30,7 @@ def test_before_it_is_made_its_peers_have_a_reason(pins: Path) -> None:
     assert environments.python("own") == environments.python(None) == sys.executable
 
 
+@pytest.mark.slow
 def test_its_interpreter_and_its_libraries_are_its_own(pins: Path) -> None:
     environments.make("own")
     own = environments.python("own")
@@ -40,6 +41,7 @@ def test_its_interpreter_and_its_libraries_are_its_own(pins: Path) -> None:
         environments.version("cpprb-impl", "own")
 
 
+@pytest.mark.slow
 def test_other_pins_make_it_anew(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
     environments.make("own")
     assert "installing" in capsys.readouterr().out
@@ -51,6 +53,7 @@ def test_other_pins_make_it_anew(pins: Path, capsys: pytest.CaptureFixture[str])
     assert "installing" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None:
     pins.write_text("./no-such-wheel.whl\n")
     environments.make("own")
@@ -61,6 +64,7 @@ def test_what_pip_said_is_the_reason_where_it_cannot_be_made(pins: Path) -> None
     assert environments.version("pip", "own")
 
 
+@pytest.mark.slow
 def test_its_warnings_are_not(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "/no/such/folder")  # pip warns of it
     pins.write_text("no-such-thing==1.0\n")
@@ -71,6 +75,7 @@ def test_its_warnings_are_not(pins: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "is ignored" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
     (pins.parent / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
@@ -83,6 +88,7 @@ def test_what_comes_as_source_is_built_with_pinned_tools(pins: Path) -> None:
     assert (pins.parent / "told").read_text() == pins.as_uri()
 
 
+@pytest.mark.slow
 def test_a_checkout_may_have_a_space_in_its_path(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = pins.parent / "a checkout"
     checkout.mkdir()
@@ -93,6 +99,7 @@ def test_a_checkout_may_have_a_space_in_its_path(pins: Path, monkeypatch: pytest
     assert environments.version("pip", "own")
 
 
+@pytest.mark.slow
 def test_one_whose_python_is_gone_is_made_anew(pins: Path) -> None:
     environments.make("own")
     (pins.parent / ".peers" / "own" / "bin" / "python").unlink()
@@ -112,6 +119,7 @@ def test_where_nothing_can_be_written_that_is_said_and_no_more(pins: Path, capsy
         environments.version("pip", "own")
 
 
+@pytest.mark.slow
 def test_of_two_makes_at_once_one_waits_and_has_nothing_to_do(pins: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = (
         "import sys; from pathlib import Path; from adapters import environments as e; "

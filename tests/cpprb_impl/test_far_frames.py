@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 COMPILER = shutil.which("c++") or shutil.which("g++")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def test_frames_far_apart_have_two_numbers(tmp_path) -> None:
     """With numbers of 32 bits the newer frame came back for the older one's row."""

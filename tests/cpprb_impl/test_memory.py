@@ -16,6 +16,8 @@ from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
 from .rows import ENV_DICT, make_rows
 
+pytestmark = pytest.mark.slow
+
 CALLS = 100_000  # of each of the kinds below
 SMALLEST = 16  # bytes of a block
 LEAK = 8  # bytes a call: the smallest object that one could lose has 16

@@ -19,9 +19,11 @@ SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 
 
 @pytest.mark.timeout(7200)
-def test_as_the_model():
+@pytest.mark.parametrize("examples", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_as_the_model(examples):
     """Of cpprb's faults it would find most: the buffers below have some of them."""
-    size = {} if settings.get_current_profile_name() == "long" else {"max_examples": 400, "stateful_step_count": 40}
+    long = examples == 400 and settings.get_current_profile_name() == "long"
+    size = {} if long else {"max_examples": examples, "stateful_step_count": 40}
     run_state_machine_as_test(BufferMachine, settings=settings(deadline=None, suppress_health_check=SLOW, **size))
 
 

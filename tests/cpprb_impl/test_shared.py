@@ -124,6 +124,7 @@ def test_nothing_blocks_on_a_new_buffer(make):
     buffer.clear()
 
 
+@pytest.mark.slow
 def test_an_explorer_killed_inside_add_costs_only_its_rows(make):
     """SIGKILL in the middle of copying, again and again: no hang, no torn row, the slots come back."""
     size = 60
@@ -214,6 +215,7 @@ def test_a_waiting_learner_hears_ctrl_c(make, lock):
     assert (broken_off == 0) == (lock == "none"), f"{broken_off} of 20 samples waited"
 
 
+@pytest.mark.slow
 def test_more_explorers_than_seats(make):
     buffer = make(200)
     with explorers(add_for_ever, buffer, 20) as (_, added):

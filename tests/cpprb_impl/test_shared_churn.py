@@ -195,7 +195,7 @@ def test_a_learner_alone_writes_nothing():
 
 
 @pytest.mark.parametrize("joined", [True, False])
-@pytest.mark.parametrize("ended", [3, 150])
+@pytest.mark.parametrize("ended", [3, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lives", [False, True])
 def test_learners_that_ended_are_not_written_for(joined, ended, lives):
     """150 are more than there are places. Another learner may come after them, and live on for a while."""

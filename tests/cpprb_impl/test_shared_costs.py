@@ -109,6 +109,7 @@ def test_a_full_ring_in_the_first_lap():
     assert seen, "never stopped inside add()"
 
 
+@pytest.mark.slow
 def test_stored_size_after_a_death_looks_at_the_holes_only():
     size = 2048
     buffer = MPReplayBuffer(size, WIDE_ENV_DICT)

@@ -131,6 +131,7 @@ def test_a_call_that_never_returns_is_seen_and_the_next_checks_go_on(peer, check
     assert found["round_trip"]["seen"].startswith("bit for bit: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", ["cpprb_impl", "cpprb_impl[lock=none]", "cpprb_impl[lock=critical]"])
 def test_ours_passes(peer, surroundings):
     status, found = launched(surroundings, peer)

@@ -66,6 +66,7 @@ def worktrees(tree: Path) -> list[str]:
     return listed.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_each_side_measures_its_own_build(surroundings, tree):
     process = start(surroundings, tree, "--base=HEAD")
     _, errors = process.communicate(timeout=120)

@@ -149,12 +149,14 @@ def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
         assert results[name]["outcome"] == "ok", results[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
 def test_ours_passes(lock, surroundings):
     status, results = launch(surroundings, f"cpprb_impl[lock={lock}]")
     assert status == 0 and {result["outcome"] for result in results.values()} == {"ok"}, results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("peer", "stale"), [("reverb", "ok"), ("rllib[Ray actor]", "wrong")])
 def test_buffers_that_a_server_keeps_are_reached_from_many_processes(peer, stale, surroundings):
     _, results = launch(surroundings, peer, "--explorers=2", "--capacity=64")

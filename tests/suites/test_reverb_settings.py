@@ -5,6 +5,8 @@ import pytest
 from adapters.base import Unavailable
 from adapters.registry import adapter_class
 
+pytestmark = pytest.mark.slow
+
 SMALL = """
 import sys
 from suites import reverb_settings as tried

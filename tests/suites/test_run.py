@@ -92,6 +92,7 @@ def test_only_skipped_cells_are_no_failure(surroundings):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
     shim = surroundings.folder / "shim" / "ray"
     shim.mkdir(parents=True)
@@ -106,6 +107,7 @@ def test_a_peer_that_cannot_be_imported_has_its_reason(surroundings):
         assert record.status == "broken" and "ray was uninstalled" in record.reason
 
 
+@pytest.mark.slow
 def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     out = surroundings.folder / "run.json"
     # The profile's own limit is minutes; the rest is the real runner.
@@ -122,6 +124,7 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     assert surroundings.leftovers() == []
 
 
+@pytest.mark.slow
 def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
     out = surroundings.folder / "run.json"
     done = surroundings.run(*MEMORY, "--peers", "littering,plain", f"--out={out}")
@@ -135,6 +138,7 @@ def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
     assert surroundings.leftovers() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "status", "reason"),
     [
@@ -171,6 +175,7 @@ def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(
 APEX = ("-m", "suites.run", "--profile", "tiny", "--suites", "apex")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("torn", 0), ("cpprb_impl[torn]", 1)])
 def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, status, surroundings):
     """Whichever it is, what was measured beside them stays."""
@@ -185,7 +190,8 @@ def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, 
     assert all(record.ok for record in records(run, "plain"))
 
 
-def test_a_run_keeps_to_its_time_budget(surroundings):
+@pytest.mark.slow
+def test_a_run_with_a_time_budget_ends_well(surroundings):
     out = surroundings.folder / "run.json"
     whole = (  # on a busy machine a launch may take more than its share of so small a budget
         "import sys; from functools import partial; from suites import plan, run;"

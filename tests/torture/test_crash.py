@@ -17,7 +17,7 @@ from .certified import NARROW
 from .fleet import HangError, fleet
 from .test_soak import WithoutOut
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("lock", LOCKS)

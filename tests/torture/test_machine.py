@@ -17,7 +17,7 @@ from cpprb_impl.shared import LOCKS
 
 from .machine import SharedMachine
 
-pytestmark = pytest.mark.timeout(0)  # of a long run
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]  # of a long run
 
 
 @pytest.mark.parametrize("with_lock", LOCKS)

@@ -12,7 +12,8 @@ from . import sequences, tree
 from .certified import NARROW, WIDE
 from .member import OWN
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.slow
+
 FEW = 12  # sequences
 ADD_AND_REST = [
     ("new", 0),

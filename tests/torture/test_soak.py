@@ -11,7 +11,7 @@ from .certified import NARROW
 from .fleet import fleet
 from .soak import Setting, settings, soak
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("setting", [*settings(list(LOCKS))], ids=str)
