@@ -27,13 +27,13 @@ from typing import NoReturn
 from adapters import registry
 from results import files, machine
 from results.record import Record, Run
-from suites import launch as processes
 from suites import workloads
-from suites.cells import declare_throughput
-from suites.driver import Interrupt, drive
-from suites.plan import Fixed, Launch, in_blocks
-from suites.profiles import PROFILES, Profile
 from suites.run import describe_workload, names
+from suites.runner import process as processes
+from suites.runner.driver import Interrupt, drive
+from suites.runner.plan import Fixed, Launch, in_blocks
+from suites.runner.profiles import PROFILES, Profile
+from suites.runner.results import declare_throughput
 
 PACKAGE = "cpprb_impl"  # the one peer that is built here
 FOLDER = processes.CHECKOUT / ".gate"

@@ -26,7 +26,7 @@ from adapters.registry import adapter_class
 from adapters.reverb import Reverb
 from results import machine
 from suites import workloads
-from suites.filling import fill
+from suites.runner.filling import fill
 
 WORKERS = (1, 2, -1)
 IN_FLIGHT = (1, 2, 4)

@@ -28,8 +28,18 @@ from adapters import registry
 from adapters.base import Spec
 from results import files, machine
 from results.record import Record, Run
-from suites import certified, conformance, integrity, latency, own, own_file, probing, workloads
-from suites.cells import (
+from suites import workloads
+from suites.conformance import measure as conformance
+from suites.conformance import probing
+from suites.integrity import certified
+from suites.integrity import measure as integrity
+from suites.latency import measure as latency
+from suites.memory.measure import rows_for
+from suites.runner.driver import drive
+from suites.runner.plan import Budgeted, Fixed, Launch, Part, in_blocks
+from suites.runner.process import throughput_command
+from suites.runner.profiles import PROFILES, Profile
+from suites.runner.results import (
     APEX_WORKLOAD,
     CONFORMANCE_WORKLOAD,
     INTEGRITY_WORKLOAD,
@@ -46,11 +56,7 @@ from suites.cells import (
     declare_startup,
     declare_throughput,
 )
-from suites.driver import drive
-from suites.launch import throughput_command
-from suites.memory import rows_for
-from suites.plan import Budgeted, Fixed, Launch, Part, in_blocks
-from suites.profiles import PROFILES, Profile
+from suites.workloads import own, own_file
 
 SUITES = ("throughput", "memory", "startup", "latency", "apex", "sharing", "integrity", "conformance")
 #: Rows that a suite makes for itself, by the name that stands in its records.

@@ -7,7 +7,8 @@ from reports import jobs, ratios
 from reports.ratios import Ratio, ratio_of, rounded_down
 from reports.statistics import Figure
 from results import Record
-from suites import crowds, plan
+from suites.runner import plan
+from suites.sharing import crowds
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from results.record import load
-from suites.explorers import exploring
+from suites.runner.explorers import exploring
 
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
 IMPATIENT = "import sys; from suites import apex, explorers; explorers.PATIENCE = 2.0; sys.exit(apex.main())"
@@ -78,7 +78,7 @@ def test_an_explorer_that_cannot_be_started_shows_why():
 
 NATIVE = """
 import ctypes, signal
-from suites import explorers
+from suites.runner import explorers
 explorers.PATIENCE = 0.2
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])  # which would end the sleep
 with explorers.giving_up(0.1):

@@ -7,9 +7,9 @@ import pytest
 
 from adapters.promises import FAULT, HAZARD, VOCABULARY
 from results.record import load
-from suites import conformance
-from suites.cells import CONFORMANCE
-from suites.probing import Lab, Setting, fit
+from suites.conformance import measure as conformance
+from suites.conformance.probing import Lab, Setting, fit
+from suites.runner.results import CONFORMANCE
 from tests.suites import odd_answers
 from tests.suites.odd_answers import Sound
 

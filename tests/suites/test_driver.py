@@ -7,9 +7,19 @@ from pathlib import Path
 import pytest
 
 from results.record import Run
-from suites import driver, launch, plan
-from suites.cells import APEX, Result, append_result, declare_apex, declare_throughput, failure, node_id, read_results
-from suites.profiles import PROFILES
+from suites.runner import driver, plan
+from suites.runner import process as launch
+from suites.runner.profiles import PROFILES
+from suites.runner.results import (
+    APEX,
+    Result,
+    append_result,
+    declare_apex,
+    declare_throughput,
+    failure,
+    node_id,
+    read_results,
+)
 from suites.workloads import NAMES
 from tests.reports.synthetic_runs import add_workload
 
@@ -175,7 +185,7 @@ def raised(code: str, file: Path) -> BaseException:
         ("suites/sharing.py", "1 / 0", "broken"),
         ("adapters/reverb.py", "1 / 0", "failed"),
         ("../somewhere/reverb/client.py", "1 / 0", "failed"),
-        ("suites/sharing.py", "from suites.cells import Stuck; raise Stuck('no turn')", "failed"),
+        ("suites/sharing.py", "from suites.runner.results import Stuck; raise Stuck('no turn')", "failed"),
         ("adapters/reverb.py", "import not_there", "broken"),
         ("adapters/checks.py", "from adapters.base import WrongAnswer; raise WrongAnswer('torn')", "wrong"),
         ("adapters/reverb.py", "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),

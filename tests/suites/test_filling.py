@@ -8,9 +8,9 @@ import pytest
 
 from adapters.base import Spec
 from adapters.checks import keyed_columns
-from suites import filling
-from suites.cartpole import FIELDS
-from suites.filling import TooSlow, fill
+from suites.runner import filling
+from suites.runner.filling import TooSlow, fill
+from suites.workloads.cartpole import FIELDS
 
 
 class Slow:

@@ -9,8 +9,9 @@ import pytest
 
 from reports.build import build
 from results.record import load
-from suites import certified, integrity_jobs
-from suites.cells import INTEGRITY
+from suites.integrity import certified
+from suites.integrity import jobs as integrity_jobs
+from suites.runner.results import INTEGRITY
 
 ROWS = (np.repeat([1, 2], 20), np.tile(np.arange(20) + 2**21, 2))  # numbers that need both their words
 
@@ -125,8 +126,8 @@ def test_a_broken_buffer_is_found_wrong(peer, wrong, surroundings):
 
 KILLS = """
 from adapters import registry
-from suites import integrity
-from suites.explorers import giving_up
+from suites.integrity import measure as integrity
+from suites.runner.explorers import giving_up
 setting = integrity.Setting(seconds=0.2, patience=2)
 adapter = registry.adapter_class("fragile").make(setting.spec)
 with giving_up(60):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from results.record import load
-from suites import latency as suite
 from suites import workloads
-from suites.cells import LATENCY
-from suites.latency import percentile
+from suites.latency import measure as suite
+from suites.latency.measure import percentile
+from suites.runner.results import LATENCY
 
 
 def latency(surroundings, peer: str, *options: str):

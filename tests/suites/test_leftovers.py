@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from suites import launch, segments
+from suites.runner import process as launch
+from suites.runner import segments
 
 SHARED_MEMORY = Path("/dev/shm")
 

@@ -11,8 +11,9 @@ import pytest
 
 from adapters.base import Field
 from results.record import load
-from suites import own, own_file, workloads
-from suites.profiles import PROFILES
+from suites import workloads
+from suites.runner.profiles import PROFILES
+from suites.workloads import own, own_file
 from tests.suites.conftest import CHECKOUT
 
 FIELDS = """

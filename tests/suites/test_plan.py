@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from results.record import Run
-from suites import plan
+from suites.runner import plan
 from tests.suites.test_driver import a_run
 
 

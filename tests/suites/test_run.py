@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from results.record import Run, load
-from suites import profiles
-from suites.plan import Part
 from suites.run import fixed_schedule, throughput_launches
+from suites.runner import profiles
+from suites.runner.plan import Part
 
 TINY_CELLS = 13  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
@@ -285,8 +285,8 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
 
 def test_every_profile_plans_known_benchmarks_on_known_workloads():
     from suites import workloads
-    from suites.cells import MEMORY, SHARING
-    from suites.jobs import THROUGHPUT, USUAL
+    from suites.runner.results import MEMORY, SHARING
+    from suites.throughput.jobs import THROUGHPUT, USUAL
 
     assert {task.benchmark for task in USUAL} == set(THROUGHPUT)
     for profile in profiles.PROFILES.values():

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from results.record import load
-from suites import crowds, workloads
-from suites import sharing as suite
-from suites.cells import SharingJob
-from suites.crowds import Part, Work
+from suites import workloads
+from suites.runner.results import SharingJob
+from suites.sharing import crowds
+from suites.sharing.crowds import Part, Work
 
 WITH_PATIENCE = (
     "import sys; from suites import crowds, explorers, sharing;"

@@ -7,8 +7,8 @@ import pytest
 
 from adapters import registry
 from adapters.baselines_style import BaselinesStyle
-from suites import startup as suite
-from suites.cells import STARTUP
+from suites.runner.results import STARTUP
+from suites.startup import measure as suite
 
 TOOK = {"construct": 2.0, "first_add": 3.0, "fill": 5.0, "first_sample": 7.0}
 
@@ -25,8 +25,10 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch, tmp_path):
     """Moved by a module when it is imported, and by the one that imports, and by each step of the sluggish peer."""
-    (tmp_path / "moves_the_clock.py").write_text("import suites.startup as s, moves_it_too\ns.time.now += 8.0\n")
-    (tmp_path / "moves_it_too.py").write_text("import suites.startup as s\ns.time.now += 16.0\n")
+    (tmp_path / "moves_the_clock.py").write_text(
+        "import suites.startup.measure as s, moves_it_too\ns.time.now += 8.0\n"
+    )
+    (tmp_path / "moves_it_too.py").write_text("import suites.startup.measure as s\ns.time.now += 16.0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(suite, "time", clock := Clock())
     monkeypatch.setitem(registry.PEERS, "sluggish", f"{__name__}:Sluggish")

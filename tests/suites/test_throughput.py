@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from suites import throughput
-from suites.cells import read_results
-from suites.jobs import Task
+from suites.runner.results import read_results
+from suites.throughput import measure as throughput
+from suites.throughput.jobs import Task
 
-BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput.py", "--seconds=0.01")
+BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput/measure.py", "--seconds=0.01")
 STEPS = ("learner_step", "learner_step_uniform")
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from adapters import registry
-from suites.explorers import giving_up
-from suites.integrity import race
-from suites.integrity_jobs import Setting
+from suites.integrity.jobs import Setting
+from suites.integrity.measure import race
+from suites.runner.explorers import giving_up
 
 SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
 

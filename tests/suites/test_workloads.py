@@ -2,9 +2,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from suites import cartpole, recording, workloads
-from suites.recipes import RECIPES
-from suites.recording import Slices
+from suites import workloads
+from suites.workloads import cartpole, recording
+from suites.workloads.recipes import RECIPES
+from suites.workloads.recording import Slices
 
 COUNT = 300
 

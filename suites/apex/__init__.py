@@ -1,0 +1,1 @@
+"""Ape-X: explorer processes that fill a shared buffer while one learner samples it."""

@@ -1,0 +1,5 @@
+import sys
+
+from suites.apex.measure import main
+
+sys.exit(main())

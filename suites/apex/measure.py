@@ -1,0 +1,128 @@
+"""Ape-X: explorer processes that fill a shared buffer while one learner samples it and sets priorities.
+
+    python -m suites.apex --peer NAME --explorers N [--seconds S] [--capacity ROWS] [--cells FILE]
+
+One launch measures one peer with one number of explorers. CartPole's dynamics are deterministic, so before the clock
+starts every sampled row is checked against them: a row that is not one step of the real environment is torn between
+two writers, or was never written. How many rows were checked is a figure of its own, `whole`, which is wrong if one of
+them was not; the figures of explorers and learner are measured all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from adapters import registry
+from adapters.base import Adapter, Columns, Spec
+from suites.runner.explorers import Shared, exploring, giving_up, prepare
+from suites.runner.results import APEX, APEX_WORKLOAD, Outcome, Result, failure, hand_back
+from suites.workloads import cartpole
+from suites.workloads.cartpole import FIELDS
+
+LOCAL_ROWS = 100  # an explorer's local buffer
+LEARNER_BATCH = 64
+WARM_ROWS = 1_000  # the learner starts once that many are in
+PRIORITY_SETS = 1_021
+
+Figure = tuple[Outcome, float | None, str | None]  # with its value, and the reason where it has none or is wrong
+
+
+def explore(adapter: Adapter, number: int, shared: Shared) -> None:
+    """An explorer: step the environment, and hand each full local buffer to the shared one."""
+    random = np.random.default_rng((number, os.getpid()))
+    env = cartpole.make()
+    obs, _ = env.reset(seed=number)
+    local = {key: np.empty((LOCAL_ROWS, *field.shape), field.dtype) for key, field in FIELDS.items()}
+    shared.start()
+    while not shared.stop.value:
+        actions = random.integers(0, 2, LOCAL_ROWS).tolist()
+        for row, act in enumerate(actions):
+            next_obs, rew, terminated, truncated, _ = env.step(act)
+            for key, value in zip(FIELDS, (obs, act, rew, next_obs, terminated), strict=True):
+                local[key][row] = value
+            obs = env.reset()[0] if terminated or truncated else next_obs
+        adapter.add_batch(local, random.uniform(0.01, 1.0, LOCAL_ROWS))
+        shared.added[number].value += LOCAL_ROWS
+
+
+class Learner:
+    """The launch's own process: samples and updates in a tight loop."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.priorities = itertools.cycle(np.random.default_rng(2).uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH)))
+        self.checked = self.wrong = 0
+
+    def step(self) -> Columns:
+        batch = self.adapter.sample(LEARNER_BATCH)
+        self.adapter.update_priorities(batch["indexes"], next(self.priorities))
+        return batch
+
+    def checked_step(self) -> None:
+        whole = cartpole.is_step(self.step())
+        self.checked += len(whole)
+        self.wrong += int(np.count_nonzero(~whole))
+
+    def verdict(self) -> Figure:
+        if not self.wrong:
+            return "ok", self.checked, None
+        found = f"{self.wrong} of {self.checked} sampled rows are no step of CartPole: torn or never written"
+        return "wrong", self.checked, found
+
+
+def measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: float, capacity: int) -> None:
+    """What comes before something fails is in `figures` all the same."""
+    kind = registry.adapter_class(peer)
+    kind.version()  # there is nothing to prepare if it can't be had
+    prepare(kind.preload)
+    adapter = kind.make(Spec(capacity, FIELDS, prioritized=True))
+    try:
+        with exploring(partial(explore, adapter), explorers, adapter.start_method) as beside:
+            learner = Learner(adapter)
+            beside.wait_for(WARM_ROWS)
+            beside.learn(learner.checked_step, seconds / 2)
+            figures["whole"] = learner.verdict()
+            beside.learn(learner.step, seconds / 8)
+            before = sum(beside.added())
+            took, steps = beside.learn(learner.step, seconds)
+            rows = sum(beside.added()) - before
+        starved = f"beside the learner no explorer could add a single batch in {took:.1f} s"
+        figures["explorers"] = ("ok", rows / took, None) if rows else ("failed", None, starved)
+        figures["learner"] = "ok", steps / took, None
+    finally:
+        adapter.close()
+
+
+def launch(peer: str, explorers: int, seconds: float, capacity: int) -> list[Result]:
+    figures: dict[str, Figure] = {}
+    missing: Figure = "failed", None, None
+    try:
+        with giving_up(3 * seconds):
+            measure(figures, peer, explorers, seconds, capacity)
+    except Exception as error:
+        outcome, reason = failure(error)
+        missing = outcome, None, reason
+    params = {"explorers": explorers, "capacity": capacity}
+    return [Result(name, peer, APEX_WORKLOAD, params, *figures.get(name, missing)) for name in APEX]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.apex", description=__doc__.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=registry.together(), metavar="NAME")
+    parser.add_argument("--explorers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--capacity", type=int, default=10_000)
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    args = parser.parse_args()
+    return hand_back(launch(args.peer, args.explorers, args.seconds, args.capacity), args.cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

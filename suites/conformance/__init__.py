@@ -1,0 +1,1 @@
+"""Conformance: does a peer do what it promises, and what every buffer must do?"""

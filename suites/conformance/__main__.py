@@ -1,0 +1,5 @@
+import sys
+
+from suites.conformance.measure import main
+
+sys.exit(main())

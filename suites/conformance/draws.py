@@ -1,0 +1,301 @@
+"""Probes of what is drawn: with what probability, with which weights, how often in a batch, and the same again?"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from adapters.checks import SIGNIFICANCE, as_steps
+from suites.conformance.probing import CAPACITY, Buffer, Lab, Overwritten, Refused, Seen, fit
+
+LAST = CAPACITY - 1  # the last slot of the ring
+WRAPPED = 20  # rows of the second round
+LOW, HIGH = 0.05, 5.0  # priorities over two decades
+ROUNDS = 200  # of updates, at most, until every row had one
+GIVEN_ROUNDS = 48  # each with one draw, or 16
+NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
+WEIGHED = 20  # batches
+DOUBT = 1e-4
+REPEAT_BATCHES, REPEAT_SIZE = 40, 20
+SEED_BATCHES = 4
+
+
+def even(lab: Lab) -> dict[str, Seen]:
+    with lab.buffer() as buffer:
+        buffer.fill(CAPACITY + WRAPPED)
+        return {"uniform": _uniform(buffer, lab.setting.draws)}
+
+
+def _uniform(buffer: Buffer, draws: int) -> Seen:
+    try:
+        counts = buffer.count(draws)
+    except Overwritten as error:
+        return Seen("uneven", str(error), draws)
+    p = fit(counts, buffer.shares())
+    about = f"{counts.sum():,} draws of {len(counts)} rows, {WRAPPED} of them after the wrap: {_p(p)}"
+    return Seen("even" if p > SIGNIFICANCE else "uneven", about, int(counts.sum()))
+
+
+def _p(p: float) -> str:
+    return f"p = {p:.2g}" if p else "p < 1e-300"
+
+
+def by_priority(lab: Lab) -> dict[str, Seen]:
+    """Each part is a test of its own; one that fails is enough."""
+    found, looked_at = [], 0
+    try:
+        for about, buffer in _parts(lab):
+            if buffer is None:
+                found.append((about, None, None))
+                continue
+            counts, shares = buffer.count(lab.setting.draws), buffer.shares()
+            looked_at += int(counts.sum())
+            found.append((about, fit(counts, shares), _without_last(buffer, counts, shares)))
+    except Overwritten as error:
+        return {"prioritized": Seen("not by priority", str(error), looked_at or 1)}
+    whole, others = ([p for p in each if p is not None] for each in list(zip(*found, strict=True))[1:])
+    word = "by priority" if min(whole) > SIGNIFICANCE else "not by priority"
+    if word != "by priority" and min(others) > SIGNIFICANCE:
+        word = "never the last slot"
+    fits = [about if p is None else f"{about} {_p(q if word == 'never the last slot' else p)}" for about, p, q in found]
+    but = " but the last slot's, which never came" if word == "never the last slot" else ""
+    about = f"{looked_at:,} draws of {CAPACITY} rows{but}: {', '.join(fits)}"
+    return {"prioritized": Seen(word, about, looked_at)}
+
+
+def _without_last(buffer: Buffer, counts: np.ndarray, shares: np.ndarray) -> float:
+    """How well it fits if the row in the last slot can't be drawn."""
+    last = buffer.held % CAPACITY == LAST
+    return 0.0 if counts[last].any() else fit(counts[~last], shares[~last])
+
+
+def _parts(lab: Lab) -> Iterator[tuple[str, Buffer | None]]:
+    """A buffer in one state after the other, to be drawn from; None where the peer refuses it."""
+    generator = np.random.default_rng(lab.setting.seed)
+    two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
+    try:
+        with lab.priorities(0.0) as buffer:
+            buffer.fill(CAPACITY, two_decades)
+            yield "alpha 0", buffer
+    except Refused as reason:
+        yield f"alpha 0 refused ({reason})", None
+    with lab.priorities(1.0) as buffer:
+        buffer.fill(CAPACITY, two_decades)
+        yield "alpha 1", buffer
+        buffer.fill(CAPACITY, generator.permutation(np.geomspace(1e-3, 1e3, CAPACITY)))
+        yield "over six decades", buffer
+    with lab.priorities(0.6) as buffer:
+        buffer.fill(CAPACITY, two_decades)
+        yield "alpha 0.6", buffer
+        _update_all(buffer, generator)
+        yield "after updates", buffer
+        for about in ("after the wrap", "after a batch over the end"):
+            buffer.fill(WRAPPED, generator.permutation(np.geomspace(LOW, HIGH, WRAPPED)))
+            yield about, buffer
+
+
+def _update_all(buffer: Buffer, generator: np.random.Generator) -> None:
+    """Give rows other priorities as they are drawn, others each time, so that one update that got lost is not made good
+    by the next; a row that never comes keeps its own."""
+    first, updated = buffer.held[0], np.zeros(CAPACITY, bool)
+    buffer.settle(16)
+    for _ in range(ROUNDS):
+        numbers, batch = buffer.sample(16)
+        fresh = np.exp(generator.uniform(np.log(LOW), np.log(HIGH), CAPACITY))
+        buffer.raw[numbers] = fresh[numbers - first]
+        buffer.update(batch["indexes"], numbers)
+        updated[numbers - first] = True
+        if updated.all():
+            return
+
+
+def added(lab: Lab) -> dict[str, Seen]:
+    return {"new_row_priority": _default(lab), "given_priority": _given(lab)}
+
+
+def _default(lab: Lab) -> Seen:
+    """A row is added without a priority where the largest is 2.9, which came with a row, or by an update."""
+    on_add, by_update = _new_row(lab, update=False), _new_row(lab, update=True)
+    about = f"{on_add.evidence}; by an update: {by_update.evidence}"
+    word = on_add.word
+    if (on_add.word, by_update.word) == ("a fixed one", "the largest"):
+        word = "the largest update"
+    elif on_add.word != by_update.word:
+        word = "another"
+    return Seen(word, f"a row added where the largest of the others, 2.9, came with its row: {about}", on_add.looked_at)
+
+
+def _new_row(lab: Lab, update: bool) -> Seen:
+    """How often it is drawn before any update tells it a priority. All others but one have 0.1."""
+    candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
+    counts, rest, eps = np.zeros(2, np.int64), 0.0, lab.kind.eps
+    with lab.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
+        size = min(8, buffer.independent)
+        for _ in range(ONE_BY_ONE if size == 1 else NEW_DRAWS // size):
+            if update:
+                buffer.fill(NEW_CAPACITY, 0.1)
+                _raise_one(buffer, size)
+            else:
+                buffer.fill(NEW_CAPACITY - 2, np.array([0.1] * 7 + [2.9] + [0.1] * 7))
+            new = buffer.added
+            buffer.add(1)
+            buffer.fill(1, 0.1)  # so that the new row has no special place
+            buffer.settle(size)
+            numbers, batch = buffer.sample(size)
+            counts += np.bincount(numbers[: buffer.independent] == new, minlength=2)
+            rest = (buffer.raw[buffer.held[buffer.drawable & (buffer.held != new)]] + eps).sum()
+            buffer.raw[numbers] = 0.1
+            buffer.update(batch["indexes"], numbers)
+    fits = {word: fit(counts, np.array([rest, priority + eps])) for word, priority in candidates.items()}
+    word, total = max(fits, key=fits.get), int(counts.sum())
+    if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # the two are near each other
+        word = "the largest"
+    about = f"{counts[1] / total:.1%} of {total:,} draws, "
+    if fits[word] <= SIGNIFICANCE:
+        return Seen("another", f"{about}as with none of 2.9, 1 and 2", total)
+    return Seen(word, f"{about}as if with {candidates[word]:g} ({_p(fits[word])})", total)
+
+
+def _raise_one(buffer: Buffer, size: int) -> None:
+    """One that the next two rows won't overwrite."""
+    buffer.settle(size)
+    raised = False
+    while not raised:
+        numbers, batch = buffer.sample(size)
+        young = numbers[numbers > buffer.held[1]]
+        raised = len(young) > 0
+        buffer.raw[young[:1]] = 2.9
+        buffer.update(batch["indexes"], numbers)
+
+
+def _given(lab: Lab) -> Seen:
+    """Half the rows come with a priority a thousand times the others'. Only what is drawn before an update counts."""
+    great = np.arange(CAPACITY) % 2 == 0
+    hits: list[bool] = []
+    with lab.priorities() as buffer:
+        size = buffer.independent
+        for _ in range(GIVEN_ROUNDS):
+            first = buffer.added
+            buffer.adapter.add_with_priorities(
+                as_steps(buffer.next_rows(CAPACITY)), np.where(great, 10.0, 0.01).tolist()
+            )
+            buffer.settle(size)
+            numbers, batch = buffer.sample(size)
+            hits += great[numbers - first][: buffer.independent].tolist()
+            buffer.update(batch["indexes"], numbers)
+    share = float(np.mean(hits))
+    evenly = fit(np.bincount(hits, minlength=2), np.array([0.5, 0.5])) > SIGNIFICANCE
+    word = "taken" if share > 0.95 else "none on add" if evenly else "another"
+    about = f"half the rows were added with a thousand times the others' priority: {share:.1%} of {len(hits)} draws"
+    return Seen(word, about, len(hits))
+
+
+def importance(lab: Lab) -> dict[str, Seen]:
+    """Weights before and after the rows of the least priority were overwritten."""
+    alpha, beta, looked_at = 0.6, 0.4, 0
+    fits = {"over the buffer": True, "over the batch": True, "not normalised": True}
+    example = ""
+    with lab.priorities(alpha, beta=beta) as buffer:
+        buffer.fill(CAPACITY, np.geomspace(LOW, HIGH, CAPACITY))
+        for _ in range(2):
+            buffer.settle(16)
+            for _ in range(WEIGHED):
+                numbers, batch = buffer.sample(16)
+                if "weights" not in batch:
+                    return {"weights": Seen("none", "a batch has none", 1)}
+                weights = np.array(batch["weights"], float).reshape(-1)
+                buffer.update(batch["indexes"], numbers)
+                looked_at += len(weights)
+                for word, expected in _formulae(buffer, numbers, beta).items():
+                    if not np.allclose(weights, expected, rtol=1e-3, atol=0):
+                        worst = int(np.argmax(np.abs(weights - expected)))
+                        if fits[word]:
+                            example = f"{weights[worst]:.4g} where the formula, {word}, gives {expected[worst]:.4g}"
+                        fits[word] = False
+            buffer.fill(CAPACITY // 2, np.geomspace(0.5, 1.0, CAPACITY // 2))
+    about = f"{looked_at} weights at alpha {alpha}, beta {beta}, half of them after the least priority was overwritten"
+    word = next((word for word, fitting in fits.items() if fitting), "another formula")
+    return {"weights": Seen(word, about + (f": {example}" if word == "another formula" else ""), looked_at)}
+
+
+def _formulae(buffer: Buffer, numbers: np.ndarray, beta: float) -> dict[str, np.ndarray]:
+    """Schaul et al. 2015, equation 2: (N P)^-beta, over the largest of all rows, or of the batch, or as it is."""
+    shares = buffer.shares()
+    mine = shares[numbers - buffer.held[0]]
+    return {
+        "over the buffer": (mine / shares.min()) ** -beta,
+        "over the batch": (mine / mine.min()) ** -beta,
+        "not normalised": (mine * len(shares)) ** -beta,
+    }
+
+
+def repeats(lab: Lab) -> dict[str, Seen]:
+    found = {}
+    with lab.buffer() as buffer:
+        found["replacement"] = _repeats(buffer)
+    if lab.has_priorities:
+        with lab.priorities() as buffer:
+            found["prioritized_replacement"] = _repeats(buffer)
+    return found
+
+
+def _repeats(buffer: Buffer) -> Seen:
+    """Among even rows: independent draws take some row three times, a draw from each part no more than twice."""
+    buffer.fill(CAPACITY)
+    buffer.settle(REPEAT_SIZE)
+    most, twice = 0, 0
+    for _ in range(REPEAT_BATCHES):
+        counts = np.bincount(buffer.draw(REPEAT_SIZE))
+        most, twice = max(most, int(counts.max())), twice + bool(counts.max() > 1)
+    word = "without" if most == 1 else "stratified" if most == 2 else "with"
+    about = (
+        f"of {REPEAT_BATCHES} batches of {REPEAT_SIZE} out of {CAPACITY} even rows, {twice} held a row twice or more"
+    )
+    return Seen(word, f"{about}; at most {most} times" if twice else about, REPEAT_BATCHES)
+
+
+def seeds(lab: Lab) -> dict[str, Seen]:
+    kinds = [False, True] if lab.has_priorities else [False]
+    found = {prioritized: _seed(lab, prioritized) for prioritized in kinds}
+    words = list(found.values())
+    if len(set(words)) == 1:
+        word = words[0]
+    elif words[1] == "none" and words[0] != "always the same":
+        word = "uniform only"
+    else:
+        word = next(each for each in ("always the same", "none", "global seed") if each in words)
+    about = "; ".join(f"{'by priority' if kind else 'uniform'}: {each}" for kind, each in found.items())
+    return {"seed": Seen(word, f"{SEED_BATCHES} batches of 16, drawn again: {about}", SEED_BATCHES * len(kinds))}
+
+
+def _seed(lab: Lab, prioritized: bool) -> str:
+    own = lab.setting.seed
+    first = _drawn(lab, prioritized, own)
+    if first == _drawn(lab, prioritized, own):
+        return "own seed" if first != _drawn(lab, prioritized, own + 1) else "always the same"
+    again = []
+    for _ in range(2):
+        _seed_everything(own)
+        again.append(_drawn(lab, prioritized, own))
+    lab.close()  # seeding TensorFlow ends its kernels, and with them the clients that Reverb's TFClient keeps there
+    return "global seed" if again[0] == again[1] else "none"
+
+
+def _drawn(lab: Lab, prioritized: bool, seed: int) -> list[int]:
+    with lab.buffer(fresh=True, prioritized=prioritized, seed=seed) as buffer:
+        buffer.fill(CAPACITY)
+        return [int(number) for _ in range(SEED_BATCHES) for number in buffer.draw(16)]
+
+
+def _seed_everything(seed: int) -> None:
+    """What a user does who wants the same again: every generator that is not a library's own."""
+    random.seed(seed)
+    np.random.seed(seed)
+    with suppress(KeyError):
+        sys.modules["torch"].manual_seed(seed)
+    with suppress(KeyError):
+        sys.modules["tensorflow"].random.set_seed(seed)

@@ -1,0 +1,173 @@
+"""Probes of what nobody means to do: sample too early or too much, tell a priority too late, or one that is no number.
+
+Each may hang, or end the process: `Lab.beware` says so before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adapters.base import WrongAnswer
+from adapters.checks import SIGNIFICANCE
+from suites.conformance.probing import CAPACITY, Buffer, Lab, Seen, fit, own, percent, said
+
+STALE_ROUNDS = 8
+NEWER = 24  # rows that are added between a sample and its update
+ODD_BATCHES = 60  # of 16, after a bad priority
+ALPHA = 0.6
+#: worst first
+UNHAPPY = ("panics", "gives garbage", "gives no rows", "refused", "gives fewer", "repeats rows")
+
+
+def stale(lab: Lab) -> dict[str, Seen]:
+    """New priorities, a billion times the others', for rows that were overwritten since they were sampled."""
+    hits, elsewhere, expected, drawn, told = 0, 0, 0.0, 0, 0
+    with lab.priorities() as buffer:
+        for _ in range(STALE_ROUNDS):
+            buffer.fill(CAPACITY)
+            buffer.settle(8)
+            numbers, batch = buffer.sample(8)
+            indexes = own(batch)["indexes"]
+            buffer.fill(NEWER)
+            gone = numbers < buffer.held[0]
+            try:
+                buffer.adapter.update_priorities(indexes, np.where(gone, 1e9, 1.0))
+            except Exception as error:
+                return {"stale_update": Seen("refused", f"the update raised {said(error)}", int(gone.sum()))}
+            buffer.settle(8)
+            after, batch = buffer.sample(8)
+            targets, others = np.unique(numbers[gone]) + CAPACITY, np.unique(numbers[gone]) + NEWER
+            hits, elsewhere = hits + int(np.isin(after, targets).sum()), elsewhere + int(np.isin(after, others).sum())
+            told, drawn, expected = told + int(gone.sum()), drawn + 8, expected + 8 * len(targets) / CAPACITY
+            buffer.update(batch["indexes"], after)
+    about = (
+        f"{told} priorities told for rows overwritten meanwhile: {hits} of {drawn} draws are the rows in their slots"
+    )
+    about += f" ({expected:.0f} if nothing had changed)"
+    share = np.array([hits, drawn - hits])
+    if hits > 0.6 * drawn:
+        word = "changes the new row"
+    elif elsewhere > 0.6 * drawn:
+        word, about = "changes other rows", f"{about}, {elsewhere} are rows {NEWER} younger than those sampled"
+    else:
+        even = fit(share, np.array([expected, drawn - expected]) / drawn) > SIGNIFICANCE
+        word = "ignored" if even else "changes other rows"
+    return {"stale_update": Seen(word, about, drawn)}
+
+
+def too_early(lab: Lab) -> dict[str, Seen]:
+    return {"empty": _unhappy(lab, stored=0, size=16)}
+
+
+def too_many(lab: Lab) -> dict[str, Seen]:
+    return {"batch_over_stored": _unhappy(lab, stored=5, size=16)}
+
+
+def _unhappy(lab: Lab, stored: int, size: int) -> Seen:
+    found = {}
+    for prioritized in (False, True) if lab.has_priorities else (False,):
+        with lab.buffer(fresh=True, prioritized=prioritized) as buffer:
+            if stored:
+                buffer.fill(stored)
+            lab.beware()
+            found["by priority" if prioritized else "uniform"] = _outcome(buffer, size)
+    word = min((word for word, _ in found.values()), key=UNHAPPY.index)
+    about = "; ".join(f"{kind}: {about}" for kind, (_, about) in found.items())
+    return Seen(word, f"{size} rows asked for, {stored} stored: {about}", len(found))
+
+
+def _outcome(buffer: Buffer, size: int) -> tuple[str, str]:
+    try:
+        batch = buffer.adapter.sample(size)
+        rows = len(np.asarray(batch["obs"]))
+        if rows == 0:
+            return "gives no rows", "an empty batch"
+        numbers = buffer.known.check(batch, rows)
+    except WrongAnswer as error:
+        return "gives garbage", f"rows that nobody added ({error})"
+    except Exception as error:
+        return "refused", said(error)
+    except BaseException as error:
+        return "panics", said(error)
+    if not np.isin(numbers, buffer.held).all():
+        return "gives garbage", "rows that nobody added"
+    return ("repeats rows" if rows == size else "gives fewer"), f"{rows} rows"
+
+
+def not_a_number(lab: Lab) -> dict[str, Seen]:
+    return {"nan_priority": _bad(lab, float("nan"))}
+
+
+def negative(lab: Lab) -> dict[str, Seen]:
+    return {"negative_priority": _bad(lab, -30.0)}
+
+
+def infinite(lab: Lab) -> dict[str, Seen]:
+    return {"infinite_priority": _bad(lab, float("inf"))}
+
+
+def _bad(lab: Lab, priority: float) -> Seen:
+    """One sampled row is told a bad priority, as by a loss that went wrong. What comes then?"""
+    with lab.priorities(ALPHA, fresh=True) as buffer:
+        buffer.fill(CAPACITY)
+        numbers, batch = buffer.sample(16)
+        indexes, odd = own(batch)["indexes"], int(numbers[0])
+        buffer.raw[odd] = priority
+        lab.beware()
+        refusal = None
+        try:
+            buffer.adapter.update_priorities(indexes, buffer.raw[numbers])
+        except Exception as error:
+            refusal = said(error)
+            buffer.raw[odd] = 1.0
+        except BaseException as error:
+            return Seen("panics", f"the update raised {said(error)}, which `except Exception` does not catch", 1)
+        try:
+            if refusal:
+                buffer.update(indexes, numbers)
+            counts, weights = _afterwards(buffer)
+        except Exception as error:
+            return Seen("poisons", f"{_first(refusal)}; a later draw: {said(error)}", 1)
+        except BaseException as error:
+            return Seen(
+                "panics", f"{_first(refusal)}; a later draw: {said(error)}, not caught by `except Exception`", 1
+            )
+        return _told(counts, weights, odd, priority, refusal, buffer.drawable)
+
+
+def _first(refusal: str | None) -> str:
+    return f"the update raised {refusal}" if refusal else "the update took it"
+
+
+def _afterwards(buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
+    counts, weights = np.zeros(CAPACITY, np.int64), []
+    buffer.settle(16)
+    for _ in range(ODD_BATCHES):
+        numbers, batch = buffer.sample(16)
+        weights.append(np.array(batch["weights"], float).reshape(-1))
+        # Without replacement, only the first is a draw by priority.
+        np.add.at(counts, numbers[: buffer.independent], 1)
+        buffer.update(batch["indexes"], numbers)
+    return counts, np.concatenate(weights)
+
+
+def _told(
+    counts: np.ndarray, weights: np.ndarray, odd: int, priority: float, refusal: str | None, drawable: np.ndarray
+) -> Seen:
+    total, share = int(counts.sum()), counts[odd] / counts.sum()
+    others = counts[drawable & (np.arange(CAPACITY) != odd)]
+    about = f"{_first(refusal)}; then the row came in {percent(share)} of {total} draws"
+    if not np.isfinite(weights).all():
+        bad = (~np.isfinite(weights)).mean()
+        return Seen("poisons", f"{about}, and {percent(bad)} of the weights were no numbers", total)
+    if share > 0.9:
+        return Seen("rules every draw" if np.isinf(priority) else "poisons", about, total)
+    if fit(others, np.ones(len(others))) <= SIGNIFICANCE:
+        return Seen("poisons", f"{about}, and the others no longer evenly", total)
+    if refusal:
+        return Seen("refused", about, total)
+    size = abs(priority) ** ALPHA
+    expected = size / (size + len(others))
+    if np.isfinite(size) and fit(np.array([counts[odd], others.sum()]), np.array([expected, 1 - expected])) > 1e-3:
+        return Seen("as its size", about, total)
+    return Seen("ignored", about, total)

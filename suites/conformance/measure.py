@@ -1,0 +1,213 @@
+"""Conformance: does a peer do what it promises, and what every buffer must do?
+
+    python -m suites.conformance --peer NAME [--draws N] [--patience S] [--seed N] [--cells FILE]
+
+Each check drives the peer and sees one word of `adapters.promises.VOCABULARY`, which is compared with the one that
+the peer's adapter states. Seen, not read: the evidence stands beside the word. A figure says how much was looked at.
+
+Some calls may never return, or end the process. So one process watches, and another does the work; who says "beware"
+and is not heard of again within the patience waits for ever, and that is what was seen. The next checks are done by
+another worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from adapters import environments, registry
+from adapters.base import Adapter, Unavailable
+from adapters.environments import NotInstalled
+from adapters.lifeline import exit_with_parent
+from adapters.promises import FAULT, HAZARD, KEPT_BY, VOCABULARY
+from suites.conformance import draws as probes_draws
+from suites.conformance import edges as probes_edges
+from suites.conformance import rows as probes_rows
+from suites.conformance.probing import Lab, Seen, Setting
+from suites.runner.results import CONFORMANCE, CONFORMANCE_WORKLOAD, Result, failure, hand_back
+
+#: Those in one process, and those that processes share; whoever needs a cluster for each buffer takes too long.
+PEERS = (*registry.alone(), *registry.SHARED)
+LAUNCH_SECONDS = 900.0  # a peer with a server starts some thirty of them
+PART_SECONDS = 120.0  # for a part that said nothing: a server's start, a compiler, a busy machine
+
+#: Probes, and the checks that each sees. The dangerous come last.
+PARTS: Mapping[Callable[[Lab], Mapping[str, Seen]], tuple[str, ...]] = {
+    probes_rows.come_back: ("round_trip", "dtype", "shape"),
+    probes_rows.ring: ("ring_order",),
+    probes_rows.given_back: ("returned_batch",),
+    probes_rows.kept_from_caller: ("references",),
+    probes_draws.even: ("uniform",),
+    probes_draws.by_priority: ("prioritized",),
+    probes_draws.added: ("new_row_priority", "given_priority"),
+    probes_draws.importance: ("weights",),
+    probes_draws.repeats: ("replacement", "prioritized_replacement"),
+    probes_draws.seeds: ("seed",),
+    probes_edges.stale: ("stale_update",),
+    probes_edges.too_many: ("batch_over_stored",),
+    probes_edges.too_early: ("empty",),
+    probes_edges.not_a_number: ("nan_priority",),
+    probes_edges.negative: ("negative_priority",),
+    probes_edges.infinite: ("infinite_priority",),
+}
+BY_PRIORITY = {
+    *("prioritized", "new_row_priority", "given_priority", "weights", "prioritized_replacement"),
+    *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
+}
+BEWARE = "beware"
+
+
+def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
+    """What a result says of this word."""
+    promised, meaning = kind.promises.words[check], VOCABULARY[check][seen.word]
+    said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
+    if seen.word not in (promised, *KEPT_BY.get((check, promised), ())):
+        reason = f"{check}: {seen.word}, where {promised!r} is promised ({seen.evidence})\n{again}"
+        return {"outcome": "wrong", "reason": reason} | said
+    if meaning == FAULT:
+        return {"outcome": "wrong", "reason": f"{check}: {seen.word} ({seen.evidence})\n{again}"} | said
+    return {"outcome": "ok", "hazard": meaning == HAZARD} | said
+
+
+# The worker: does the parts from a given one on, and tells its parent line by line.
+
+
+def work(peer: str, setting: Setting, first: int, tell: Callable[[object], None]) -> None:
+    kind = registry.adapter_class(peer)
+    lab = Lab(kind, setting, beware=lambda: tell(BEWARE))
+    for part, checks in list(PARTS.items())[first:]:
+        if not lab.has_priorities and set(checks) <= BY_PRIORITY:
+            tell({})
+            continue
+        try:
+            tell({check: asdict(seen) for check, seen in part(lab).items()})
+        except Exception as error:
+            outcome, reason = failure(error)
+            tell({check: {"outcome": outcome, "reason": reason} for check in checks})
+    lab.close()
+
+
+# The watcher.
+
+
+class Worker:
+    """A worker's process, as who watches it has it."""
+
+    def __init__(self, peer: str, setting: Setting, first: int) -> None:
+        self._reads, writes = os.pipe()
+        arguments = [*command(peer, setting), f"--worker={writes}", f"--first={first}"]
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[writes]
+        )
+        os.close(writes)
+        self._rest = b""
+
+    def line(self, seconds: float) -> object:
+        """What it says next. Raises TimeoutError, or EOFError if it ended."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reads, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                part = os.read(self._reads, 1 << 16)
+                if not part:
+                    raise EOFError
+                self._rest += part
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line)
+
+    def end(self) -> str:
+        """Have it gone; how it ended, in words."""
+        self._process.kill()
+        status = self._process.wait()
+        os.close(self._reads)
+        return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+
+
+def watch(peer: str, setting: Setting) -> Iterator[Mapping[str, dict]]:
+    """What was seen in each part, in order: check -> the fields of a `Seen`, or an outcome and its reason."""
+    worker, ended = Worker(peer, setting, 0), ""
+    try:
+        for number, checks in enumerate(PARTS.values()):
+            bold = False
+            try:
+                while (said := worker.line(setting.patience if bold else PART_SECONDS)) == BEWARE:
+                    bold = True
+            except (TimeoutError, EOFError) as error:
+                hung = isinstance(error, TimeoutError)
+                ended = worker.end()
+                said = {check: _silent(check, hung, bold, ended, setting) for check in checks}
+                worker = Worker(peer, setting, number + 1)
+            yield said
+    finally:
+        worker.end()
+
+
+def _silent(check: str, hung: bool, bold: bool, ended: str, setting: Setting) -> dict:
+    word = "waits" if hung else "kills the process"
+    if bold and word in VOCABULARY[check]:
+        about = f"the call had not returned after {setting.patience:g} s" if hung else f"the process ended with {ended}"
+        return asdict(Seen(word, about, 1))
+    return {"outcome": "failed", "reason": f"hung for {PART_SECONDS:.0f} s" if hung else f"died with {ended}"}
+
+
+def launch(peer: str, setting: Setting) -> Iterator[Result]:
+    """What each check saw, as soon as it has."""
+    result = partial(Result, peer=peer, workload=CONFORMANCE_WORKLOAD, params=setting.params)
+    kind = registry.adapter_class(peer)
+    try:
+        kind.version()
+    except (Unavailable, NotInstalled) as error:
+        outcome, reason = failure(error)
+        yield from (result(check, outcome=outcome, reason=reason) for check in CONFORMANCE)
+        return
+    again = shlex.join([environments.shown(registry.adapter_class(peer).environment), *command(peer, setting)])
+    for checks, said in zip(PARTS.values(), watch(peer, setting), strict=True):
+        for check in checks:
+            told = said.get(check)
+            if told is None:
+                yield result(check, outcome="skipped", reason=f"{peer} has no priorities")
+            elif "word" in told:
+                yield result(check, **judge(kind, check, Seen(**told), again))
+            else:
+                yield result(check, **told)
+
+
+def command(peer: str, setting: Setting) -> list[str]:
+    """What comes after `python` for a launch of this kind."""
+    options = {"peer": peer, **asdict(setting)}
+    return ["-m", "suites.conformance", *(f"--{name}={value}" for name, value in options.items())]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.conformance", description=__doc__.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=registry.every(), metavar="NAME")
+    for name, value in asdict(Setting()).items():
+        parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
+    parser.add_argument("--cells", type=Path, help="append one JSON line a check here instead of printing it")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    setting = Setting(**{name: getattr(args, name) for name in asdict(Setting())})
+    if args.worker is not None:
+        exit_with_parent(os.getppid())
+        with os.fdopen(args.worker, "w") as pipe:
+            work(args.peer, setting, args.first, lambda said: print(json.dumps(said), file=pipe, flush=True))
+        return 0
+    return hand_back(launch(args.peer, setting), args.cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

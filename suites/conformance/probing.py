@@ -1,0 +1,243 @@
+"""What the conformance suite's probes work with: buffers of one peer, a model of what each must hold, and findings."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Field, Spec, Unavailable
+from adapters.checks import AddedRows, as_steps, chi_square, keyed_columns
+from suites.runner.results import CONFORMANCE_WORKLOAD
+from suites.workloads import Workload
+
+FIELDS: Mapping[str, Field] = {
+    "obs": Field((4,), "float32"),
+    "act": Field((), "int64"),
+    "rew": Field((), "float32"),
+    "next_obs": Field((4,), "float32"),
+    "done": Field((), "bool"),
+}
+CAPACITY = 32
+SERIES = 8_192  # rows that can be added to one buffer, all of them different: what a float32 can tell apart
+EXPECTED = 10.0  # draws of a group of rows, at least, in a chi-square test
+REASON_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A word of `adapters.promises.VOCABULARY`, what it stands on, and how much was looked at."""
+
+    word: str
+    evidence: str
+    looked_at: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    draws: int = 4_000  # in each test of a distribution
+    patience: float = 10.0  # after which a call that may wait is said to
+    seed: int = 0
+
+    @property
+    def params(self) -> dict[str, int]:
+        return {"draws": self.draws, "seed": self.seed}
+
+
+class Buffer:
+    """An adapter, and what it must hold: rows are numbered in the order in which they were added."""
+
+    def __init__(self, adapter: Adapter, spec: Spec) -> None:
+        self.adapter, self.spec, self.added = adapter, spec, 0
+        self.raw = np.ones(SERIES)  # priorities, by row
+        self.columns, self.known = _series(tuple(spec.fields.items()))
+
+    @property
+    def held(self) -> np.ndarray:
+        """The numbers of the rows that it must hold, oldest first."""
+        stored = self.added - self.adapter.waiting
+        return np.arange(max(0, stored - self.spec.capacity), stored)
+
+    def next_rows(self, rows: int) -> Columns:
+        """To be added next; the caller's own arrays."""
+        assert self.added + rows <= SERIES
+        columns = {name: column[self.added : self.added + rows].copy() for name, column in self.columns.items()}
+        self.added += rows
+        return columns
+
+    def add(self, rows: int) -> None:
+        """One by one, without priorities."""
+        self.adapter.add(as_steps(self.next_rows(rows)))
+
+    def fill(self, rows: int, priorities: np.ndarray | float = 1.0) -> None:
+        """In one call; with priorities where the buffer has them."""
+        if self.spec.prioritized:
+            given = np.broadcast_to(np.asarray(priorities, float), rows).copy()
+            self.raw[self.added : self.added + rows] = given
+            self.adapter.add_batch(self.next_rows(rows), given)
+        else:
+            self.adapter.add_batch(self.next_rows(rows))
+
+    def sample(self, size: int) -> tuple[np.ndarray, Columns]:
+        """The rows' numbers, and the batch. Raises `WrongAnswer` if it holds anything else than rows that were added,
+        and `Overwritten` if one of them should be gone."""
+        batch = self.adapter.sample(size)
+        numbers = self.known.check(batch, size)
+        if not np.isin(numbers, self.held).all():
+            odd = numbers[~np.isin(numbers, self.held)][0]
+            raise Overwritten(f"row {odd} came back after {self.added} were added to {self.spec.capacity}")
+        return numbers, batch
+
+    def draw(self, size: int) -> np.ndarray:
+        """The same, and again and again. An update would hide a wrong priority, so there is one only where the library
+        refuses another sample without it."""
+        numbers, batch = self.sample(size)
+        if self.takes_out:
+            self.update(batch["indexes"], numbers)
+        return numbers
+
+    def update(self, indexes: Any, numbers: np.ndarray) -> None:
+        if self.spec.prioritized:
+            self.adapter.update_priorities(indexes, self.raw[numbers])
+
+    def settle(self, size: int) -> None:
+        """Batches that were fetched ahead still follow what was before: they are left aside."""
+        if self.adapter.batches_ahead:
+            self.adapter.sample(size + 1)  # queues have been seen to grow: another size begins a new one
+            for _ in range(self.adapter.batches_ahead):
+                self.adapter.sample(size)
+
+    @property
+    def drawable(self) -> np.ndarray:
+        """Which of the held rows are ever drawn, by what the adapter says."""
+        last = self.held % self.spec.capacity == self.spec.capacity - 1
+        return ~last | self.adapter.promises.draws_last_slot
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether sampled rows are out until they are told their priorities."""
+        return self.spec.prioritized and self.adapter.promises.takes_out
+
+    @property
+    def independent(self) -> int:
+        """Rows of a batch whose draws follow the shares: without replacement, only the first."""
+        return 1 if self.takes_out else 16
+
+    def count(self, draws: int, size: int | None = None) -> np.ndarray:
+        """How often each held row is drawn, oldest first."""
+        size, first, counts = size or self.independent, int(self.held[0]), np.zeros(len(self.held), np.int64)
+        self.settle(size)
+        for _ in range(-(-draws // size)):
+            np.add.at(counts, self.draw(size) - first, 1)
+        return counts
+
+    def shares(self) -> np.ndarray:
+        """By which the held rows must be drawn."""
+        if not self.spec.prioritized:
+            return np.full(len(self.held), 1 / len(self.held))
+        weights = (self.raw[self.held] + self.adapter.eps) ** self.spec.alpha
+        return weights / weights.sum()
+
+
+class Refused(Exception):  # noqa: N818 (what the peer did)
+    """The peer makes no such buffer; the message says what it raised."""
+
+
+class Overwritten(AssertionError):  # noqa: N818 (says what the row is)
+    """A row came back that had to be gone."""
+
+
+def fit(counts: np.ndarray, shares: np.ndarray) -> float:
+    """How often chance alone is this far from these shares, or a row is missing that must be there."""
+    shares = shares / shares.sum()
+    missing = (counts == 0) & (shares > 0)
+    never = np.exp(-shares[missing] * counts.sum()).min() * len(counts) if missing.any() else 1.0
+    return min(chi_square(counts, shares, EXPECTED)[1], float(never))
+
+
+@functools.cache
+def _series(fields: tuple[tuple[str, Field], ...]) -> tuple[Columns, AddedRows]:
+    columns = keyed_columns(dict(fields), SERIES)
+    return columns, AddedRows(columns, dict(fields))
+
+
+class Lab:
+    """Makes buffers of one peer, and says when a call may never return.
+
+    A server takes seconds to start, so a buffer that a probe is done with is given to the next who wants such a one:
+    a probe fills what it gets, unless it asks for a fresh one.
+    """
+
+    def __init__(self, kind: type[Adapter], setting: Setting, beware: Callable[[], None] = lambda: None) -> None:
+        self.kind, self.setting, self.beware = kind, setting, beware
+        self._done: dict[str, Buffer] = {}
+
+    @property
+    def has_priorities(self) -> bool:
+        return self.kind.features.prioritized.startswith("yes")
+
+    @contextmanager
+    def buffer(self, *, fresh: bool = False, fields: Mapping[str, Field] = FIELDS, **asked: Any) -> Iterator[Buffer]:
+        spec = Spec(**{"capacity": CAPACITY, "fields": fields, "seed": self.setting.seed} | asked)
+        buffer = None if fresh else self._done.pop(str(spec), None)
+        if buffer is None or buffer.added > SERIES // 2:
+            if buffer is not None:
+                buffer.adapter.close()
+            buffer = Buffer(self._make(spec), spec)
+        elif left_over := buffer.added % spec.capacity:  # begin at the first slot again
+            buffer.fill(spec.capacity - left_over)
+        try:
+            yield buffer
+        except BaseException:
+            buffer.adapter.close()
+            raise
+        if fresh or str(spec) in self._done:
+            buffer.adapter.close()
+        else:
+            self._done[str(spec)] = buffer
+
+    def _make(self, spec: Spec) -> Adapter:
+        try:
+            return self.kind.make(spec)
+        except (NotImplementedError, Unavailable):
+            raise
+        except Exception as error:
+            raise Refused(said(error)) from error
+
+    def close(self) -> None:
+        while self._done:
+            self._done.popitem()[1].adapter.close()
+
+    @contextmanager
+    def priorities(self, alpha: float = 1.0, **asked: Any) -> Iterator[Buffer]:
+        with self.buffer(prioritized=True, alpha=alpha, **asked) as buffer:
+            yield buffer
+
+
+def own(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that nothing else can change, of the types that the peer gives."""
+    return {name: copy.deepcopy(column) for name, column in batch.items()}
+
+
+def said(error: BaseException) -> str:
+    """An exception on one short line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:REASON_CHARACTERS] if text else type(error).__name__
+
+
+def percent(part: float) -> str:
+    return f"{part:.0%}"
+
+
+def workload() -> Workload:
+    """As the record describes it."""
+    columns = keyed_columns(FIELDS, SERIES)
+    digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
+    source = "made for the conformance suite: no two rows are alike"
+    return Workload(CONFORMANCE_WORKLOAD, "1", source, columns, digest)

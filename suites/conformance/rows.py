@@ -1,0 +1,259 @@
+"""Probes of what is stored: does a row come back as it was, in its type and shape, and whose memory is it in?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from adapters.base import Columns, Field, Step
+from adapters.checks import as_steps
+from suites.conformance.probing import CAPACITY, Buffer, Lab, Overwritten, Seen, own, said
+
+ROWS = 16
+BATCHES = 60  # of 16 out of 16: a row stays away from all of them once in 10^26
+HARD = {
+    "f": [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.0e38, 0.1, -1 / 3],
+    "i": [0, -1, 2**24 + 1, -(2**24) - 1, 2**31, 2**53 + 1, -(2**53) - 1, 7],
+    "u": [0, 255, 1, 254, 127, 128, 3, 200],
+    "b": [True, False, False, True],
+}
+#: kinds of rows, with what is hard about each
+KINDS: Mapping[str, tuple[tuple[int, ...], str, tuple[int, ...], str]] = {
+    "float32 observations": ((4,), "float32", (), "int64"),
+    "frames": ((6, 5, 4), "uint8", (), "int64"),
+    "float32 actions": ((3,), "float32", (1,), "float32"),
+    "float64 observations": ((5,), "float64", (2,), "float32"),
+}
+CLOSER = ("changed", "as 32 bits", "bit for bit")  # worst first
+
+
+def _fields(kind: str) -> dict[str, Field]:
+    obs, obs_dtype, act, act_dtype = KINDS[kind]
+    return {
+        "obs": Field(obs, obs_dtype),
+        "act": Field(act, act_dtype),
+        "rew": Field((), "float32"),
+        "next_obs": Field(obs, obs_dtype),
+        "done": Field((), "bool"),
+    }
+
+
+def hard_columns(fields: Mapping[str, Field]) -> Columns:
+    """Rows of values that a careless store changes; the reward says which row it is."""
+    columns = {}
+    for place, (name, field) in enumerate(fields.items()):
+        dtype, cells = np.dtype(field.dtype), int(np.prod(field.shape, dtype=int))
+        values = np.array(HARD[dtype.kind], dtype)
+        picked = (np.arange(ROWS)[:, None] + place + np.arange(cells)) % len(values)
+        columns[name] = values[picked].reshape(ROWS, *field.shape)
+    return columns | {"rew": np.arange(ROWS, dtype=fields["rew"].dtype)}
+
+
+def come_back(lab: Lab) -> dict[str, Seen]:
+    """Rows of hard values, added in every form there is."""
+    values, dtypes, shapes, batches = [], [], [], 0
+    for kind in KINDS:
+        fields = _fields(kind)
+        columns = hard_columns(fields)
+        with lab.buffer(fresh=True, capacity=ROWS, fields=fields) as buffer:
+            try:
+                _add_in_every_form(buffer, columns)
+            except OverflowError as error:  # a library whose integers have 32 bits, and which says so
+                values.append(("as 32 bits", f"{kind}: refused, {said(error)}"))
+                columns["act"] = (columns["act"] % 2**20).astype(columns["act"].dtype)
+                _add_in_every_form(buffer, columns)
+            for size in [ROWS] * BATCHES + [1]:
+                batch = own(buffer.adapter.sample(size))
+                batches += 1
+                for name, field in fields.items():
+                    column = np.asarray(batch[name])
+                    dtypes.append(_dtype_word(kind, name, column, field))
+                    shapes.append(_shape_word(kind, name, column, field, size))
+                values += _values(kind, batch, columns, fields)
+    return {
+        "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows of {', '.join(KINDS)}, in five forms of adding"),
+        "dtype": _worst(dtypes, ("another kind", "narrower", "wider", "kept"), batches, "batches"),
+        "shape": _worst(shapes, ("changed", "scalars as (1,)", "kept"), batches, "batches, one of a single row"),
+    }
+
+
+def _add_in_every_form(buffer: Buffer, columns: Columns) -> None:
+    adapter, parts = buffer.adapter, [{k: c[i : i + 4].copy() for k, c in columns.items()} for i in range(0, ROWS, 4)]
+    adapter.add(as_steps(parts[0])[:2])
+    adapter.add_dicts([step._asdict() for step in as_steps(parts[0])[2:]])
+    adapter.add_batch(parts[1])
+    adapter.add_batches([Step(*(parts[2][name] for name in Step._fields))])
+    adapter.add_lists([Step(*(parts[3][name].tolist() for name in Step._fields))])
+
+
+def _values(kind: str, batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> list[tuple[str, str]]:
+    """Each row of the batch against the row that its reward says it is."""
+    number = np.asarray(batch["rew"], float).reshape(-1)
+    if not np.isin(number, columns["rew"]).all():
+        odd = number[~np.isin(number, columns["rew"])][0]
+        return [("changed", f"{kind}: rew {odd:g} was never added")]
+    found = [("bit for bit", "")]
+    for name, field in fields.items():
+        was = columns[name][number.astype(int)].reshape(len(number), -1)
+        now = np.asarray(batch[name]).reshape(len(number), -1)
+        if now.shape != was.shape or now.dtype.kind != was.dtype.kind:
+            return [("changed", f"{kind}: {name} came back as {now.dtype} {now.shape}")]
+        with np.errstate(all="ignore"):
+            now = now.astype(field.dtype)
+            differs = _bits(now) != _bits(was)
+            if differs.any():
+                short = [was.astype(narrow).astype(field.dtype) for narrow in (np.float32, np.int32)]
+                word = "as 32 bits" if any((_bits(now) == _bits(each)).all() for each in short) else "changed"
+                example = f"{was[differs][0].item()!r} came back as {now[differs][0].item()!r}"
+                found.append((word, f"{kind}: {name} {example}"))
+    return found
+
+
+def _bits(column: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(column).view(f"u{column.dtype.itemsize}")
+
+
+def _dtype_word(kind: str, name: str, column: np.ndarray, field: Field) -> tuple[str, str]:
+    dtype = np.dtype(field.dtype)
+    about = f"{kind}: {name} is {column.dtype}, added as {dtype}"
+    if column.dtype == dtype:
+        return "kept", ""
+    if column.dtype.kind != dtype.kind:
+        return "another kind", about
+    return ("wider" if column.dtype.itemsize > dtype.itemsize else "narrower"), about
+
+
+def _shape_word(kind: str, name: str, column: np.ndarray, field: Field, size: int) -> tuple[str, str]:
+    if column.shape == (size, *field.shape):
+        return "kept", ""
+    about = f"{kind}: {name} is {column.shape} in a batch of {size}"
+    return ("scalars as (1,)" if not field.shape and column.shape == (size, 1) else "changed"), about
+
+
+def _worst(found: list[tuple[str, str]], order: tuple[str, ...], looked_at: int, of_what: str) -> Seen:
+    word = min((word for word, _ in found), key=order.index)
+    examples = list(dict.fromkeys(about for each, about in found if each == word and about))
+    shown = "; ".join(examples[:3]) + (f"; {len(examples) - 3} more" if len(examples) > 3 else "")
+    return Seen(word, f"{looked_at:,} {of_what}" + (f": {shown}" if shown else ""), looked_at)
+
+
+def ring(lab: Lab) -> dict[str, Seen]:
+    """At each of some points, rows that had to go never come back, and every row that had to stay does."""
+    capacity, looked_at, points = ROWS, 0, (10, ROWS, ROWS + 5, 3 * ROWS - 1, 6 * ROWS)
+    with lab.buffer(fresh=True, capacity=capacity) as buffer:
+        for turn, point in enumerate(points):
+            more = point - buffer.added
+            (buffer.fill if turn % 2 else buffer.add)(more)
+            if len(buffer.adapter) != len(buffer.held):
+                about = f"after {point} rows, {len(buffer.adapter)} of {capacity} are stored"
+                return {"ring_order": Seen("another order", about, looked_at or 1)}
+            try:
+                counts = buffer.count(ROWS * BATCHES, size=8)
+            except Overwritten as error:
+                return {"ring_order": Seen("another order", f"after {point} rows: {error}", looked_at or 1)}
+            looked_at += int(counts.sum())
+            if not counts.all():
+                gone = buffer.held[counts == 0]
+                about = (
+                    f"after {point} rows, row {gone[0]} (and {len(gone) - 1} more) never came in {counts.sum()} draws"
+                )
+                return {"ring_order": Seen("another order", about, looked_at)}
+    about = (
+        f"{looked_at:,} draws after {', '.join(map(str, points))} rows into {capacity}: the last rows, and all of them"
+    )
+    return {"ring_order": Seen("oldest first", about, looked_at)}
+
+
+def given_back(lab: Lab) -> dict[str, Seen]:
+    """Whether a batch that the caller still holds changes, and whether changing it changes the buffer."""
+    found, looked_at = [], 0
+    for prioritized in (False, True) if lab.has_priorities else (False,):
+        with lab.buffer(prioritized=prioritized) as buffer:
+            buffer.fill(CAPACITY)
+            for trigger in ("sample", "add"):
+                buffer.settle(16)
+                held = [_held(buffer)]
+                for _ in range(4):
+                    if trigger == "sample":
+                        held.append(_held(buffer))
+                    else:
+                        buffer.add(CAPACITY // 4)
+                        buffer.fill(CAPACITY // 4)
+                looked_at += sum(len(batch) for batch, _ in held)
+                moved = [name for batch, was in held for name in was if not _same(was[name], batch[name])]
+                changed = list(dict.fromkeys(moved))
+                found.append((_held_word(trigger, changed), f"{', '.join(changed)} changed by the next {trigger}"))
+            found.append(_written(buffer))
+    order = ("writing to it changes the buffer", "next add changes it", "next sample changes it")
+    order += ("next sample changes weights and indexes", "copies")
+    word = min((word for word, _ in found), key=order.index)
+    about = "; ".join(dict.fromkeys(about for each, about in found if each == word and word != "copies"))
+    held = f"{looked_at} columns held while the next batches were drawn, and over {2 * CAPACITY} adds; written to"
+    return {"returned_batch": Seen(word, about or held, looked_at)}
+
+
+def _held(buffer: Buffer) -> tuple[Columns, Columns]:
+    """A batch as the peer gave it, and a copy."""
+    numbers, batch = buffer.sample(16)
+    copy = own(batch)
+    buffer.update(batch.get("indexes"), numbers)
+    return batch, copy
+
+
+def _same(before: Any, now: Any) -> bool:
+    return np.array_equal(np.asarray(before), np.asarray(now))
+
+
+def _held_word(trigger: str, changed: list[str]) -> str:
+    if not changed:
+        return "copies"
+    if trigger == "add":
+        return "next add changes it"
+    only_extras = set(changed) <= {"weights", "indexes"}
+    return "next sample changes weights and indexes" if only_extras else "next sample changes it"
+
+
+def _written(buffer: Buffer) -> tuple[str, str]:
+    buffer.settle(16)
+    numbers, batch = buffer.sample(16)
+    indexes = own(batch).get("indexes")
+    for name in buffer.spec.fields:
+        column = batch[name]
+        if isinstance(column, np.ndarray) and column.flags.writeable:
+            column[...] = np.ones((), column.dtype) * 77
+    buffer.update(indexes, numbers)
+    try:
+        for _ in range(40):
+            buffer.draw(16)
+    except AssertionError as error:
+        return "writing to it changes the buffer", f"after a write into a batch: {said(error)}"
+    return "copies", ""
+
+
+def kept_from_caller(lab: Lab) -> dict[str, Seen]:
+    """The caller changes arrays after it added them, as many environments do."""
+    changed = {}
+    with lab.buffer() as buffer:
+        steps = as_steps(buffer.next_rows(CAPACITY))
+        buffer.adapter.add(steps)
+        for step in steps:
+            step.obs[...] = step.next_obs[...] = -1
+        changed["add"] = _share_changed(buffer)
+    with lab.buffer() as buffer:
+        columns = buffer.next_rows(CAPACITY)
+        buffer.adapter.add_batch(columns)
+        for name in ("obs", "next_obs"):
+            columns[name][...] = -1
+        changed["add_batch"] = _share_changed(buffer)
+    word = "keeps references" if changed["add"] else "keeps references to batches" if changed["add_batch"] else "copies"
+    about = [f"{share:.0%} of rows had changed after {form}" for form, share in changed.items()]
+    return {"references": Seen(word, f"the caller's arrays were overwritten: {', '.join(about)}", 2 * CAPACITY)}
+
+
+def _share_changed(buffer: Buffer) -> float:
+    buffer.settle(CAPACITY)
+    batch = buffer.adapter.sample(CAPACITY)
+    changed = [(np.asarray(batch[name]).reshape(CAPACITY, -1) == -1).all(axis=1) for name in ("obs", "next_obs")]
+    return float(np.any(changed, axis=0).mean())

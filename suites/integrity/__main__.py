@@ -1,0 +1,5 @@
+import sys
+
+from suites.integrity.measure import main
+
+sys.exit(main())

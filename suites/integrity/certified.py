@@ -1,0 +1,98 @@
+"""Rows that certify themselves: every word of a row follows from who wrote it and under which number.
+
+So a row that was read tells by itself whether it is one row, parts of several, or none that anybody wrote; and what
+priority it was given, so that a weight can be told to be another row's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+from adapters.base import Columns
+from suites.runner.results import INTEGRITY_WORKLOAD
+from suites.workloads import Workload
+from suites.workloads.cartpole import FIELDS
+
+_LOW = 1 << 20  # a float32 holds integers to 2^24: a row's number takes two of them
+_SAMPLE = 1_000  # rows that stand for all others in the record
+
+
+def rows(writer: np.ndarray | int, number: np.ndarray) -> Columns:
+    """The rows of these writers (from 1 on) with these numbers (n,), as columns."""
+    number = np.asarray(number, np.int64)
+    words = _words(writer, number)
+    own = [number % _LOW, number // _LOW, words[0], words[1]]
+    return {
+        "obs": np.stack(own, axis=1).astype(np.float32),
+        "act": np.broadcast_to(np.asarray(writer, np.int32), number.shape).copy(),
+        "rew": words[2].astype(np.float32),
+        "next_obs": words[3:7].T.astype(np.float32),
+        "done": words[7] % 2 == 1,
+    }
+
+
+def priorities(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
+    """What each of them is stored with, and gets at each update: 1, 2 or 4."""
+    return 2.0 ** (_words(writer, np.asarray(number, np.int64))[7] % 3)
+
+
+def _words(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
+    """Eight words of 24 bits for each row, (8, n): SplitMix64's finalizer over writer, number and place."""
+    with np.errstate(over="ignore"):
+        seed = (np.asarray(writer).astype(np.uint64) << np.uint64(40)) + number.astype(np.uint64)
+        mixed = seed * np.uint64(8) + np.arange(8, dtype=np.uint64)[:, None] + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (mixed >> np.uint64(40)).astype(np.int64)
+
+
+class Reading(NamedTuple):
+    """What rows say of themselves, (n,) each. Writer and number mean something where `whole` says so."""
+
+    writer: np.ndarray
+    number: np.ndarray
+    whole: np.ndarray  # one row, as its writer gave it
+    unwritten: np.ndarray  # nothing but zeros: memory that no row was ever written to
+
+    @property
+    def torn(self) -> np.ndarray:
+        return ~(self.whole | self.unwritten)
+
+
+def read(batch: Columns) -> Reading:
+    """`batch` has the columns of FIELDS; a scalar may be (n,) or (n, 1)."""
+    size = len(batch["obs"])
+    found = {name: np.asarray(batch[name]).reshape(size, *field.shape) for name, field in FIELDS.items()}
+    low, high = found["obs"][:, 0], found["obs"][:, 1]
+    told = (low >= 0) & (low < _LOW) & (high >= 0) & (high < _LOW) & (found["act"] > 0)
+    low, high = (np.where(told, part, 0).astype(np.int64) for part in (low, high))
+    writer, number = found["act"], low + high * _LOW
+    whole = told.copy()
+    for name, column in rows(np.where(told, writer, 0), number).items():
+        whole &= (found[name] == column).reshape(size, -1).all(axis=1)
+    unwritten = ~np.any([column.reshape(size, -1).any(axis=1) for column in found.values()], axis=0)
+    return Reading(writer, number, whole, unwritten)
+
+
+def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
+    """For each whole row, whether its weight is that of another priority than its own, (whole rows,).
+
+    With alpha and beta of 1 a weight is inversely proportional to its priority, so that weight times priority is
+    the same for all rows of a batch. Half a level apart tells them, however much a peer's sums change meanwhile.
+    """
+    writer, number = reading.writer[reading.whole], reading.number[reading.whole]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        product = np.log2(np.asarray(weights, np.float64).reshape(-1)[reading.whole] * priorities(writer, number))
+    told = product[np.isfinite(product)]
+    return ~(np.abs(product - np.median(told)) < 0.5) if len(told) else np.ones(len(product), bool)
+
+
+def workload() -> Workload:
+    """As the record describes it."""
+    columns = rows(1, np.arange(_SAMPLE))
+    digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
+    source = "made for the integrity suite: every word of a row follows from who wrote it and under which number"
+    return Workload(INTEGRITY_WORKLOAD, "1", source, columns, digest)

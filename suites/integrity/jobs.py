@@ -1,0 +1,133 @@
+"""What explorers and the learner do in the integrity suite."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, cycle
+
+import numpy as np
+
+from adapters.base import Adapter, Columns, Spec
+from suites.integrity import certified
+from suites.runner.explorers import START_PATIENCE, Explorers, Shared
+from suites.runner.results import Stuck
+
+BATCH = 32
+MOST_ROWS = 25  # a call
+PREPARED = 4_096  # rows that a racing explorer adds over and over: making them takes longer than adding them
+MOMENT = 0.002  # seconds of learning between two looks at what explorers did
+
+
+@dataclass(frozen=True)
+class Setting:
+    explorers: int = 4
+    capacity: int = 128
+    seconds: float = 2.0  # of each part
+    patience: float = 5.0  # how long a learner or explorer may be stuck after a kill
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.capacity % self.explorers:
+            raise ValueError(f"{self.capacity} rows can't be shared out evenly to {self.explorers} explorers")
+
+    @property
+    def params(self) -> dict[str, int]:
+        return {"explorers": self.explorers, "capacity": self.capacity, "seed": self.seed}
+
+    @property
+    def spec(self) -> Spec:
+        # So that a weight tells a priority: see `certified.stale`.
+        return Spec(self.capacity, certified.FIELDS, prioritized=True, alpha=1.0, beta=1.0, seed=self.seed)
+
+
+def hammer(adapter: Adapter, seed: int, waits: bool, number: int, shared: Shared) -> None:
+    """An explorer that adds the same rows over and over, a few a call."""
+    batches = list(_batches(number + 1, np.arange(PREPARED), np.random.default_rng((seed, number))))
+    counter, stop = shared.added[number], shared.stop
+    if waits:
+        shared.start()
+    for columns, priorities in cycle(batches):
+        if stop.value:
+            return
+        adapter.add_batch(columns, priorities)
+        counter.value += len(priorities)
+
+
+def fill(adapter: Adapter, setting: Setting, number: int, shared: Shared) -> None:
+    """An explorer that adds its share of what the ring holds, waits, and does it again with other rows."""
+    random = np.random.default_rng((setting.seed, number))
+    share = setting.capacity // setting.explorers
+    for turn in count():
+        try:
+            shared.start()
+        except threading.BrokenBarrierError:  # the learner has seen enough
+            return
+        for columns, priorities in _batches(number + 1, np.arange(turn * share, (turn + 1) * share), random):
+            adapter.add_batch(columns, priorities)
+        shared.added[number].value += share
+
+
+def _batches(writer: int, numbers: np.ndarray, random: np.random.Generator) -> Iterator[tuple[Columns, np.ndarray]]:
+    """These rows with their priorities, a few at a time."""
+    rows, priorities = certified.rows(writer, numbers), certified.priorities(writer, numbers)
+    first = 0
+    while first < len(numbers):
+        some = slice(first, first := first + int(random.integers(1, MOST_ROWS + 1)))
+        yield {name: column[some] for name, column in rows.items()}, priorities[some]
+
+
+class Learner:
+    """Samples, gives each row its own priority, and counts what was wrong with what it read."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.read = self.torn = self.unwritten = self.weighed = self.stale = 0
+
+    def step(self) -> tuple[certified.Reading, np.ndarray]:
+        batch = self.adapter.sample(BATCH)
+        reading = certified.read(batch)
+        weights, indexes = np.array(batch["weights"]), np.array(batch["indexes"]).reshape(-1)  # they may be reused
+        # What a torn row's own priority is nobody knows.
+        mine = certified.priorities(reading.writer[reading.whole], reading.number[reading.whole])
+        if len(mine):
+            self.adapter.update_priorities(indexes[reading.whole], mine)
+        self.read += BATCH
+        self.torn += int(reading.torn.sum())
+        self.unwritten += int(reading.unwritten.sum())
+        self.weighed += len(mine)
+        self.stale += int(certified.stale(reading, weights).sum())
+        return reading, indexes
+
+
+def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner) -> None:
+    deadline = time.monotonic() + START_PATIENCE
+    while not done():
+        explorers.learn(learner.step, MOMENT)
+        if time.monotonic() > deadline:
+            raise Stuck(f"explorers did not add what they have in {START_PATIENCE:.0f} s")
+
+
+def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
+    """How many of these rows, with nobody adding, can't be drawn; and how many are in more places than one."""
+    places: dict[tuple[int, int], set[int]] = {
+        each: set() for each in zip(writers.tolist(), numbers.tolist(), strict=True)
+    }
+    for _ in range(learner.adapter.batches_ahead):
+        learner.step()
+    # The row drawn least often is missed by all of these draws once in a thousand million times.
+    draws = certified.priorities(writers, numbers).sum() * math.log(1e9 * len(numbers))
+    for _ in range(math.ceil(draws / BATCH)):
+        reading, indexes = learner.step()
+        whole = reading.whole
+        for writer, number, index in zip(
+            reading.writer[whole].tolist(), reading.number[whole].tolist(), indexes[whole].tolist(), strict=True
+        ):
+            if (writer, number) in places:
+                places[writer, number].add(index)
+        if all(places.values()):  # as many rows as fit: there is no place left for a second of any
+            break
+    return sum(not found for found in places.values()), sum(len(found) > 1 for found in places.values())

@@ -1,0 +1,228 @@
+"""Integrity: does a shared buffer give back what was stored, while many processes use it, and after one of them died?
+
+    python -m suites.integrity --peer NAME [--explorers N] [--capacity ROWS] [--seconds S] [--seed N] [--cells FILE]
+
+Explorers add rows that certify themselves (`certified.py`), a few per call, to a ring so small that it wraps all
+the time; the learner reads them and gives each row its own priority again and again. Three parts:
+
+race   explorers and learner as fast as they can, on several fresh buffers: rows that are torn or were never written,
+       rows drawn by a priority that was meant for another one, and how much the slowest explorer got done
+fill   explorers add exactly as many rows as fit, then rest: each of them must be stored then, and once
+kill   an explorer is killed by SIGKILL at a random moment, again and again: do the learner and the others go on?
+
+A figure says how much was looked at. What was found wrong stands in the reason, with the command that shows it again:
+these are races, so it may need to be called more than once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from adapters import environments, registry
+from adapters.base import Adapter
+from suites.integrity.jobs import Learner, Setting, fill, hammer, learn_until, settle
+from suites.runner.explorers import Explorers, exploring, giving_up, prepare
+from suites.runner.results import INTEGRITY, INTEGRITY_WORKLOAD, Result, failure, hand_back
+
+PEERS = {**registry.SHARED, **registry.SERVED}
+OPENINGS = 8  # fresh buffers to race on: rows that were never written are read in its first moments only
+OPENING_SECONDS = 0.1
+BESIDE = 2  # explorers that nobody kills
+KILL_WITHIN = 0.02  # seconds after the victim's first add
+STEPS_AFTER_KILL = 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How much was looked at, and what was wrong with it, in words."""
+
+    looked_at: float
+    wrong: str | None = None
+    skipped: str | None = None  # why it could not be looked at
+
+    @classmethod
+    def among(cls, wrong: int, looked_at: int, words: str) -> Finding:
+        return cls(looked_at, f"{wrong:,} of {looked_at:,} {words}" if wrong else None)
+
+
+def race(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
+    learner = Learner(adapter)
+    with _racing(adapter, setting) as explorers:
+        explorers.wait_for(1)
+        explorers.learn(learner.step, OPENING_SECONDS)
+        before = explorers.added()
+        took, _ = explorers.learn(learner.step, setting.seconds)
+        added = [now - then for now, then in zip(explorers.added(), before, strict=True)]
+    if adapter.start_method == "fork":  # elsewhere a fresh buffer is a fresh server: it takes seconds
+        for opening in range(OPENINGS):
+            _open(type(adapter), setting, opening, learner)
+    starved = added.count(0)
+    stale = Finding.among(learner.stale, learner.weighed, "rows read were drawn by another row's priority")
+    if adapter.promises.given_priority == "none on add":
+        stale = Finding(0.0, skipped="explorers can't give a row its priority, so it can't tell where it came from")
+    return {
+        "torn": Finding.among(learner.torn, learner.read, "rows read were torn"),
+        "unwritten": Finding.among(learner.unwritten, learner.read, "rows read were never written"),
+        "stale": stale,
+        "starvation": Finding(1.0, f"{starved} of {len(added)} explorers could add nothing in {took:.1f} s")
+        if starved
+        else Finding(min(added) * len(added) / sum(added)),
+    }
+
+
+def _open(kind: type[Adapter], setting: Setting, opening: int, learner: Learner) -> None:
+    """Read a buffer from its first row on."""
+    learner.adapter = kind.make(setting.spec)
+    try:
+        with _racing(learner.adapter, setting, opening + 1) as explorers:
+            explorers.wait_for(1)
+            explorers.learn(learner.step, OPENING_SECONDS)
+    finally:
+        learner.adapter.close()
+
+
+def _racing(adapter: Adapter, setting: Setting, opening: int = 0):
+    work = partial(hammer, adapter, setting.seed + opening, True)
+    return exploring(work, setting.explorers, adapter.start_method)
+
+
+def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
+    learner = Learner(adapter)
+    lost = duplicated = added = 0
+    work = partial(fill, adapter, setting)
+    share = setting.capacity // setting.explorers
+    with exploring(work, setting.explorers, adapter.start_method) as explorers:
+        try:
+            until = time.monotonic() + setting.seconds
+            for turn in count():
+                added += share * setting.explorers
+                learn_until(lambda added=added: sum(explorers.added()) == added, explorers, learner)
+                writers, numbers = np.mgrid[1 : setting.explorers + 1, turn * share : (turn + 1) * share].reshape(2, -1)
+                missing, twice = settle(learner, writers, numbers)
+                lost, duplicated = lost + missing, duplicated + twice
+                if time.monotonic() > until:
+                    break
+                explorers.shared.start()
+        finally:
+            explorers.shared.barrier.abort()
+    return {
+        "lost": Finding.among(lost, added, "rows added were not stored, though nothing came after them"),
+        "duplicated": Finding.among(duplicated, added, "rows added were stored more than once"),
+    }
+
+
+def kills(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
+    learner, random = Learner(adapter), np.random.default_rng(setting.seed)
+    work = partial(hammer, adapter, setting.seed)
+    killed, trouble = 0, None
+    with exploring(partial(work, True), BESIDE, adapter.start_method) as explorers:
+        explorers.wait_for(1)
+        until = time.monotonic() + setting.seconds
+        while trouble is None and (not killed or time.monotonic() < until):
+            with explorers.recruit(partial(work, False)) as added:
+                learn_until(lambda added=added: added.value > 0, explorers, learner)
+                time.sleep(random.uniform(0, KILL_WITHIN))
+            killed += 1
+            trouble = after_kill(explorers, learner, setting)
+        for number in list(explorers.processes):  # they may never come out of the buffer again
+            explorers.kill(number)
+    words = [f"after kill {killed} {trouble}"] if trouble else []
+    if bad := learner.torn + learner.unwritten:
+        words.append(f"{bad:,} of {learner.read:,} rows read around kills were torn or never written")
+    return {"killed": Finding(killed, "; ".join(words) or None)}
+
+
+def after_kill(explorers: Explorers, learner: Learner, setting: Setting) -> str | None:
+    """Who does not go on. The learner must sample, and each explorer that is left add a row, within the patience."""
+    before, steps = explorers.added(), 0
+    deadline = time.monotonic() + setting.patience
+    stuck = []
+    try:
+        while steps < STEPS_AFTER_KILL or (_waiting(explorers, before) and time.monotonic() < deadline):
+            signal.setitimer(signal.ITIMER_REAL, setting.patience)
+            learner.step()
+            steps += 1
+    except TimeoutError:
+        stuck.append("the learner")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if waiting := _waiting(explorers, before):
+        stuck.append(f"{waiting} of {len(before)} explorers")
+    return f"{' and '.join(stuck)} blocked for ever (given up after {setting.patience:g} s)" if stuck else None
+
+
+def _waiting(explorers: Explorers, before: list[int]) -> int:
+    return sum(now == then for now, then in zip(explorers.added(), before, strict=True))
+
+
+PARTS: tuple[tuple[Callable[[Adapter, Setting], Mapping[str, Finding]], tuple[str, ...]], ...] = (
+    (race, ("torn", "unwritten", "stale", "starvation")),
+    (rounds, ("lost", "duplicated")),
+    (kills, ("killed",)),
+)
+
+
+def command(peer: str, setting: Setting) -> list[str]:
+    """What comes after `python` for a launch of this kind."""
+    options = {"peer": peer, **asdict(setting)}
+    return ["-m", "suites.integrity", *(f"--{name}={value}" for name, value in options.items())]
+
+
+def launch(peer: str, setting: Setting) -> Iterator[Result]:
+    """What each part found, as soon as it has."""
+    result = partial(Result, peer=peer, workload=INTEGRITY_WORKLOAD, params=setting.params)
+    kind = registry.adapter_class(peer)
+    try:
+        kind.version()  # there is nothing to prepare if it can't be had
+        prepare(kind.preload)
+        adapter = kind.make(setting.spec)
+    except Exception as error:
+        outcome, reason = failure(error)
+        yield from (result(name, outcome=outcome, reason=reason) for name in INTEGRITY)
+        return
+    again = shlex.join([environments.shown(registry.adapter_class(peer).environment), *command(peer, setting)])
+    try:
+        for part, names in PARTS:
+            try:
+                with giving_up(OPENINGS + 3 * (setting.seconds + setting.patience)):
+                    found = part(adapter, setting)
+            except Exception as error:
+                outcome, reason = failure(error)
+                yield from (result(name, outcome=outcome, reason=f"{reason}\n{again}") for name in names)
+                continue
+            for name in names:
+                finding = found[name]
+                if finding.skipped:
+                    yield result(name, outcome="skipped", reason=finding.skipped)
+                    continue
+                outcome, reason = ("wrong", f"{finding.wrong}\n{again}") if finding.wrong else ("ok", None)
+                yield result(name, outcome=outcome, value=finding.looked_at, reason=reason)
+    finally:
+        adapter.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.integrity", description=__doc__.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=tuple(PEERS), metavar="NAME")
+    for name, value in asdict(Setting()).items():
+        parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    args = parser.parse_args()
+    return hand_back(
+        launch(args.peer, Setting(**{name: getattr(args, name) for name in asdict(Setting())})), args.cells
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Latency: how long single calls take, the slowest ones included."""

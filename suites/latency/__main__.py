@@ -1,0 +1,5 @@
+import sys
+
+from suites.latency.measure import main
+
+sys.exit(main())

@@ -1,0 +1,132 @@
+"""Latency: how long single calls take, the slowest ones included, in a learner's loop.
+
+    python -m suites.latency --peer NAME [--capacity ROWS] [--seconds S] [--fill-seconds S] [--cells FILE]
+
+The loop adds one step, draws 32 rows and sets their priorities, and reads a clock before and after each call. The
+buffer is full and wraps. A peer without priorities has a uniform buffer and no update. One launch measures one peer.
+The answer of the first call is checked; none is checked while the clock runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from adapters import registry
+from adapters.base import Adapter, Columns, Spec
+from adapters.checks import AddedRows, check_priorities
+from suites import workloads
+from suites.runner.filling import TooSlow, fill
+from suites.runner.results import LATENCY, LATENCY_CALLS, LATENCY_WORKLOAD, PERCENTILES, Result, failure, hand_back
+from suites.workloads import Workload
+
+BATCH = 32
+PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
+CHECKED_ROWS, CHECKED_BATCHES = 32, 100
+WARM_SHARE = 0.1  # of the window's length, before it
+ENOUGH_CALLS, LONGEST = 2_000, 4  # the window is up to four times as long until it has so many calls of each kind
+BEYOND = 2  # calls that must lie beyond a percentile
+
+
+def launch(peer: str, capacity: int, seconds: float, fill_seconds: float) -> Iterator[Result]:
+    figures: dict[str, float | str] = {}
+    outcome, reason = "ok", None
+    try:
+        figures = measure(peer, capacity, seconds, fill_seconds)
+    except TooSlow as error:
+        outcome, reason = "skipped", str(error)
+    except Exception as error:
+        outcome, reason = failure(error)
+    for name in LATENCY:
+        figure = figures.get(name)
+        said = ("skipped", None, figure) if isinstance(figure, str) else (outcome, figure, reason)
+        yield Result(name, peer, LATENCY_WORKLOAD, {"batch": BATCH, "capacity": capacity}, *said)
+
+
+def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> dict[str, float | str]:
+    """By benchmark: seconds, or why there is no figure."""
+    cls, recording = registry.adapter_class(peer), workloads.load(LATENCY_WORKLOAD)
+    refusal = cls.refusal(Spec(capacity, recording.fields, prioritized=True))
+    spec = Spec(capacity, recording.fields, prioritized=refusal is None)
+    adapter = cls.make(spec)
+    try:
+        if spec.prioritized:
+            check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)
+        fill(adapter, spec, recording, fill_seconds)
+        loop = Loop(adapter, recording, spec.prioritized)
+        loop.run(0)
+        AddedRows(recording.columns, recording.fields).check(loop.batch, BATCH)
+        loop.run(WARM_SHARE * seconds)
+        times = dict(zip(LATENCY_CALLS, loop.run(seconds, ENOUGH_CALLS), strict=True))
+    finally:
+        adapter.close()
+    return {
+        f"{call}_{name}": refusal if call == "update" and refusal else percentile(times[call], PERCENTILES[name])
+        for call in LATENCY_CALLS
+        for name in PERCENTILES
+    }
+
+
+class Loop:
+    """What a learner does over and over, with a clock around each call."""
+
+    def __init__(self, adapter: Adapter, recording: Workload, prioritized: bool) -> None:
+        self.add, self.sample = adapter.add, adapter.sample
+        self.update = adapter.update_priorities if prioritized else lambda _indexes, _priorities: None
+        self.steps = itertools.cycle([[step] for step in recording.steps()])
+        self.priorities = itertools.cycle(np.random.default_rng(1).uniform(0.01, 1.0, (PRIORITY_SETS, BATCH)))
+        self.batch: Columns = {}
+
+    def run(self, seconds: float, enough: int = 1) -> np.ndarray:
+        """Seconds of each call, (calls of the loop, times round), of at least one time round."""
+        add, sample, update, clock = self.add, self.sample, self.update, time.perf_counter_ns
+        readings, batch, now = array("q"), self.batch, clock()
+        end, latest = now + round(1e9 * seconds), now + round(1e9 * LONGEST * seconds)
+        gc.disable()  # at random moments it is the harness's noise more than a peer's cost
+        try:
+            for step, fresh in zip(self.steps, self.priorities, strict=True):
+                begin = clock()
+                add(step)
+                added = clock()
+                batch = sample(BATCH)
+                sampled = clock()
+                update(batch.get("indexes"), fresh)
+                updated = clock()
+                readings.extend((begin, added, sampled, updated))
+                if updated >= end and (len(readings) >= 4 * enough or updated >= latest):
+                    break
+        finally:
+            gc.enable()
+        self.batch = batch
+        return np.diff(np.frombuffer(readings, np.int64).reshape(-1, 4)).T / 1e9
+
+
+def percentile(times: np.ndarray, percent: float) -> float | str:
+    """The time that so many percent of the calls did not exceed; the reason where too few lie beyond it."""
+    fewest = round(BEYOND / (1 - percent / 100))
+    if len(times) < fewest:
+        return f"too few calls for p{percent:g}: {len(times):,} in the window, and {fewest:,} are needed"
+    return float(np.percentile(times, percent, method="higher"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.latency", description=__doc__.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
+    parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of the timed window; default: %(default)s")
+    parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    args = parser.parse_args()
+    return hand_back(launch(args.peer, args.capacity, args.seconds, args.fill_seconds), args.cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Memory: how many bytes one more transition costs."""

@@ -1,0 +1,5 @@
+import sys
+
+from suites.memory.measure import main
+
+sys.exit(main())

@@ -1,0 +1,223 @@
+"""Memory: how many bytes one more transition costs, when it is taken, and whether it is ever given back.
+
+    python -m suites.memory --peer NAME --workload NAME --benchmark NAME [--capacity ROWS] [--cells FILE]
+
+One launch measures one kind of buffer of one peer. It fills a small one and then a large one, each once and a half
+over, and takes the difference in memory by the difference in rows: libraries, thread pools and whatever else does not
+grow with the capacity drop out of it. Memory is the proportional set size of this process and of the peer's own
+(a server), in which a shared segment counts by the pages that were touched. For plain buffers the same is told of
+them when just made, and when a quarter and half full: who reserves everything at once, and who grows?
+
+Then the large one shows its peak: by how much the memory of all processes is exceeded while batches are drawn. And a
+small one whether it leaks: rounds of adding and sampling, after which no more may be in use than after as many
+before. That some bytes a round leak can't be excluded: the figure is how many could have gone unseen.
+
+The rows are distinct and real, added one by one as a loop has them: each observation is an array of its own, a
+step's next_obs is the object that is the next step's obs, and the caller keeps none of them. Who keeps references
+to them (`features.copies_on_add`) therefore stores each observation once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from adapters import registry
+from adapters.base import Adapter, Spec, Step
+from adapters.checks import AddedRows, check_full, draw
+from suites import workloads
+from suites.runner.results import (
+    FILLED,
+    LEAKS,
+    MEMORY,
+    PEAK,
+    PEAK_BATCH,
+    Outcome,
+    PeerTrouble,
+    Result,
+    failure,
+    hand_back,
+    memory_units,
+)
+from suites.workloads import Workload
+
+STEPS_A_CALL = 64
+BATCH = 32
+SMALLER = 16  # times, the small buffer
+PARTS = 4  # of the rounds in which a leak is looked for; in the first, what is made once is made
+FEWEST_ROUNDS = 4
+UNSEEN = 64 << 10  # bytes that a part may be off by
+LEAST = 1e-3  # bytes a transition: of who has taken none yet, since a sample must be above zero
+
+
+def in_use() -> int:
+    """Bytes of proportional set size, of this process and those it started."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)  # what was freed is no longer the buffer's, whether or not the allocator keeps it
+    return sum(_own(process) for process in family())
+
+
+def family() -> list[int]:
+    me = psutil.Process()
+    return [process.pid for process in [me, *me.children(recursive=True)]]
+
+
+def _own(process: int) -> int:
+    """Its anonymous and shared memory. Pages of files are left out: a library's count for more or less of them,
+    by how many strangers have it mapped at that moment."""
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    kibibytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
+    return 1024 * (kibibytes["Pss_Anon"] + kibibytes["Pss_Shmem"])
+
+
+def _status(process: int, name: str) -> int:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def fill(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict], rows: int) -> None:
+    add = adapter.add if spec.is_plain else adapter.add_dicts
+    while some := list(itertools.islice(steps, min(rows, STEPS_A_CALL))):
+        add(some)
+        rows -= len(some)
+
+
+def levels(adapter: Adapter, spec: Spec, recording: Workload) -> dict[str, int]:
+    """Bytes in use at each fill level of the buffer; when full, a learner has drawn from it once."""
+    steps, added, found = recording.stepwise(), 0, {}
+    for name, share in FILLED.items():
+        rows = int(share * spec.capacity)
+        fill(adapter, spec, steps, rows - added)
+        added, found[name] = rows, in_use()
+    fill(adapter, spec, steps, rows_for(spec.capacity) - added)
+    draw(adapter, spec, BATCH)
+    found["full"] = in_use()
+    check_full(adapter, spec.capacity)
+    return found
+
+
+def rows_for(capacity: int) -> int:
+    return capacity * 3 // 2
+
+
+def measure(
+    peer: str, benchmark: str, recording: Workload, capacity: int, leak_seconds: float
+) -> Iterator[tuple[str, Outcome, float | None, str | None]]:
+    """Each figure's benchmark, outcome, value and reason, in the order of `memory_units`."""
+    small = max(BATCH, capacity // SMALLER)
+    if capacity < 2 * small:
+        raise ValueError(f"a capacity of {capacity} rows is too few: at least {2 * small}")
+    known = AddedRows(recording.columns, recording.fields)
+    kind = registry.adapter_class(peer)
+    spec = Spec(small, recording.fields, **MEMORY[benchmark])
+    # What is compiled or made once, at the first use, is not the rows': counted is from the second buffer on. Not from
+    # the second large one, for others keep its memory for the next.
+    warming = [small, capacity] if kind.compiles else [small] if benchmark == "plain" else []
+    for rows in [*warming, small]:
+        with closing(kind.make(replace(spec, capacity=rows))) as adapter:
+            before, fewer = levels(adapter, replace(spec, capacity=rows), recording), len(adapter)
+        del adapter
+    spec = replace(spec, capacity=capacity)
+    with closing(kind.make(spec)) as adapter:
+        after, more = levels(adapter, spec, recording), len(adapter)
+        known.check(draw(adapter, spec, BATCH), BATCH)
+        if after["full"] <= before["full"] or more <= fewer:
+            raise PeerTrouble(f"{capacity} rows are too few: no more memory is in use than with {small}")
+        slopes = {name: (after[name] - before[name]) / (more - fewer) for name in after}
+        yield benchmark, "ok", slopes["full"], None
+        asked = memory_units(benchmark, recording.row_bytes)
+        for name in FILLED:
+            if name in asked:
+                yield name, "ok", max(slopes[name], LEAST), None
+        if PEAK in asked:
+            yield PEAK, "ok", max(peak_while_drawing(adapter) / PEAK_BATCH, LEAST), None
+        if benchmark in LEAKS:
+            # In a small one, after many turns of its ring: by these a heap settles, and a large one makes few.
+            # The large one stays meanwhile, so that its memory can't become the small one's, unseen.
+            spec = replace(spec, capacity=small)
+            with closing(registry.adapter_class(peer).make(spec)) as fresh:
+                fill(fresh, spec, recording.stepwise(), rows_for(capacity))
+                yield LEAKS[benchmark], *leak(fresh, spec, recording, leak_seconds)
+
+
+def peak_while_drawing(adapter: Adapter) -> int:
+    """By how many bytes the processes grow meanwhile, by the kernel's own high-water mark; one batch is held while the
+    next is drawn."""
+    in_use()  # which gives back what is free
+    processes = family()
+    before = {process: _status(process, "VmRSS") for process in processes}
+    for process in processes:
+        Path(f"/proc/{process}/clear_refs").write_text("5")  # the mark is set to what is resident now
+    for _ in range(3):
+        held = adapter.sample(PEAK_BATCH)  # noqa: F841
+    return sum(max(0, _status(process, "VmHWM") - before[process]) for process in processes)
+
+
+def leak(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> tuple[Outcome, float | None, str | None]:
+    """Outcome, the bytes a round that could have leaked unseen, and what leaked if some did.
+
+    A leak is memory that grows in every part of the rounds, and goes on: caches and pools grow too, and come to an end.
+    """
+    steps = itertools.chain.from_iterable(recording.stepwise() for _ in itertools.count())
+    rounds, deadline = 0, time.monotonic() + seconds / (PARTS + 1)
+    while time.monotonic() < deadline or rounds < FEWEST_ROUNDS:
+        _round(adapter, spec, steps)
+        rounds += 1
+    use = [in_use()]
+    for _ in range(PARTS):
+        for _ in range(rounds):
+            _round(adapter, spec, steps)
+        use.append(in_use())
+    growth = [after - before for before, after in itertools.pairwise(use)]
+    if min(growth) <= max(UNSEEN, max(growth) / 3):
+        return "ok", UNSEEN / rounds, None
+    said = f"{sum(growth) / (PARTS * rounds):,.0f} B a round of {STEPS_A_CALL} rows added and {BATCH} drawn"
+    return "wrong", None, f"leaks {said}: {sum(growth) / 2**20:.1f} MiB in {PARTS * rounds:,} rounds"
+
+
+def _round(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict]) -> None:
+    fill(adapter, spec, steps, STEPS_A_CALL)
+    draw(adapter, spec, BATCH)
+
+
+def launch(peer: str, workload: str, benchmark: str, capacity: int, leak_seconds: float) -> Iterator[Result]:
+    def result(name: str, outcome: Outcome, value: float | None, reason: str | None) -> Result:
+        return Result(name, peer, workload, {"capacity": capacity}, outcome, value, reason)
+
+    recording = workloads.load(workload, rows_for(capacity))
+    left = list(memory_units(benchmark, recording.row_bytes))
+    try:
+        for figure in measure(peer, benchmark, recording, capacity, leak_seconds):
+            left.remove(figure[0])
+            yield result(*figure)
+    except Exception as error:
+        outcome, reason = failure(error)
+        yield from (result(name, outcome, None, reason) for name in left)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.memory", description=__doc__.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
+    parser.add_argument("--workload", required=True, choices=workloads.NAMES, metavar="NAME")
+    parser.add_argument("--benchmark", choices=tuple(MEMORY), default="plain", help="default: %(default)s")
+    parser.add_argument("--capacity", type=int, default=1_024, help="default: %(default)s")
+    parser.add_argument("--leak-seconds", type=float, default=1.0, help="for finding leaks; default: %(default)s")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    args = parser.parse_args()
+    return hand_back(launch(args.peer, args.workload, args.benchmark, args.capacity, args.leak_seconds), args.cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Drives a run: launch after launch, the run file saved after each."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from adapters.registry import is_ours
+from results.record import Left, Record, Run, first_line, save
+from suites.runner import process as processes
+from suites.runner.plan import Budgeted, Fixed, Launch
+from suites.runner.results import Result, is_finding_about_another, read_results
+
+#: A launch that the budget ends hung if it had given no result for so long. Ours compiles nothing.
+STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
+
+
+class Interrupt:
+    """SIGINT, SIGTERM and SIGHUP, remembered rather than raised: they take effect where nothing is half done."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __enter__(self) -> Interrupt:
+        self._before = {number: signal.signal(number, self._see) for number in self.SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _see(self, _number: int, _frame: object) -> None:
+        self.seen = True
+
+    def check(self) -> None:
+        if self.seen:
+            raise KeyboardInterrupt
+
+
+class Progress:
+    """What is running and how long is left: a bar on a terminal, else one line per launch."""
+
+    def __init__(self, plan: Fixed | Budgeted) -> None:
+        self.plan, self.launches = plan, 0
+        self.terminal = sys.stderr.isatty()
+        self.bar = tqdm(
+            total=100,
+            disable=not self.terminal,
+            bar_format="{percentage:3.0f}%|{bar:20}| {elapsed} {desc}",
+            dynamic_ncols=True,
+        )
+
+    def begin(self, block: int, launch: Launch) -> None:
+        self.bar.set_description_str(f"{self.remaining()}, block {block + 1}: {launch.name}")
+        self.tick()
+
+    def tick(self) -> None:
+        self.bar.n = 100 * self.plan.done
+        self.bar.refresh()
+
+    def end(self, block: int, launch: Launch, seconds: float, troubles: Sequence[str]) -> None:
+        self.launches += 1
+        self.tick()
+        if not self.terminal:
+            print(
+                f"[{self.launches}] block {block + 1}: {launch.name}: {seconds:.1f} s, {self.remaining()}", flush=True
+            )
+        for trouble in troubles:
+            tqdm.write(f"  {trouble}", file=sys.stderr)
+
+    def remaining(self) -> str:
+        seconds = self.plan.remaining()
+        if seconds is None:
+            return "measuring"
+        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+def drive(
+    run: Run,
+    out: Path,
+    plan: Fixed | Budgeted,
+    limit_seconds: float,
+    excused: Callable[[Record], bool] = is_finding_about_another,
+) -> int:
+    """Measure what `plan` holds into `run` and `out`. The exit status is 1 if anything went wrong that is not
+    `excused`."""
+    progress = Progress(plan)
+    save(out, run)
+    with Interrupt() as interrupt, tempfile.TemporaryDirectory() as folder:
+
+        def tick() -> None:
+            interrupt.check()
+            progress.tick()
+
+        try:
+            for number, (block, launch) in enumerate(plan):
+                interrupt.check()
+                records, begin = launch.open_records, time.monotonic()
+                if not records:
+                    continue
+                progress.begin(block, launch)
+                limit = max(limit_seconds, launch.least_limit)
+                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit, plan, tick)
+                if left:
+                    run.left.append(Left(launch.peer, f"{launch.name}, block {block + 1}", left))
+                save(out, run)
+                seconds = time.monotonic() - begin
+                plan.ended(launch, seconds)
+                said = [*troubles(records), *([f"left behind: {left}"] if left else [])]
+                progress.end(block, launch, seconds, said)
+            plan.leave_out()
+        except KeyboardInterrupt:
+            pass
+        progress.bar.close()
+        run.finish(interrupted=interrupt.seen)
+        save(out, run)
+    for line in troubles(run.records):
+        print(line, file=sys.stderr)
+    if interrupt.seen:
+        print(f"interrupted; what was measured is in {out}, and `make report RUN={out}` shows it")
+        return 130
+    print(f"saved in {out}")
+    ours = any(is_ours(left.peer) for left in run.left)
+    return int(ours or bool(run.problems(excused)))
+
+
+def measure(
+    launch: Launch,
+    records: Sequence[Record],
+    block: int,
+    cells: Path,
+    limit: float,
+    plan: Fixed | Budgeted,
+    tick: Callable[[], None],
+) -> str:
+    """Run one launch, for at most `limit` seconds, and take its results into the records; what it left behind.
+
+    A launch that is ended before that, for the budget's sake, has done nothing wrong, unless it had come to a stop.
+    """
+    ending, budget, begin = None, plan.limit(launch, limit), time.time()
+    try:
+        ending = processes.run(launch.command(records, cells), min(limit, budget), tick)
+    finally:
+        # Interrupted (no ending): what the launch had finished is kept, and nothing else is its fault.
+        results = list(read_results(cells))
+        found = [next((each for each in reversed(results) if each.is_of(record)), None) for record in records]
+        unfinished = [record for record, result in zip(records, found, strict=True) if result is None]
+        for record, result in zip(records, found, strict=True):
+            if result is not None:
+                _take(record, result, block)
+        still = begin + budget - _last_result(cells, begin)
+        hung = still >= (OUR_STILL_SECONDS if is_ours(launch.peer) else STILL_SECONDS)
+        if ending is not None and ending.timed_out and budget < limit and not hung:
+            plan.cut_short(launch, budget)
+        elif ending is not None and unfinished:
+            trouble = ending.trouble or "ended without measuring it"
+            for record in unfinished:
+                reason = f"launch of block {block + 1}, at {unfinished[0].label}: {trouble}"
+                record.fail("failed" if ending.is_the_peers else "broken", reason)
+        elif ending is not None and ending.is_the_peers and records[-1].ok:
+            records[-1].fail("failed", f"launch of block {block + 1}, after its last figure: {ending.trouble}")
+    return ending.left
+
+
+def _last_result(cells: Path, begin: float) -> float:
+    """When it came, in seconds since 1970; `begin` without any."""
+    return cells.stat().st_mtime if cells.exists() else begin
+
+
+def _take(record: Record, result: Result, block: int) -> None:
+    if result.value is not None:
+        record.add_sample(block, result.value, result.calls)
+    record.seen, record.hazard = result.seen, result.hazard
+    if result.outcome != "ok":
+        record.fail(result.outcome, result.reason or "no reason was given")
+
+
+def troubles(records: Iterable[Record]) -> list[str]:
+    """What was not measured and why, one line for cells that share a peer and a reason."""
+    told = [record for record in records if not (record.ok or record.pending)]
+    alike = Counter((record.status, record.peer, first_line(record.reason)) for record in told)
+    return [
+        f"{status}: {count} cell{'s' if count > 1 else ''} of {peer}: {reason}"
+        for (status, peer, reason), count in alike.items()
+    ]

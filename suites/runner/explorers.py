@@ -1,0 +1,198 @@
+"""Explorer processes beside a learner: they start together, are looked after, and none is left, whatever the buffer
+does to them."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import multiprocessing
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
+
+from adapters.lifeline import exit_with_parent
+from suites.runner.results import PeerTrouble, Stuck, failure
+
+PATIENCE = 10.0  # seconds without any progress after which a launch is given up
+START_PATIENCE = 60.0  # for explorers that must import a library or find a server first
+LOOK_SECONDS = 0.1
+SLICE_SECONDS = 1e-4  # a loop looks at the clock about so often, if the buffer lets it: looking takes time as well
+
+
+class Shared:
+    """What the learner and its explorers share beside the buffer. Each counter has one writer: no lock."""
+
+    def __init__(self, context: multiprocessing.context.BaseContext, explorers: int) -> None:
+        self.barrier = context.Barrier(explorers + 1)
+        self.stop = context.RawValue(ctypes.c_bool, False)
+        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)]  # one for a recruit
+        self.errors = context.SimpleQueue()
+
+    def start(self) -> None:
+        """Wait for the others."""
+        self.barrier.wait(START_PATIENCE)
+
+
+Work = Callable[[int, Shared], None]  # what an explorer does, given its number and what it shares with the learner
+
+
+class Explorers:
+    """As the learner sees them."""
+
+    def __init__(self, shared: Shared, make: Callable[[Work, int], BaseProcess], work: Work, number: int) -> None:
+        self.shared, self._make, self.number = shared, make, number
+        self.processes = {each: make(work, each) for each in range(number)}
+
+    def added(self) -> list[int]:
+        """Rows, by explorer."""
+        return [counter.value for counter in self.shared.added[: self.number]]
+
+    def look_after(self) -> None:
+        if not self.shared.errors.empty():
+            outcome, said = self.shared.errors.get()
+            raise (RuntimeError if outcome == "broken" else PeerTrouble)(said)
+        for number, process in self.processes.items():
+            if not process.is_alive():
+                raise PeerTrouble(f"explorer {number} died with exit code {process.exitcode}")
+
+    @contextmanager
+    def recruit(self, work: Work) -> Iterator[ctypes.c_int64]:
+        """One explorer more, whose `work` does not call `start`; it is killed when the block ends. Gives its rows."""
+        counter = self.shared.added[self.number]
+        counter.value = 0
+        process = self.processes[self.number] = self._make(work, self.number)
+        process.start()
+        try:
+            yield counter
+        finally:
+            self.kill(self.number)
+
+    def kill(self, number: int) -> None:
+        process = self.processes.pop(number)
+        process.kill()
+        process.join()
+
+    def wait_for(self, rows: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (added := sum(self.added())) < rows:
+            self.look_after()
+            if time.monotonic() > deadline:
+                raise Stuck(f"{added} of {rows} rows were added in {PATIENCE:.0f} s")
+            time.sleep(0.01)
+
+    def learn(self, step: Callable[[], object], seconds: float) -> tuple[float, int]:
+        """Call `step` over and over, for so long: (seconds, calls). Needs `giving_up`."""
+        calls, at_once = 0, 1
+        begin = now = looked = time.perf_counter()
+        while now < begin + seconds:
+            # The alarm ends a step that waits for ever on an explorer that can't let go.
+            if now > looked + LOOK_SECONDS or now == begin:
+                _alarm_in(PATIENCE)
+                self.look_after()
+                looked = now
+            for _ in range(at_once):
+                held = step()  # noqa: F841 (a learner still holds one batch while it asks for the next)
+            calls += at_once
+            before, now = now, time.perf_counter()
+            at_once = next_slice(at_once, now - before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return now - begin, calls
+
+
+def next_slice(calls: int, took: float) -> int:
+    """How many calls to make before looking at the clock again, after so many took so long."""
+    return 2 * calls if took < SLICE_SECONDS else max(1, calls // 2)
+
+
+def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> None:
+    exit_with_parent(parent or os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner ends its explorers; Ctrl-C reaches both
+    try:
+        work(number, shared)
+    except BaseException as error:
+        shared.errors.put((failure(error)[0], f"explorer {number}: {type(error).__name__}: {error}"))
+        raise
+
+
+def prepare(preload: Sequence[str]) -> None:
+    """Let the server of forks import these already; explorers of start method "forkserver" then begin at once."""
+    if preload:
+        multiprocessing.set_forkserver_preload(list(preload))
+        forkserver.ensure_running()
+
+
+@contextmanager
+def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[Explorers]:
+    """So many processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
+
+    None is left when the block ends, however it ends. Asked to stop, an explorer that was merely kept waiting gets
+    its turn and ends. One that doesn't hangs in the buffer, and the launch has failed.
+    """
+    context = multiprocessing.get_context(start_method)
+    shared = Shared(context, number)
+
+    # A process that was forked by a server ends with the server, which ends with this process.
+    parent = None if start_method == "forkserver" else os.getpid()
+
+    def make(work: Work, each: int) -> BaseProcess:
+        return context.Process(target=_explore, args=(work, each, shared, parent), daemon=True)
+
+    explorers = Explorers(shared, make, work, number)
+    hung = 0
+    try:
+        for process in explorers.processes.values():
+            process.start()
+        try:
+            shared.start()
+        except threading.BrokenBarrierError:
+            explorers.look_after()
+            raise
+        yield explorers
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        shared.stop.value = True
+        # A process that has a connection to close takes longer.
+        deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
+        for process in explorers.processes.values():
+            if process.pid is None:  # it could not be started, and that error is on its way
+                continue
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                hung += 1
+                process.kill()
+                process.join()
+    if hung:
+        raise Stuck(f"{hung} of {number} explorers hung in the buffer")
+
+
+@contextmanager
+def giving_up(seconds: float) -> Iterator[None]:
+    """In the learner's process, around all that it does: a call that is stuck raises `Stuck`, after `PATIENCE` where
+    the learner learns, elsewhere after so many seconds and some patience.
+
+    A signal does not interrupt native code that never returns to Python. A watchdog then aborts this process: the
+    launch was killed by a signal, which is a finding about its peer."""
+    faulthandler.enable()  # says where, when the watchdog aborts
+    wait = f"sleep {4 * PATIENCE + seconds}; kill -ABRT {os.getpid()}"
+    watchdog = subprocess.Popen(["/bin/sh", "-c", wait], process_group=0)
+    _alarm_in(3 * PATIENCE + seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.killpg(watchdog.pid, signal.SIGKILL)  # its sleep as well
+        watchdog.wait()
+
+
+def _alarm_in(seconds: float) -> None:
+    def stuck(_signal: int, _frame: object) -> None:
+        raise Stuck(f"the learner was stuck for {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, stuck)
+    signal.setitimer(signal.ITIMER_REAL, seconds)

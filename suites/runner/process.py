@@ -1,0 +1,210 @@
+"""One launch: a fresh process that measures, with a time limit, and nothing left of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from results.record import Record
+from suites.runner.profiles import Profile
+from suites.runner.results import CHECKOUT, node_id
+from suites.runner.segments import PAGE_BYTES, Segments
+from suites.throughput.jobs import Task
+
+GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
+LAST_WORDS = 400  # characters
+#: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
+MARK = "REPLAYBENCH_LAUNCH"
+DECORATION = re.compile(r"[.sFE]+( *\[ *\d+%\])?$|[=!-]{3}")
+
+# One math thread a peer: with two, a busy second core makes each small operation many times slower.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "TF_NUM_INTRAOP_THREADS",
+        "TF_NUM_INTEROP_THREADS",
+        "PJRT_NPROC",  # of JAX: the size of its thread pool
+    ),
+    "1",
+)
+
+
+def throughput_command(records: Sequence[Record], peer: str, cells: Path, profile: Profile) -> list[str]:
+    """What comes after `python` for a launch that measures these cells with the registry's `peer`."""
+    wanted = {(record.workload, record.params["capacity"]) for record in records}
+    options = [
+        f"--capacity={workload}={place.capacity}:{place.fill_seconds}"
+        for workload, places in profile.throughput.items()
+        for place in places
+        if (workload, place.capacity) in wanted
+    ]
+    options += [f"--task={task}" for task in dict.fromkeys(map(Task.of_record, records))]
+    # Named, since the suite does not offer by itself the peers that are measured only when named.
+    options += [f"--peer={peer}", f"--cells={cells}", f"--seconds={profile.seconds}"]
+    return [
+        *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
+        # Uncaptured, so that the last words of a process that is killed are not lost with it.
+        *("-q", "--capture=no", "--no-header", "--disable-warnings", "--tb=line"),
+        # Collecting garbage at random moments is the harness's noise more than a peer's cost: off while timing.
+        "--benchmark-disable-gc",
+        *options,
+        *(node_id(record, peer) for record in records),
+    ]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a launch ended."""
+
+    trouble: str | None  # None: it exited 0
+    left: str = ""  # what it left behind although it exited 0: "1 process, 2 segments of 8.0 MiB"
+    timed_out: bool = False
+    killed: bool = False  # by a signal that is not ours: a crash of native code, say
+
+    @property
+    def is_the_peers(self) -> bool:
+        """Whether a result that is missing is the peer's doing. A launch that could not be started, or ended by itself
+        without a result, says nothing about its peer."""
+        return self.timed_out or self.killed
+
+
+def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> Ending:
+    """Run `command` in the checkout, in a session of its own, for at most so long.
+
+    `tick` is called about twice a second, and may raise to end the launch. However it ends, its processes are gone
+    when this returns, and what they left in shared memory is removed. Of a launch that was not killed, that is
+    something to tell: its peer's user would be left with it.
+    """
+    begin = time.monotonic()
+    mark = uuid.uuid4().hex
+    # A folder for temporary files that goes with the launch: who is killed removes none of its own.
+    scratch = tempfile.TemporaryDirectory(prefix="rb-", ignore_cleanup_errors=True)
+    with tempfile.TemporaryFile() as output, scratch as folder:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=CHECKOUT,
+                env={**os.environ, **ONE_THREAD, MARK: mark, "TMPDIR": folder},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:  # an environment of which a part is gone: its peer's trouble, and no other's
+            return Ending(f"could not be started: {error}")
+        trouble, segments = None, Segments(lambda maker: _is_member(maker, process.pid, mark))
+        try:
+            while process.poll() is None:
+                if time.monotonic() > begin + limit_seconds:
+                    trouble = f"timed out after {limit_seconds:.0f} s" + _last_words(output)
+                    break
+                tick()
+                segments.look()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+        finally:
+            clean = process.poll() == 0
+            processes = _end(process, mark)
+            sizes = segments.remove_orphans()
+        timed_out = trouble is not None
+        if not timed_out and process.returncode != 0:
+            trouble = _exit_reason(process.returncode) + _last_words(output)
+        left = _left_behind(processes, sizes) if clean else ""
+        return Ending(trouble, left, timed_out, killed=not timed_out and process.returncode < 0)
+
+
+def _left_behind(processes: int, sizes: Sequence[int]) -> str:
+    """From a number of processes, and the bytes of each segment. A segment bears no mark of its launch, and what is
+    smaller than a page is a semaphore of Python's, of which other programs leave many: those are not told."""
+    said, segments = [], [size for size in sizes if size >= PAGE_BYTES]
+    if processes:
+        said.append(f"{processes} process{'es' if processes > 1 else ''}")
+    if segments:
+        size = sum(segments) / 2**20
+        said.append(f"{len(segments)} segment{'s' if len(segments) > 1 else ''} of {size:.1f} MiB")
+    return ", ".join(said)
+
+
+def _exit_reason(status: int) -> str:
+    if status >= 0:
+        return f"ended with exit status {status}"
+    return f"killed by signal {-status} ({signal.Signals(-status).name})"
+
+
+def _last_words(output: IO[bytes]) -> str:
+    """The end of what the launch printed, without pytest's own decoration."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - 8 * LAST_WORDS))
+    lines = output.read().decode(errors="replace").splitlines()
+    words = [line.strip() for line in lines if line.strip() and not DECORATION.match(line.strip())]
+    return f"; its last words: {' | '.join(words)[-LAST_WORDS:]}" if words else ""
+
+
+def _members(session: int, mark: str) -> list[psutil.Process]:
+    """Living processes of this session or with this mark, and their children."""
+    members: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        try:
+            if _is_member(process, session, mark):
+                members.update([process, *process.children(recursive=True)])
+        except (OSError, psutil.Error):
+            continue
+    return [each for each in members if _alive(each)]
+
+
+def _is_member(process: psutil.Process, session: int, mark: str) -> bool:
+    return os.getsid(process.pid) == session or _is_marked(process, mark)
+
+
+def _is_marked(process: psutil.Process, mark: str) -> bool:
+    with suppress(OSError, psutil.Error):
+        return process.environ().get(MARK) == mark
+    return False
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _end(leader: subprocess.Popen, mark: str) -> int:
+    """Interrupt what still runs of the launch, wait a little, kill the rest, and wait until it is gone.
+
+    How many had to be killed: a process that follows its leader soon was left behind by nobody.
+    """
+    members = _members(leader.pid, mark)
+    if leader.poll() is None:
+        for member in members:
+            _signal(member, signal.SIGINT)
+    deadline = time.monotonic() + GRACE_SECONDS
+    while members and time.monotonic() < deadline:
+        leader.poll()
+        time.sleep(0.05)
+        members = _members(leader.pid, mark)
+    for member in members:
+        _signal(member, signal.SIGKILL)
+    leader.wait()
+    psutil.wait_procs(members, timeout=GRACE_SECONDS)
+    return len(members)
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)

@@ -1,0 +1,1 @@
+"""Sharing: what a buffer that many processes use costs them."""

@@ -1,0 +1,5 @@
+import sys
+
+from suites.sharing.measure import main
+
+sys.exit(main())

@@ -1,0 +1,160 @@
+"""A crowd: explorer processes that add prepared rows beside one learner, and what each of them gets done."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from adapters.base import Adapter
+from suites.runner.explorers import Explorers, Shared, exploring, next_slice
+from suites.runner.results import SharingJob
+from suites.workloads import Workload
+
+LEARNER_BATCH = 32
+PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
+WARM_SECONDS = 0.25
+PART_SECONDS = 0.1  # of the parts of a window, each of which has a rate
+ENOUGH_CALLS = 1_000  # of the learner
+STARVED_SECONDS = 5.0  # an explorer that adds nothing for that long has starved
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a crowd is timed: until the learner has made `ENOUGH_CALLS`, and within these limits."""
+
+    least: float  # seconds
+    most: float
+
+    @property
+    def longest(self) -> float:
+        """However little is done in it."""
+        return max(self.most, STARVED_SECONDS)
+
+
+@dataclass
+class Rows:
+    """What the explorers add. A class, since a process that is not forked gets it by pickling."""
+
+    adapter: Adapter
+    job: SharingJob
+    recording: Workload
+    calls: list = field(init=False)
+    priorities: list = field(init=False)
+
+    def __post_init__(self) -> None:
+        batch = self.job.batch
+        self.calls = self.recording.steps() if batch == 1 else self.recording.batches(batch)
+        random = np.random.default_rng(3).uniform(0.01, 1.0, (len(self.calls), batch))
+        self.priorities = random[:, 0].tolist() if batch == 1 else list(random)
+
+    def add(self, some: slice) -> int:
+        """Add these of the calls; the rows in them."""
+        calls, priorities = self.calls[some], self.priorities[some]
+        if not self.job.prioritized:
+            (self.adapter.add if self.job.batch == 1 else self.adapter.add_batches)(calls)
+        elif self.job.batch == 1:
+            self.adapter.add_with_priorities(calls, priorities)
+        else:
+            for batch, fresh in zip(calls, priorities, strict=True):
+                self.adapter.add_batch(batch._asdict(), fresh)
+        return len(calls) * self.job.batch
+
+
+def explore(rows: Rows, number: int, shared: Shared) -> None:
+    """An explorer: all of the calls again and again, from a place of its own on.
+
+    So many of them at a time that the loop around the peer's own calls costs next to nothing, and few enough that
+    an explorer that waits for its turns is counted by what it has really added.
+    """
+    counter, stop = shared.added[number], shared.stop
+    at, count = number * len(rows.calls) // rows.job.explorers, 1
+    shared.start()
+    while not stop.value:
+        some = slice(at, min(at + count, len(rows.calls)))
+        begin = time.perf_counter()
+        added = rows.add(some)
+        count = next_slice(count, time.perf_counter() - begin)
+        counter.value += added
+        at = some.stop % len(rows.calls)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was done in a part of the window."""
+
+    seconds: float
+    calls: int  # of the learner
+    added: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What explorers and learner got done in a window."""
+
+    parts: list[Part]
+    added: list[int]  # by explorer
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.seconds for part in self.parts)
+
+    @property
+    def calls(self) -> int:
+        return sum(part.calls for part in self.parts)
+
+    def usual(self, count: Callable[[Part], int]) -> float:
+        """The rate per second that parts of half of the window's time did not exceed.
+
+        Not the mean: a program beside them that takes a processor away for a moment can let a learner in that was
+        shut out before, and a few such parts then rule the mean (docs/measuring.md).
+        """
+        by_rate = sorted(self.parts, key=lambda part: count(part) / part.seconds)
+        spent = itertools.accumulate(part.seconds for part in by_rate)
+        middle = next(part for part, sofar in zip(by_rate, spent, strict=True) if 2 * sofar >= self.seconds)
+        return count(middle) / middle.seconds
+
+
+def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Work:
+    """A crowd of `job.explorers` beside a learner, all started and warm, for a window's time."""
+    with exploring(partial(explore, Rows(adapter, job, recording)), job.explorers, adapter.start_method) as explorers:
+        learn = learner(adapter, job.prioritized)
+        explorers.learn(learn, WARM_SECONDS)
+        return _watch(explorers, learn, window)
+
+
+def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
+    """One call of the learner: a sample, or a prioritized sample and the update of its priorities."""
+    sample = partial(adapter.sample, LEARNER_BATCH)
+    if not prioritized:
+        return sample
+    update = adapter.update_priorities
+    priorities = itertools.cycle(np.random.default_rng(2).uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH)))
+
+    def cycle() -> object:
+        batch = sample()
+        update(batch["indexes"], next(priorities))
+        return batch
+
+    return cycle
+
+
+def _watch(explorers: Explorers, learn: Callable[[], object], window: Window) -> Work:
+    """Longer than the window's least where the learner has made few calls, or an explorer has not had a turn yet."""
+    parts: list[Part] = []
+    first = before = explorers.added()
+    while True:
+        took, calls = explorers.learn(learn, PART_SECONDS)
+        now = explorers.added()
+        parts.append(Part(took, calls, sum(now) - sum(before)))
+        before = now
+        work = Work(parts, [late - early for late, early in zip(now, first, strict=True)])
+        enough = work.calls >= ENOUGH_CALLS or work.seconds >= window.most
+        if work.seconds >= window.least and enough and min(work.added):
+            return work
+        if work.seconds >= window.longest:
+            return work

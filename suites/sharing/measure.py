@@ -1,0 +1,184 @@
+"""Sharing: what a buffer that many processes use costs them, in loops so tight that nothing but the buffer is in them.
+
+    python -m suites.sharing --peer NAME --job KIND:WORKLOAD:CAPACITY:BATCH:EXPLORERS ... [--seconds S] [--cells FILE]
+
+crowd              explorer processes add prepared rows, so many per call, beside one learner that samples 32
+prioritized_crowd  the same with a priority for each row; the learner samples 32 and updates their priorities
+step               one process adds so many rows to a prioritized buffer, samples 32 and updates their priorities
+alone              one process adds, and no other uses the buffer: what it costs that others could
+
+One launch measures one peer, each job on a buffer of its own that was filled once over. Answers are checked before
+explorers start, and not while they add: that would slow the learner down, and whether rows are whole then is a
+question of its own, which the integrity suite asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from adapters import registry
+from adapters.base import Adapter, Spec
+from adapters.checks import AddedRows, check_priorities, check_round_trip
+from suites import workloads
+from suites.runner.explorers import giving_up, prepare
+from suites.runner.filling import TooSlow, fill
+from suites.runner.results import SHARING, Result, SharingJob, failure, hand_back
+from suites.sharing.crowds import LEARNER_BATCH, PRIORITY_SETS, Window, watch
+from suites.workloads import Workload
+
+STEPS_A_CALL = 64  # of an adapter, which loops over them
+ROUND_SECONDS = 0.002
+FILL_SECONDS = 30.0
+CHECKED = {"rows": 32, "batches": 100}
+
+
+class Rate(NamedTuple):
+    """The learner's."""
+
+    value: float
+    calls: int  # that it stands on
+
+
+Figures = dict[str, float | Rate | str]  # by benchmark; a text says why there is no figure
+
+
+def launch(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Result]:
+    """The figures of each job as soon as it has them."""
+    for job in jobs:
+        figures: Figures = {}
+        outcome, reason = "ok", None
+        try:
+            with giving_up(FILL_SECONDS + 2 * window.longest):
+                figures = measure(peer, job, window)
+        except TooSlow as error:
+            outcome, reason = "skipped", str(error)
+        except Exception as error:
+            outcome, reason = failure(error)
+        for name in job.benchmarks:
+            figure = figures.get(name)
+            calls = figure.calls if isinstance(figure, Rate) else None
+            value = figure.value if isinstance(figure, Rate) else figure
+            mine = ("failed", None, value) if isinstance(value, str) else (outcome, value, reason)
+            yield Result(name, peer, job.workload, job.params, *mine, calls=calls)
+
+
+def measure(peer: str, job: SharingJob, window: Window) -> Figures:
+    """By benchmark, its figure or why it has none."""
+    recording = workloads.load(job.workload)
+    known = AddedRows(recording.columns, recording.fields)
+    spec = Spec(job.capacity, recording.fields, prioritized=job.prioritized)
+    kind = registry.adapter_class(peer)
+    kind.version()  # there is nothing to prepare if it can't be had
+    prepare(kind.preload)
+    make = kind.make
+    if spec.prioritized:
+        _check_draws(make, spec)
+    adapter = make(spec)
+    try:
+        fill(adapter, spec, recording, FILL_SECONDS)
+        check_round_trip(adapter, spec, known)
+        return MEASURES[job.kind](adapter, job, recording, window)
+    finally:
+        adapter.close()
+
+
+def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
+    """On a small buffer: some peers need milliseconds for a draw from a large one."""
+    small = Spec(4 * CHECKED["rows"], spec.fields, prioritized=True)
+    adapter = make(small)
+    try:
+        check_priorities(adapter, small, **CHECKED)
+    finally:
+        adapter.close()
+
+
+def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+    work = watch(adapter, job, recording, window)
+    starved = (
+        f"{work.added.count(0)} of {len(work.added)} explorers could add nothing beside the learner "
+        f"in {work.seconds:.1f} s"
+    )
+    figures = [
+        work.usual(lambda part: part.added) or (sum(work.added) / work.seconds) or starved,
+        Rate(work.usual(lambda part: part.calls), work.calls),
+        min(work.added) * len(work.added) / sum(work.added) if min(work.added) else starved,
+    ]
+    return dict(zip(SHARING[job.kind], figures, strict=True))
+
+
+def _step(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+    batches = itertools.cycle([batch._asdict() for batch in recording.batches(job.batch)])
+    random = np.random.default_rng(1)
+    priorities = itertools.cycle(list(random.uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH))))
+    add, sample, update = adapter.add_batch, adapter.sample, adapter.update_priorities
+
+    def run(count: int) -> None:
+        for columns, fresh in itertools.islice(zip(batches, priorities, strict=True), count):
+            add(columns)
+            update(sample(LEARNER_BATCH)["indexes"], fresh)
+
+    return {"step": median_seconds(run, window.least)}
+
+
+def _alone(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+    steps = recording.steps()
+    calls = itertools.cycle([steps[at : at + STEPS_A_CALL] for at in range(0, len(steps), STEPS_A_CALL)])
+
+    def run(count: int) -> None:
+        for some in itertools.islice(calls, count):
+            adapter.add(some)
+
+    return {"add_alone": median_seconds(run, window.least) / STEPS_A_CALL}
+
+
+MEASURES = {"crowd": _crowd, "prioritized_crowd": _crowd, "step": _step, "alone": _alone}
+
+
+def median_seconds(run: Callable[[int], None], seconds: float) -> float:
+    """Of one call, where `run(n)` makes n of them: the median over rounds that take so long together."""
+    calls, spent = 1, 0.0
+    gc.disable()  # at random moments it is the harness's noise more than a peer's cost
+    try:
+        while spent < seconds / 10:
+            calls = 2 * calls if spent else 1
+            spent = _timed(run, calls)
+        calls = max(1, round(ROUND_SECONDS * calls / spent))
+        rounds: list[float] = []
+        while sum(rounds) < seconds or len(rounds) < 3:
+            rounds.append(_timed(run, calls))
+        return statistics.median(rounds) / calls
+    finally:
+        gc.enable()
+
+
+def _timed(run: Callable[[int], None], calls: int) -> float:
+    start = time.perf_counter()
+    run(calls)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.sharing", description=__doc__.partition("\n")[0])
+    known = tuple(dict.fromkeys([*registry.together(), *registry.alone()]))
+    parser.add_argument("--peer", required=True, choices=known, metavar="NAME")
+    parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
+    parser.add_argument("--seconds", type=float, default=0.5, help="on each job (default: %(default)s)")
+    most = "on a job whose learner has made fewer than 1,000 calls (default: %(default)s)"
+    parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    args = parser.parse_args()
+    return hand_back(launch(args.peer, args.jobs, Window(args.seconds, args.most_seconds)), args.cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

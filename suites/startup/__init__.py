@@ -1,0 +1,1 @@
+"""Start-up: what a user waits for before the first batch."""

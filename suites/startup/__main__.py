@@ -1,0 +1,5 @@
+import sys
+
+from suites.startup.measure import main
+
+sys.exit(main())

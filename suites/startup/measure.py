@@ -1,0 +1,171 @@
+"""Start-up: what a user waits for before the first batch, in a process that has done nothing else.
+
+    python -m suites.startup --peer NAME [--benchmark NAME ...] [--workload NAME] [--capacity ROWS] [--cells FILE]
+
+import        inside import statements while the buffer is made; Python, NumPy and this project are there already
+construct     the rest of making a buffer of that capacity: memory, a server's start
+first_add     the first step that is added
+fill          adding columns until the buffer is full, from its second row on
+first_sample  the first batch of 32, of the full buffer
+first_cycle   the first prioritized batch of 32 and the update of its priorities, on another buffer of that capacity
+
+What is compiled or allocated when first used is in the figures called first. One launch measures all of one peer.
+Answers are checked when the clock is off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import importlib
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from adapters import registry
+from adapters.base import Spec
+from adapters.checks import AddedRows
+from suites import workloads
+from suites.runner.filling import TooSlow, fill
+from suites.runner.results import STARTUP, Result, failure, hand_back
+from suites.workloads import Workload
+
+BATCH = 32
+LEAST = 1e-9  # seconds: of who imports nothing, since a sample must be above zero
+ROWS = 64  # stored before the first prioritized sample
+
+
+class ImportClock:
+    """Seconds spent inside import statements and `import_module`, those within others counted once."""
+
+    def __init__(self) -> None:
+        self.seconds, self._depth = 0.0, 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        places = (builtins, "__import__"), (importlib, "import_module")
+        before = [getattr(*place) for place in places]
+        for place, function in zip(places, before, strict=True):
+            setattr(*place, self._timed(function))
+        try:
+            yield
+        finally:
+            for place, function in zip(places, before, strict=True):
+                setattr(*place, function)
+
+    def _timed(self, function: Callable) -> Callable:
+        def timed(*arguments, **options):
+            self._depth += 1
+            begin = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.seconds += time.perf_counter() - begin
+
+        return timed
+
+
+Figures = dict[str, float | str]  # seconds, or why there are none
+
+
+def launch(peer: str, workload: str, capacity: int, wanted: Collection[str], fill_seconds: float) -> Iterator[Result]:
+    recording = workloads.load(workload)
+    # Who is known to be too slow is not filled again.
+    fill_seconds = fill_seconds if "fill" in wanted else 0.0
+    for measure, benchmarks in PARTS.items():
+        figures: Figures = {}
+        outcome, reason = "ok", None
+        if not set(benchmarks) & set(wanted):
+            continue
+        try:
+            measure(figures, peer, recording, capacity, fill_seconds)
+        except Exception as error:
+            outcome, reason = failure(error)
+        for name in benchmarks:
+            figure = figures.get(name)
+            if isinstance(figure, float):
+                said = "ok", figure, None
+            else:
+                said = ("skipped", None, figure) if figure else (outcome, None, reason)
+            if name in wanted:
+                yield Result(name, peer, workload, {"capacity": capacity}, *said)
+
+
+def plain(figures: Figures, peer: str, recording: Workload, capacity: int, fill_seconds: float) -> None:
+    """What comes before something fails is in `figures` all the same."""
+    clock, spec = ImportClock(), Spec(capacity, recording.fields)
+    known, first = AddedRows(recording.columns, recording.fields), [next(recording.stepwise())]
+    cls = registry.adapter_class(peer)
+    begin = time.perf_counter()
+    with clock.running():
+        adapter = cls.make(spec)
+    made = time.perf_counter() - begin
+    try:
+        figures["import"] = max(clock.seconds, LEAST)
+        figures["construct"] = made - clock.seconds
+        figures["first_add"] = _seconds(lambda: adapter.add(first))
+        try:
+            figures["fill"] = _seconds(lambda: fill(adapter, spec, recording, fill_seconds))
+        except TooSlow as reason:
+            figures["fill"] = str(reason)
+        drawn = []
+        took = _seconds(lambda: drawn.append(adapter.sample(BATCH)))
+        known.check(drawn[0], BATCH)
+        figures["first_sample"] = took
+    finally:
+        adapter.close()
+
+
+def prioritized(figures: Figures, peer: str, recording: Workload, capacity: int, _: float) -> None:
+    adapter = registry.adapter_class(peer).make(Spec(capacity, recording.fields, prioritized=True))
+    known, priorities = AddedRows(recording.columns, recording.fields), np.linspace(0.1, 1.0, ROWS)
+    drawn = []
+
+    def cycle() -> None:
+        drawn.append(adapter.sample(BATCH))
+        adapter.update_priorities(drawn[0]["indexes"], priorities[:BATCH])
+
+    try:
+        adapter.add_batch({name: column[:ROWS] for name, column in recording.columns.items()}, priorities)
+        took = _seconds(cycle)
+        known.check(drawn[0], BATCH)
+        figures["first_cycle"] = took
+    finally:
+        adapter.close()
+
+
+#: who measures which benchmarks, in one process and in this order
+PARTS: dict[Callable, tuple[str, ...]] = {
+    plain: ("import", "construct", "first_add", "fill", "first_sample"),
+    prioritized: ("first_cycle",),
+}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.startup", description=__doc__.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
+    parser.add_argument("--benchmark", action="append", choices=STARTUP, help="default: all")
+    parser.add_argument("--workload", choices=workloads.NAMES, default="CartPole-v1", metavar="NAME")
+    parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
+    parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    args = parser.parse_args()
+    return hand_back(
+        launch(args.peer, args.workload, args.capacity, args.benchmark or STARTUP, args.fill_seconds), args.cells
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

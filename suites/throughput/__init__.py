@@ -1,0 +1,1 @@
+"""Throughput of one process: single calls, a learner's whole step, sampling as a learner does it."""

@@ -1,0 +1,179 @@
+"""Transitions recorded from real environments: seeded, cached once, checksummed at each load.
+
+A recording is a pure function of its environment, count and seed, so the cache may be deleted at
+any time. What is cached are the few arrays from which the columns are rebuilt, together with their own checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from adapters.base import Columns, Field, Step
+from suites.workloads.recipes import RECIPES
+from suites.workloads.recording import columns_of, record
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "workloads"
+SEED = 20261120
+#: An environment variable of launches: where the recording of the user's own workload is, as name=path.
+OWN = "REPLAYBENCH_OWN_WORKLOAD"
+SOURCE, USUAL, COLUMN = "source", "usual rows", "column "  # what that file holds, and how its columns' names begin
+NAMES = (*RECIPES, *filter(None, [os.environ.get(OWN, "").partition("=")[0]]))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A kind of transition, and a recording of it."""
+
+    name: str
+    version: str
+    source: str  # one sentence: where the transitions come from
+    columns: Columns  # (transitions, *shape) each; obs, act, rew, next_obs, done unless a row is something else
+    sha256: str  # of the recording, so that two machines can tell whether they measured the same
+    stack: int = 1  # frames that an observation shows together, along its last axis
+
+    @property
+    def transitions(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {key: Field(column.shape[1:], column.dtype.name) for key, column in self.columns.items()}
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(column[0].nbytes for column in self.columns.values())
+
+    @property
+    def is_plain(self) -> bool:
+        """Its rows are steps; otherwise they are dicts."""
+        return tuple(self.columns) == Step._fields
+
+    def steps(self) -> list[Step] | list[dict]:
+        """The recording as a training loop has it in hand, one `env.step` after the other."""
+        return list(self.stepwise())
+
+    def batches(self, rows: int) -> list[Step] | list[Columns]:
+        """The recording in columns of so many rows, in the places of a step or of a dict; a last piece that is shorter
+        is left out."""
+        rows = min(rows, self.transitions)
+        starts = range(0, self.transitions - rows + 1, rows)
+        pieces = ({key: column[at : at + rows] for key, column in self.columns.items()} for at in starts)
+        return [Step(**piece) for piece in pieces] if self.is_plain else list(pieces)
+
+    def stepwise(self) -> Iterator[Step] | Iterator[dict]:
+        """The same one at a time; nothing of a step is kept here.
+
+        Each observation is an array of its own, each scalar one of Python's. Within an episode a step's `next_obs` is
+        the very object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this also halves
+        the memory.
+        """
+        fields = self.fields
+        following = {f"next_{key}": key for key, field in fields.items() if fields.get(f"next_{key}") == field}
+        after: dict = {}
+        for row in range(self.transitions):
+            step = {}
+            for key, column in self.columns.items():
+                value = after.pop(key, None)
+                step[key] = _own(column[row]) if value is None else value
+            if following and not np.any(step.get("done", False)):
+                after = {key: step[next_key] for next_key, key in following.items()}
+            yield Step(**step) if self.is_plain else step
+
+
+def _own(value: np.ndarray | np.generic) -> object:
+    return value.copy() if value.ndim else value.item()
+
+
+def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Path = CACHE) -> Workload:
+    """The workload `name`: from the cache if it is there and undamaged, else recorded now."""
+    own, _, path = os.environ.get(OWN, "").partition("=")
+    if name == own:
+        return _load_own(name, Path(path), transitions)
+    if name not in RECIPES:
+        raise ValueError(f"unknown workload {name!r}; known: {', '.join(NAMES)}")
+    recipe = RECIPES[name]
+    count = transitions or recipe.transitions
+    path = cache / f"{name.replace('/', '-')}.v{recipe.version}.{count}.{seed}.npz"
+    raw = _read(path)
+    if raw is None:
+        env = recipe.make()
+        raw = record(env, count, seed, recipe.policy, recipe.slices)
+        env.close()
+        _write(path, raw)
+    columns = {key: column[:count] for key, column in columns_of(raw, recipe.stack, recipe.slices).items()}
+    return Workload(name, recipe.version, recipe.source, columns, _digest(raw), recipe.stack)
+
+
+def usual_rows(name: str) -> int:
+    """Of its recording."""
+    return RECIPES[name].transitions if name in RECIPES else load(name).transitions
+
+
+def keep_own(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
+    """Keep the recording of the user's own workload, by its content, for this process and its launches to `load`.
+
+    It may be longer than the `transitions` that are usual.
+    """
+    raw = {COLUMN + key: column for key, column in columns.items()}
+    raw |= {SOURCE: np.array(source), USUAL: np.array(transitions)}
+    path = cache / "own" / f"{_digest(raw)}.npz"
+    _write(path, raw, np.savez)  # what is random does not compress
+    os.environ[OWN] = f"{name}={path}"
+
+
+def _load_own(name: str, path: Path, transitions: int | None) -> Workload:
+    raw = _read(path)
+    if raw is None:
+        raise ValueError(f"the recording of {name} is no longer what it was")
+    count = transitions or int(raw[USUAL])
+    columns = {key.removeprefix(COLUMN): column[:count] for key, column in raw.items() if key.startswith(COLUMN)}
+    recording = Workload(name, "1", str(raw[SOURCE]), columns, _digest(raw))
+    if recording.transitions < count:
+        raise ValueError(f"{count} rows of {name} are wanted, and {recording.transitions} were recorded")
+    return recording
+
+
+def _digest(raw: Columns) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(raw):
+        digest.update(f"{key} {raw[key].dtype.str} {raw[key].shape};".encode())
+        digest.update(np.ascontiguousarray(raw[key]).data)
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> Columns | None:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            raw = {key: file[key] for key in file.files}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zipfile.zlib.error) as error:
+        print(f"workload cache {path.name} can't be read ({error}): recording it again", file=sys.stderr)
+        return None
+    expected = str(raw.pop("sha256", ""))
+    if not raw or _digest(raw) != expected:
+        print(f"workload cache {path.name} is damaged (its checksum differs): recording it again", file=sys.stderr)
+        return None
+    return raw
+
+
+def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> None:
+    """All or nothing: two launches may record the same workload at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            save(file, sha256=np.array(_digest(raw)), **raw)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

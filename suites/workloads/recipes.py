@@ -1,0 +1,129 @@
+"""The workloads of this project: which environment each is recorded from, and how many rows of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suites.workloads.recording import Slices
+
+RANDOM = "seeded random actions; done is terminated or truncated"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a workload is recorded and how its columns are rebuilt from what is cached."""
+
+    make: Callable  # () -> environment
+    transitions: int  # of the standard recording
+    source: str
+    version: str = "1"
+    stack: int = 1  # observations shown together, along a new last axis; 1: no such axis
+    slices: Slices | None = None
+    policy: Callable | None = None  # (observation, generator) -> action; None: random actions
+
+
+def gymnasium_make(name: str, **options: Any) -> Any:
+    """An environment of Gymnasium's; "module:name" imports the module first."""
+    import gymnasium
+    import mujoco
+
+    # Else it writes of its own accord into a file of the working directory, whatever there is to say of a model.
+    mujoco.set_mju_user_warning(lambda _text: None)
+    if name.startswith("ALE/"):
+        import ale_py
+
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        gymnasium.register_envs(ale_py)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # a newer version of the environment is no reason to take it
+        return gymnasium.make(name, **options)
+
+
+def _seaquest() -> Any:
+    from gymnasium.wrappers import AtariPreprocessing
+
+    # AtariPreprocessing skips the frames itself; DQN's emulator had no sticky actions.
+    env = gymnasium_make("ALE/Seaquest-v5", frameskip=1, repeat_action_probability=0.0)
+    return AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84)
+
+
+def _picture_and_state() -> Any:
+    from gymnasium import spaces, wrappers
+
+    for device in ("VIDEO", "AUDIO"):  # a picture in memory needs neither a screen nor a sound card
+        os.environ.setdefault(f"SDL_{device}DRIVER", "dummy")
+    env = gymnasium_make("CartPole-v1", render_mode="rgb_array")
+    env = wrappers.AddRenderObservation(env, render_only=False, render_key="image", obs_key="state")
+    image = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+
+    def smaller(obs: dict) -> dict:
+        import cv2
+
+        return obs | {"image": cv2.resize(obs["image"], (64, 64), interpolation=cv2.INTER_AREA)}
+
+    space = spaces.Dict({**env.observation_space.spaces, "image": image})
+    return wrappers.TransformObservation(env, smaller, space)
+
+
+def _mostly_balancing(obs: np.ndarray, random: np.random.Generator) -> int:
+    """Random actions let the pole fall within 22 steps or so, and no slice of 80 would ever be full."""
+    balancing = int(obs[2] + 0.5 * obs[3] > 0)
+    return int(random.integers(2)) if random.random() < 0.2 else balancing
+
+
+# The counts keep the inputs larger than a core's caches: rows that are read again while still in
+# the cache flatter add.
+RECIPES = {
+    "CartPole-v1": Recipe(
+        lambda: gymnasium_make("CartPole-v1"),
+        20_000,
+        f"Gymnasium CartPole-v1, {RANDOM}",
+    ),
+    "Pendulum-v1": Recipe(
+        lambda: gymnasium_make("Pendulum-v1"),
+        20_000,
+        f"Gymnasium Pendulum-v1, {RANDOM}",
+    ),
+    "ALE/Seaquest-v5": Recipe(
+        _seaquest,
+        2_048,
+        "Arcade Learning Environment Seaquest as DQN sees it (frame skip 4, up to 30 no-ops at the start, "
+        f"no sticky actions, 84x84 grey, stack of 4, uint8), {RANDOM}",
+        stack=4,
+    ),
+    "HalfCheetah-v5": Recipe(
+        lambda: gymnasium_make("HalfCheetah-v5"),
+        20_000,
+        f"Gymnasium HalfCheetah-v5 (MuJoCo; its float64 observations stored as float32, as learners do), {RANDOM}",
+    ),
+    "Humanoid-v4": Recipe(
+        lambda: gymnasium_make("Humanoid-v4"),
+        4_096,
+        "Gymnasium Humanoid-v4 (MuJoCo; its float64 observations, 376 where v5 has 348, stored as float32, as learners "
+        f"do), {RANDOM}",
+    ),
+    "CartPole-v1/slices": Recipe(
+        lambda: gymnasium_make("CartPole-v1"),
+        2_048,
+        "Gymnasium CartPole-v1 in slices of 80 steps, as R2D2 replays it: each begins 40 steps after the one before, "
+        "none crosses the end of an episode, what an episode's last one lacks is zeros, and mask says which steps are "
+        "real; no recurrent state; four actions in five hold the pole up, the others are random, all seeded; done is "
+        "terminated or truncated",
+        slices=Slices(steps=80, overlap=40),
+        policy=_mostly_balancing,
+    ),
+    "CartPole-v1/image": Recipe(
+        _picture_and_state,
+        1_024,
+        "Gymnasium CartPole-v1 with dictionaries as observations: its picture (AddRenderObservation, scaled to 64x64 "
+        f"RGB, uint8) and its four numbers, {RANDOM}",
+    ),
+}
