@@ -109,8 +109,8 @@ class Record:
     def add_sample(self, block: int, value: float, calls: int | None = None) -> None:
         """One launch's figure, in the record's unit, and the calls it stands on. The first makes the cell "ok"."""
         value = float(value)
-        if not (math.isfinite(value) and value > 0):
-            raise BadRecord(f"{self.label}: sample of block {block} must be a finite number above 0, got {value}")
+        if not (math.isfinite(value) and value >= 0):
+            raise BadRecord(f"{self.label}: sample of block {block} must be a finite number, at least 0, got {value}")
         if any(sample.block == block for sample in self.samples):
             raise BadRecord(f"{self.label}: block {block} has a sample already")
         if self.pending:

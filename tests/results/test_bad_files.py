@@ -114,7 +114,7 @@ def test_the_unbroken_file_loads(file):
         ([change("records.1.params.batch", None)], RECORD + "params.batch: None is not of type number or string"),
         ([change("records.1.samples.0.value", "1")], RECORD + r"samples\[0\].value: '1' is not of type number"),
         ([change("records.1.samples.0.value", True)], RECORD + r"samples\[0\].value: True is not of type number"),
-        ([change("records.1.samples.1.value", 0)], RECORD + r"samples\[1\].value: 0 must be above 0"),
+        ([change("records.1.samples.1.value", -1)], RECORD + r"samples\[1\].value: -1 is less than the minimum of 0"),
         (
             [change("records.1.samples.0.value", float("nan"))],
             RECORD + r"samples\[0\].value: nan is not a finite number",
@@ -139,7 +139,7 @@ def test_the_unbroken_file_loads(file):
             [change("records.1.benchmark", "add"), change("records.1.params.batch", 2), change("records.1.unit", "s")],
             r"records\[1\] \(.*\): unit: other records of this benchmark are in s/call",
         ),
-        ([change("records.1.samples.0.value", 0), change("run.kind", "race")], r"\(and 1 more\)"),
+        ([change("records.1.samples.0.value", -1), change("run.kind", "race")], r"\(and 1 more\)"),
     ],
 )
 def test_the_error_names_file_record_and_field(file, changes, message):

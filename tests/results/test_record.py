@@ -112,9 +112,9 @@ def test_nothing_measured_is_a_problem(run):
     assert run.problems() == ["nothing was measured"]
 
 
-@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
-def test_a_sample_must_be_a_finite_number_above_zero(run, value):
-    with pytest.raises(BadRecord, match="must be a finite number above 0, got"):
+@pytest.mark.parametrize("value", [-1e-9, -1.0, float("nan"), float("inf")])
+def test_a_sample_must_be_a_finite_number_not_below_zero(run, value):
+    with pytest.raises(BadRecord, match="must be a finite number, at least 0, got"):
         run.cell(**CELL).add_sample(0, value)
 
 
