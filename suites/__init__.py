@@ -1,1 +1,26 @@
-"""Workloads and measurements, one file a suite, and the runner. See ARCHITECTURE.md."""
+"""The suites, the workloads and the runner. See ARCHITECTURE.md."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suites.suite import Suite
+
+#: In the order of importance: a time budget leaves out what comes last. A suite is the folder of that name.
+SUITES = (
+    "throughput",  # calls of one process
+    "apex",  # explorers and a learner, with a real environment
+    "sharing",  # what a buffer that processes share costs them
+    "integrity",  # whether shared buffers return what was stored
+    "conformance",  # whether a peer does what it promises
+    "latency",  # the slowest calls
+    "startup",  # from nothing to the first batch
+    "memory",  # bytes per transition
+)
+
+
+def suite(name: str) -> Suite:
+    """The suite of this name. Imports its `spec` module, and no peer."""
+    return importlib.import_module(f"suites.{name}.spec").SUITE

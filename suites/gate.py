@@ -28,12 +28,14 @@ from adapters import registry
 from results import files, machine
 from results.record import Record, Run
 from suites import workloads
-from suites.run import describe_workload, names
 from suites.runner import process as processes
+from suites.runner.command_line import names
 from suites.runner.driver import Interrupt, drive
-from suites.runner.plan import Fixed, Launch, in_blocks
-from suites.runner.profiles import PROFILES, Profile
-from suites.runner.results import declare_throughput
+from suites.runner.plan import Fixed, in_blocks
+from suites.runner.profiles import PROFILES
+from suites.suite import Launch
+from suites.throughput.spec import SUITE, ThroughputSettings
+from suites.throughput.spec import options as process_options
 
 PACKAGE = "cpprb_impl"  # the one peer that is built here
 FOLDER = processes.CHECKOUT / ".gate"
@@ -146,22 +148,24 @@ def renew(side: Side) -> None:
         copy.replace(library)
 
 
-def launch_of(side: Side, run: Run, profile: Profile, chosen: Sequence[str]) -> Launch:
+def launch_of(side: Side, run: Run, settings: ThroughputSettings, chosen: Sequence[str]) -> Launch:
+    jobs = settings.jobs(chosen)
+
     def command(records: Sequence[Record], cells: Path) -> list[str]:
         renew(side)
-        # -P and importlib keep the checkout, whose package has no compiled part, from the front of sys.path.
-        options = ["--import-mode=importlib", f"--package-at={PACKAGE}={side.site_packages}"]
-        measured = processes.throughput_command(records, PACKAGE, cells, profile)
-        return [str(side.python), "-P", *measured, *options]
+        options = {**process_options(settings, jobs, records), "cells": cells}
+        options["package-at"] = f"{PACKAGE}={side.site_packages}"
+        # -P keeps the checkout, whose package has no compiled part, from the front of sys.path.
+        return [str(side.python), "-P", *SUITE.command(PACKAGE, options)]
 
-    return Launch(f"throughput of {side.name}", declare_throughput(run, side.name, profile.jobs(chosen)), command)
+    return Launch(f"throughput of {side.name}", SUITE.declare_jobs(run, side.name, jobs), command)
 
 
 def measure(args: argparse.Namespace) -> int:
     if args.launches < FEWEST_LAUNCHES:
         raise HarnessError(f"{args.launches} launches a side are too few to judge by: at least {FEWEST_LAUNCHES}")
     sides = [Side("base", resolve(args.base)), Side("head", machine.revision(processes.CHECKOUT))]
-    profile = PROFILES[args.profile]
+    settings = SUITE.profiles[args.profile]
 
     with only_one(), Interrupt() as interrupt:
         with worktree(sides[0].revision) as tree:
@@ -174,11 +178,12 @@ def measure(args: argparse.Namespace) -> int:
         for side in sides:
             run.add_peer(**asdict(replace(about, name=side.name, version=side.revision)))
         for name in args.workloads:
-            run.add_workload(**describe_workload(workloads.load(name)))
-        launches = [launch_of(side, run, profile, args.workloads) for side in sides]
+            run.add_workload(**workloads.load(name).describe())
+        launches = [launch_of(side, run, settings, args.workloads) for side in sides]
         interrupt.check()
         plan = Fixed(in_blocks(launches, args.launches))
-        status = drive(run, args.out or files.new_path(run), plan, profile.limit_seconds, excused=lambda _record: False)
+        limit = PROFILES[args.profile].limit_seconds
+        status = drive(run, args.out or files.new_path(run), plan, limit, excused=lambda _record: False)
     return HARNESS_ERROR if status == 1 else status
 
 
@@ -191,7 +196,7 @@ def main() -> int:
     parser = Parser(prog="python -m suites.gate", description=__doc__.partition("\n")[0])
     parser.add_argument("--base", required=True, metavar="REV", help="the revision to compare the working tree with")
     parser.add_argument("--launches", type=int, default=10, help="a side (default: %(default)s)")
-    parser.add_argument("--profile", choices=PROFILES, default="quick", help="how long each launch measures")
+    parser.add_argument("--profile", choices=SUITE.profiles, default="quick", help="how long each launch measures")
     parser.add_argument("--workloads", type=names("workload", workloads.NAMES), default=list(workloads.NAMES))
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     try:

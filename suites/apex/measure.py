@@ -11,25 +11,25 @@ them was not; the figures of explorers and learner are measured all the same.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from adapters import registry
 from adapters.base import Adapter, Columns, Spec
+from suites.apex.spec import SUITE, WORKLOAD
+from suites.runner import entry
 from suites.runner.explorers import Shared, exploring, giving_up, prepare
-from suites.runner.results import APEX, APEX_WORKLOAD, Outcome, Result, failure, hand_back
+from suites.runner.results import Outcome, Result, failure
 from suites.workloads import cartpole
 from suites.workloads.cartpole import FIELDS
+from suites.workloads.priorities import priority_sets
 
 LOCAL_ROWS = 100  # an explorer's local buffer
 LEARNER_BATCH = 64
 WARM_ROWS = 1_000  # the learner starts once that many are in
-PRIORITY_SETS = 1_021
 
 Figure = tuple[Outcome, float | None, str | None]  # with its value, and the reason where it has none or is wrong
 
@@ -57,7 +57,7 @@ class Learner:
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.priorities = itertools.cycle(np.random.default_rng(2).uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH)))
+        self.priorities = priority_sets(LEARNER_BATCH, seed=2)
         self.checked = self.wrong = 0
 
     def step(self) -> Columns:
@@ -77,7 +77,7 @@ class Learner:
         return "wrong", self.checked, found
 
 
-def measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: float, capacity: int) -> None:
+def _measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: float, capacity: int) -> None:
     """What comes before something fails is in `figures` all the same."""
     kind = registry.adapter_class(peer)
     kind.version()  # there is nothing to prepare if it can't be had
@@ -100,28 +100,30 @@ def measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: floa
         adapter.close()
 
 
-def launch(peer: str, explorers: int, seconds: float, capacity: int) -> list[Result]:
+def measure(peer: str, explorers: int, seconds: float, capacity: int) -> list[Result]:
     figures: dict[str, Figure] = {}
     missing: Figure = "failed", None, None
     try:
         with giving_up(3 * seconds):
-            measure(figures, peer, explorers, seconds, capacity)
+            _measure(figures, peer, explorers, seconds, capacity)
     except Exception as error:
         outcome, reason = failure(error)
         missing = outcome, None, reason
     params = {"explorers": explorers, "capacity": capacity}
-    return [Result(name, peer, APEX_WORKLOAD, params, *figures.get(name, missing)) for name in APEX]
+    return [Result(name, peer, WORKLOAD, params, *figures.get(name, missing)) for name in SUITE.benchmarks]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--explorers", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of the timed window; default: %(default)s")
+    parser.add_argument("--capacity", type=int, default=10_000, help="default: %(default)s")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.apex", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=registry.together(), metavar="NAME")
-    parser.add_argument("--explorers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--capacity", type=int, default=10_000)
-    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
-    args = parser.parse_args()
-    return hand_back(launch(args.peer, args.explorers, args.seconds, args.capacity), args.cells)
+    def figures(args: argparse.Namespace) -> list[Result]:
+        return measure(args.peer, args.explorers, args.seconds, args.capacity)
+
+    return entry.main(SUITE, __doc__, options, figures)
 
 
 if __name__ == "__main__":

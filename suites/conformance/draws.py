@@ -56,7 +56,7 @@ def by_priority(lab: Lab) -> dict[str, Seen]:
             looked_at += int(counts.sum())
             found.append((about, fit(counts, shares), _without_last(buffer, counts, shares)))
     except Overwritten as error:
-        return {"prioritized": Seen("not by priority", str(error), looked_at or 1)}
+        return {"prioritized": Seen("not by priority", str(error), looked_at)}
     whole, others = ([p for p in each if p is not None] for each in list(zip(*found, strict=True))[1:])
     word = "by priority" if min(whole) > SIGNIFICANCE else "not by priority"
     if word != "by priority" and min(others) > SIGNIFICANCE:

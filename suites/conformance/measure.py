@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 from adapters import environments, registry
 from adapters.base import Adapter, Unavailable
@@ -33,13 +32,13 @@ from adapters.lifeline import exit_with_parent
 from adapters.promises import FAULT, HAZARD, KEPT_BY, VOCABULARY
 from suites.conformance import draws as probes_draws
 from suites.conformance import edges as probes_edges
+from suites.conformance import numbered
 from suites.conformance import rows as probes_rows
-from suites.conformance.probing import Lab, Seen, Setting
-from suites.runner.results import CONFORMANCE, CONFORMANCE_WORKLOAD, Result, failure, hand_back
+from suites.conformance.probing import Lab, Seen
+from suites.conformance.spec import SUITE, ConformanceSettings
+from suites.runner import entry
+from suites.runner.results import Result, failure
 
-#: Those in one process, and those that processes share; whoever needs a cluster for each buffer takes too long.
-PEERS = (*registry.alone(), *registry.SHARED)
-LAUNCH_SECONDS = 900.0  # a peer with a server starts some thirty of them
 PART_SECONDS = 120.0  # for a part that said nothing: a server's start, a compiler, a busy machine
 
 #: Probes, and the checks that each sees. The dangerous come last.
@@ -83,7 +82,7 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
 # The worker: does the parts from a given one on, and tells its parent line by line.
 
 
-def work(peer: str, setting: Setting, first: int, tell: Callable[[object], None]) -> None:
+def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[object], None]) -> None:
     kind = registry.adapter_class(peer)
     lab = Lab(kind, setting, beware=lambda: tell(BEWARE))
     for part, checks in list(PARTS.items())[first:]:
@@ -104,9 +103,9 @@ def work(peer: str, setting: Setting, first: int, tell: Callable[[object], None]
 class Worker:
     """A worker's process, as who watches it has it."""
 
-    def __init__(self, peer: str, setting: Setting, first: int) -> None:
+    def __init__(self, peer: str, setting: ConformanceSettings, first: int) -> None:
         self._reads, writes = os.pipe()
-        arguments = [*command(peer, setting), f"--worker={writes}", f"--first={first}"]
+        arguments = [*SUITE.command(peer, setting.options()), f"--worker={writes}", f"--first={first}"]
         self._process = subprocess.Popen(
             [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[writes]
         )
@@ -136,7 +135,7 @@ class Worker:
         return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
 
 
-def watch(peer: str, setting: Setting) -> Iterator[Mapping[str, dict]]:
+def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict]]:
     """What was seen in each part, in order: check -> the fields of a `Seen`, or an outcome and its reason."""
     worker, ended = Worker(peer, setting, 0), ""
     try:
@@ -155,7 +154,7 @@ def watch(peer: str, setting: Setting) -> Iterator[Mapping[str, dict]]:
         worker.end()
 
 
-def _silent(check: str, hung: bool, bold: bool, ended: str, setting: Setting) -> dict:
+def _silent(check: str, hung: bool, bold: bool, ended: str, setting: ConformanceSettings) -> dict:
     word = "waits" if hung else "kills the process"
     if bold and word in VOCABULARY[check]:
         about = f"the call had not returned after {setting.patience:g} s" if hung else f"the process ended with {ended}"
@@ -163,17 +162,17 @@ def _silent(check: str, hung: bool, bold: bool, ended: str, setting: Setting) ->
     return {"outcome": "failed", "reason": f"hung for {PART_SECONDS:.0f} s" if hung else f"died with {ended}"}
 
 
-def launch(peer: str, setting: Setting) -> Iterator[Result]:
+def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
     """What each check saw, as soon as it has."""
-    result = partial(Result, peer=peer, workload=CONFORMANCE_WORKLOAD, params=setting.params)
+    result = partial(Result, peer=peer, workload=numbered.WORKLOAD, params=setting.params)
     kind = registry.adapter_class(peer)
     try:
         kind.version()
     except (Unavailable, NotInstalled) as error:
         outcome, reason = failure(error)
-        yield from (result(check, outcome=outcome, reason=reason) for check in CONFORMANCE)
+        yield from (result(check, outcome=outcome, reason=reason) for check in SUITE.benchmarks)
         return
-    again = shlex.join([environments.shown(registry.adapter_class(peer).environment), *command(peer, setting)])
+    again = shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
     for checks, said in zip(PARTS.values(), watch(peer, setting), strict=True):
         for check in checks:
             told = said.get(check)
@@ -185,28 +184,23 @@ def launch(peer: str, setting: Setting) -> Iterator[Result]:
                 yield result(check, **told)
 
 
-def command(peer: str, setting: Setting) -> list[str]:
-    """What comes after `python` for a launch of this kind."""
-    options = {"peer": peer, **asdict(setting)}
-    return ["-m", "suites.conformance", *(f"--{name}={value}" for name, value in options.items())]
+def options(parser: argparse.ArgumentParser) -> None:
+    entry.add_settings(ConformanceSettings(), parser)
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.conformance", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=registry.every(), metavar="NAME")
-    for name, value in asdict(Setting()).items():
-        parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line a check here instead of printing it")
-    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    setting = Setting(**{name: getattr(args, name) for name in asdict(Setting())})
-    if args.worker is not None:
+    def figures(args: argparse.Namespace) -> Iterator[Result]:
+        settings = entry.settings_of(ConformanceSettings, args)
+        if args.worker is None:
+            yield from measure(args.peer, settings)
+            return
         exit_with_parent(os.getppid())
         with os.fdopen(args.worker, "w") as pipe:
-            work(args.peer, setting, args.first, lambda said: print(json.dumps(said), file=pipe, flush=True))
-        return 0
-    return hand_back(launch(args.peer, setting), args.cells)
+            work(args.peer, settings, args.first, lambda said: print(json.dumps(said), file=pipe, flush=True))
+
+    return entry.main(SUITE, __doc__, options, figures, peers=registry.every())
 
 
 if __name__ == "__main__":

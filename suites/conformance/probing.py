@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,19 +11,11 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Unavailable
-from adapters.checks import AddedRows, as_steps, chi_square, keyed_columns
-from suites.runner.results import CONFORMANCE_WORKLOAD
-from suites.workloads import Workload
+from adapters.checks import as_steps, chi_square
+from suites.conformance.numbered import FIELDS, SERIES, series
+from suites.conformance.spec import ConformanceSettings
 
-FIELDS: Mapping[str, Field] = {
-    "obs": Field((4,), "float32"),
-    "act": Field((), "int64"),
-    "rew": Field((), "float32"),
-    "next_obs": Field((4,), "float32"),
-    "done": Field((), "bool"),
-}
 CAPACITY = 32
-SERIES = 8_192  # rows that can be added to one buffer, all of them different: what a float32 can tell apart
 EXPECTED = 10.0  # draws of a group of rows, at least, in a chi-square test
 REASON_CHARACTERS = 160
 
@@ -39,24 +29,13 @@ class Seen:
     looked_at: int
 
 
-@dataclass(frozen=True)
-class Setting:
-    draws: int = 4_000  # in each test of a distribution
-    patience: float = 10.0  # after which a call that may wait is said to
-    seed: int = 0
-
-    @property
-    def params(self) -> dict[str, int]:
-        return {"draws": self.draws, "seed": self.seed}
-
-
 class Buffer:
     """An adapter, and what it must hold: rows are numbered in the order in which they were added."""
 
     def __init__(self, adapter: Adapter, spec: Spec) -> None:
         self.adapter, self.spec, self.added = adapter, spec, 0
         self.raw = np.ones(SERIES)  # priorities, by row
-        self.columns, self.known = _series(tuple(spec.fields.items()))
+        self.columns, self.known = series(tuple(spec.fields.items()))
 
     @property
     def held(self) -> np.ndarray:
@@ -161,12 +140,6 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
     return min(chi_square(counts, shares, EXPECTED)[1], float(never))
 
 
-@functools.cache
-def _series(fields: tuple[tuple[str, Field], ...]) -> tuple[Columns, AddedRows]:
-    columns = keyed_columns(dict(fields), SERIES)
-    return columns, AddedRows(columns, dict(fields))
-
-
 class Lab:
     """Makes buffers of one peer, and says when a call may never return.
 
@@ -174,7 +147,9 @@ class Lab:
     a probe fills what it gets, unless it asks for a fresh one.
     """
 
-    def __init__(self, kind: type[Adapter], setting: Setting, beware: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, kind: type[Adapter], setting: ConformanceSettings, beware: Callable[[], None] = lambda: None
+    ) -> None:
         self.kind, self.setting, self.beware = kind, setting, beware
         self._done: dict[str, Buffer] = {}
 
@@ -233,11 +208,3 @@ def said(error: BaseException) -> str:
 
 def percent(part: float) -> str:
     return f"{part:.0%}"
-
-
-def workload() -> Workload:
-    """As the record describes it."""
-    columns = keyed_columns(FIELDS, SERIES)
-    digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
-    source = "made for the conformance suite: no two rows are alike"
-    return Workload(CONFORMANCE_WORKLOAD, "1", source, columns, digest)

@@ -148,11 +148,11 @@ def ring(lab: Lab) -> dict[str, Seen]:
             (buffer.fill if turn % 2 else buffer.add)(more)
             if len(buffer.adapter) != len(buffer.held):
                 about = f"after {point} rows, {len(buffer.adapter)} of {capacity} are stored"
-                return {"ring_order": Seen("another order", about, looked_at or 1)}
+                return {"ring_order": Seen("another order", about, looked_at)}
             try:
                 counts = buffer.count(ROWS * BATCHES, size=8)
             except Overwritten as error:
-                return {"ring_order": Seen("another order", f"after {point} rows: {error}", looked_at or 1)}
+                return {"ring_order": Seen("another order", f"after {point} rows: {error}", looked_at)}
             looked_at += int(counts.sum())
             if not counts.all():
                 gone = buffer.held[counts == 0]

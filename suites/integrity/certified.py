@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from adapters.base import Columns
-from suites.runner.results import INTEGRITY_WORKLOAD
 from suites.workloads import Workload
 from suites.workloads.cartpole import FIELDS
 
+WORKLOAD = "certified"
 _LOW = 1 << 20  # a float32 holds integers to 2^24: a row's number takes two of them
 _SAMPLE = 1_000  # rows that stand for all others in the record
 
@@ -95,4 +95,4 @@ def workload() -> Workload:
     columns = rows(1, np.arange(_SAMPLE))
     digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
     source = "made for the integrity suite: every word of a row follows from who wrote it and under which number"
-    return Workload(INTEGRITY_WORKLOAD, "1", source, columns, digest)
+    return Workload(WORKLOAD, "1", source, columns, digest)

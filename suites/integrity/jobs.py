@@ -6,13 +6,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count, cycle
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Spec
+from adapters.base import Adapter, Columns
 from suites.integrity import certified
+from suites.integrity.spec import IntegritySettings
 from suites.runner.explorers import START_PATIENCE, Explorers, Shared
 from suites.runner.results import Stuck
 
@@ -20,28 +20,6 @@ BATCH = 32
 MOST_ROWS = 25  # a call
 PREPARED = 4_096  # rows that a racing explorer adds over and over: making them takes longer than adding them
 MOMENT = 0.002  # seconds of learning between two looks at what explorers did
-
-
-@dataclass(frozen=True)
-class Setting:
-    explorers: int = 4
-    capacity: int = 128
-    seconds: float = 2.0  # of each part
-    patience: float = 5.0  # how long a learner or explorer may be stuck after a kill
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.capacity % self.explorers:
-            raise ValueError(f"{self.capacity} rows can't be shared out evenly to {self.explorers} explorers")
-
-    @property
-    def params(self) -> dict[str, int]:
-        return {"explorers": self.explorers, "capacity": self.capacity, "seed": self.seed}
-
-    @property
-    def spec(self) -> Spec:
-        # So that a weight tells a priority: see `certified.stale`.
-        return Spec(self.capacity, certified.FIELDS, prioritized=True, alpha=1.0, beta=1.0, seed=self.seed)
 
 
 def hammer(adapter: Adapter, seed: int, waits: bool, number: int, shared: Shared) -> None:
@@ -57,7 +35,7 @@ def hammer(adapter: Adapter, seed: int, waits: bool, number: int, shared: Shared
         counter.value += len(priorities)
 
 
-def fill(adapter: Adapter, setting: Setting, number: int, shared: Shared) -> None:
+def fill(adapter: Adapter, setting: IntegritySettings, number: int, shared: Shared) -> None:
     """An explorer that adds its share of what the ring holds, waits, and does it again with other rows."""
     random = np.random.default_rng((setting.seed, number))
     share = setting.capacity // setting.explorers

@@ -22,20 +22,21 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 
 from adapters import environments, registry
 from adapters.base import Adapter
-from suites.integrity.jobs import Learner, Setting, fill, hammer, learn_until, settle
+from suites.integrity import certified
+from suites.integrity.jobs import Learner, fill, hammer, learn_until, settle
+from suites.integrity.spec import SUITE, IntegritySettings
+from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
-from suites.runner.results import INTEGRITY, INTEGRITY_WORKLOAD, Result, failure, hand_back
+from suites.runner.results import Result, failure
 
-PEERS = {**registry.SHARED, **registry.SERVED}
 OPENINGS = 8  # fresh buffers to race on: rows that were never written are read in its first moments only
 OPENING_SECONDS = 0.1
 BESIDE = 2  # explorers that nobody kills
@@ -56,7 +57,7 @@ class Finding:
         return cls(looked_at, f"{wrong:,} of {looked_at:,} {words}" if wrong else None)
 
 
-def race(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
+def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     learner = Learner(adapter)
     with _racing(adapter, setting) as explorers:
         explorers.wait_for(1)
@@ -81,7 +82,7 @@ def race(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
     }
 
 
-def _open(kind: type[Adapter], setting: Setting, opening: int, learner: Learner) -> None:
+def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner: Learner) -> None:
     """Read a buffer from its first row on."""
     learner.adapter = kind.make(setting.spec)
     try:
@@ -92,12 +93,12 @@ def _open(kind: type[Adapter], setting: Setting, opening: int, learner: Learner)
         learner.adapter.close()
 
 
-def _racing(adapter: Adapter, setting: Setting, opening: int = 0):
+def _racing(adapter: Adapter, setting: IntegritySettings, opening: int = 0):
     work = partial(hammer, adapter, setting.seed + opening, True)
     return exploring(work, setting.explorers, adapter.start_method)
 
 
-def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
+def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     learner = Learner(adapter)
     lost = duplicated = added = 0
     work = partial(fill, adapter, setting)
@@ -122,7 +123,7 @@ def rounds(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
     }
 
 
-def kills(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
+def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     learner, random = Learner(adapter), np.random.default_rng(setting.seed)
     work = partial(hammer, adapter, setting.seed)
     killed, trouble = 0, None
@@ -143,7 +144,7 @@ def kills(adapter: Adapter, setting: Setting) -> dict[str, Finding]:
     return {"killed": Finding(killed, "; ".join(words) or None)}
 
 
-def after_kill(explorers: Explorers, learner: Learner, setting: Setting) -> str | None:
+def after_kill(explorers: Explorers, learner: Learner, setting: IntegritySettings) -> str | None:
     """Who does not go on. The learner must sample, and each explorer that is left add a row, within the patience."""
     before, steps = explorers.added(), 0
     deadline = time.monotonic() + setting.patience
@@ -166,22 +167,16 @@ def _waiting(explorers: Explorers, before: list[int]) -> int:
     return sum(now == then for now, then in zip(explorers.added(), before, strict=True))
 
 
-PARTS: tuple[tuple[Callable[[Adapter, Setting], Mapping[str, Finding]], tuple[str, ...]], ...] = (
+PARTS: tuple[tuple[Callable[[Adapter, IntegritySettings], Mapping[str, Finding]], tuple[str, ...]], ...] = (
     (race, ("torn", "unwritten", "stale", "starvation")),
     (rounds, ("lost", "duplicated")),
     (kills, ("killed",)),
 )
 
 
-def command(peer: str, setting: Setting) -> list[str]:
-    """What comes after `python` for a launch of this kind."""
-    options = {"peer": peer, **asdict(setting)}
-    return ["-m", "suites.integrity", *(f"--{name}={value}" for name, value in options.items())]
-
-
-def launch(peer: str, setting: Setting) -> Iterator[Result]:
+def measure(peer: str, setting: IntegritySettings) -> Iterator[Result]:
     """What each part found, as soon as it has."""
-    result = partial(Result, peer=peer, workload=INTEGRITY_WORKLOAD, params=setting.params)
+    result = partial(Result, peer=peer, workload=certified.WORKLOAD, params=setting.params)
     kind = registry.adapter_class(peer)
     try:
         kind.version()  # there is nothing to prepare if it can't be had
@@ -189,9 +184,9 @@ def launch(peer: str, setting: Setting) -> Iterator[Result]:
         adapter = kind.make(setting.spec)
     except Exception as error:
         outcome, reason = failure(error)
-        yield from (result(name, outcome=outcome, reason=reason) for name in INTEGRITY)
+        yield from (result(name, outcome=outcome, reason=reason) for name in SUITE.benchmarks)
         return
-    again = shlex.join([environments.shown(registry.adapter_class(peer).environment), *command(peer, setting)])
+    again = shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
     try:
         for part, names in PARTS:
             try:
@@ -213,15 +208,10 @@ def launch(peer: str, setting: Setting) -> Iterator[Result]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.integrity", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=tuple(PEERS), metavar="NAME")
-    for name, value in asdict(Setting()).items():
-        parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
-    args = parser.parse_args()
-    return hand_back(
-        launch(args.peer, Setting(**{name: getattr(args, name) for name in asdict(Setting())})), args.cells
-    )
+    def figures(args: argparse.Namespace) -> Iterator[Result]:
+        return measure(args.peer, entry.settings_of(IntegritySettings, args))
+
+    return entry.main(SUITE, __doc__, partial(entry.add_settings, IntegritySettings()), figures)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import sys
 import time
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -24,36 +23,36 @@ from adapters import registry
 from adapters.base import Adapter, Columns, Spec
 from adapters.checks import AddedRows, check_priorities
 from suites import workloads
-from suites.runner.filling import TooSlow, fill
-from suites.runner.results import LATENCY, LATENCY_CALLS, LATENCY_WORKLOAD, PERCENTILES, Result, failure, hand_back
+from suites.latency.spec import BATCH, CALLS, PERCENTILES, SUITE, WORKLOAD
+from suites.runner import entry
+from suites.runner.filling import fill
+from suites.runner.results import Result, failure
 from suites.workloads import Workload
+from suites.workloads.priorities import priority_sets
 
-BATCH = 32
-PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100
 WARM_SHARE = 0.1  # of the window's length, before it
 ENOUGH_CALLS, LONGEST = 2_000, 4  # the window is up to four times as long until it has so many calls of each kind
 BEYOND = 2  # calls that must lie beyond a percentile
 
 
-def launch(peer: str, capacity: int, seconds: float, fill_seconds: float) -> Iterator[Result]:
+def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> Iterator[Result]:
+    """The figure of each benchmark, or why there is none."""
     figures: dict[str, float | str] = {}
     outcome, reason = "ok", None
     try:
-        figures = measure(peer, capacity, seconds, fill_seconds)
-    except TooSlow as error:
-        outcome, reason = "skipped", str(error)
+        figures = _measure(peer, capacity, seconds, fill_seconds)
     except Exception as error:
         outcome, reason = failure(error)
-    for name in LATENCY:
+    for name in SUITE.benchmarks:
         figure = figures.get(name)
         said = ("skipped", None, figure) if isinstance(figure, str) else (outcome, figure, reason)
-        yield Result(name, peer, LATENCY_WORKLOAD, {"batch": BATCH, "capacity": capacity}, *said)
+        yield Result(name, peer, WORKLOAD, {"batch": BATCH, "capacity": capacity}, *said)
 
 
-def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> dict[str, float | str]:
+def _measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> dict[str, float | str]:
     """By benchmark: seconds, or why there is no figure."""
-    cls, recording = registry.adapter_class(peer), workloads.load(LATENCY_WORKLOAD)
+    cls, recording = registry.adapter_class(peer), workloads.load(WORKLOAD)
     refusal = cls.refusal(Spec(capacity, recording.fields, prioritized=True))
     spec = Spec(capacity, recording.fields, prioritized=refusal is None)
     adapter = cls.make(spec)
@@ -65,12 +64,12 @@ def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> di
         loop.run(0)
         AddedRows(recording.columns, recording.fields).check(loop.batch, BATCH)
         loop.run(WARM_SHARE * seconds)
-        times = dict(zip(LATENCY_CALLS, loop.run(seconds, ENOUGH_CALLS), strict=True))
+        times = dict(zip(CALLS, loop.run(seconds, ENOUGH_CALLS), strict=True))
     finally:
         adapter.close()
     return {
         f"{call}_{name}": refusal if call == "update" and refusal else percentile(times[call], PERCENTILES[name])
-        for call in LATENCY_CALLS
+        for call in CALLS
         for name in PERCENTILES
     }
 
@@ -82,7 +81,7 @@ class Loop:
         self.add, self.sample = adapter.add, adapter.sample
         self.update = adapter.update_priorities if prioritized else lambda _indexes, _priorities: None
         self.steps = itertools.cycle([[step] for step in recording.steps()])
-        self.priorities = itertools.cycle(np.random.default_rng(1).uniform(0.01, 1.0, (PRIORITY_SETS, BATCH)))
+        self.priorities = priority_sets(BATCH)
         self.batch: Columns = {}
 
     def run(self, seconds: float, enough: int = 1) -> np.ndarray:
@@ -117,15 +116,17 @@ def percentile(times: np.ndarray, percent: float) -> float | str:
     return float(np.percentile(times, percent, method="higher"))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.latency", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=1.0, help="of the timed window; default: %(default)s")
     parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
-    args = parser.parse_args()
-    return hand_back(launch(args.peer, args.capacity, args.seconds, args.fill_seconds), args.cells)
+
+
+def main() -> int:
+    def figures(args: argparse.Namespace) -> Iterator[Result]:
+        return measure(args.peer, args.capacity, args.seconds, args.fill_seconds)
+
+    return entry.main(SUITE, __doc__, options, figures)
 
 
 if __name__ == "__main__":

@@ -36,19 +36,9 @@ from adapters import registry
 from adapters.base import Adapter, Spec, Step
 from adapters.checks import AddedRows, check_full, draw
 from suites import workloads
-from suites.runner.results import (
-    FILLED,
-    LEAKS,
-    MEMORY,
-    PEAK,
-    PEAK_BATCH,
-    Outcome,
-    PeerTrouble,
-    Result,
-    failure,
-    hand_back,
-    memory_units,
-)
+from suites.memory.spec import FILLED, KINDS, LEAKS, PEAK, PEAK_BATCH, SUITE, figures, rows_for
+from suites.runner import entry
+from suites.runner.results import Outcome, PeerTrouble, Result, failure
 from suites.workloads import Workload
 
 STEPS_A_CALL = 64
@@ -57,7 +47,6 @@ SMALLER = 16  # times, the small buffer
 PARTS = 4  # of the rounds in which a leak is looked for; in the first, what is made once is made
 FEWEST_ROUNDS = 4
 UNSEEN = 64 << 10  # bytes that a part may be off by
-LEAST = 1e-3  # bytes a transition: of who has taken none yet, since a sample must be above zero
 
 
 def in_use() -> int:
@@ -108,20 +97,16 @@ def levels(adapter: Adapter, spec: Spec, recording: Workload) -> dict[str, int]:
     return found
 
 
-def rows_for(capacity: int) -> int:
-    return capacity * 3 // 2
-
-
-def measure(
+def _measure(
     peer: str, benchmark: str, recording: Workload, capacity: int, leak_seconds: float
 ) -> Iterator[tuple[str, Outcome, float | None, str | None]]:
-    """Each figure's benchmark, outcome, value and reason, in the order of `memory_units`."""
+    """Each figure's benchmark, outcome, value and reason, in the order of `spec.figures`."""
     small = max(BATCH, capacity // SMALLER)
     if capacity < 2 * small:
         raise ValueError(f"a capacity of {capacity} rows is too few: at least {2 * small}")
     known = AddedRows(recording.columns, recording.fields)
     kind = registry.adapter_class(peer)
-    spec = Spec(small, recording.fields, **MEMORY[benchmark])
+    spec = Spec(small, recording.fields, **KINDS[benchmark])
     # What is compiled or made once, at the first use, is not the rows': counted is from the second buffer on. Not from
     # the second large one, for others keep its memory for the next.
     warming = [small, capacity] if kind.compiles else [small] if benchmark == "plain" else []
@@ -137,12 +122,12 @@ def measure(
             raise PeerTrouble(f"{capacity} rows are too few: no more memory is in use than with {small}")
         slopes = {name: (after[name] - before[name]) / (more - fewer) for name in after}
         yield benchmark, "ok", slopes["full"], None
-        asked = memory_units(benchmark, recording.row_bytes)
+        asked = figures(benchmark, recording.row_bytes)
         for name in FILLED:
             if name in asked:
-                yield name, "ok", max(slopes[name], LEAST), None
+                yield name, "ok", max(slopes[name], 0.0), None
         if PEAK in asked:
-            yield PEAK, "ok", max(peak_while_drawing(adapter) / PEAK_BATCH, LEAST), None
+            yield PEAK, "ok", peak_while_drawing(adapter) / PEAK_BATCH, None
         if benchmark in LEAKS:
             # In a small one, after many turns of its ring: by these a heap settles, and a large one makes few.
             # The large one stays meanwhile, so that its memory can't become the small one's, unseen.
@@ -192,14 +177,16 @@ def _round(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict]) -> None:
     draw(adapter, spec, BATCH)
 
 
-def launch(peer: str, workload: str, benchmark: str, capacity: int, leak_seconds: float) -> Iterator[Result]:
+def measure(peer: str, workload: str, benchmark: str, capacity: int, leak_seconds: float) -> Iterator[Result]:
+    """Each figure of one kind of buffer, or why there is none."""
+
     def result(name: str, outcome: Outcome, value: float | None, reason: str | None) -> Result:
         return Result(name, peer, workload, {"capacity": capacity}, outcome, value, reason)
 
     recording = workloads.load(workload, rows_for(capacity))
-    left = list(memory_units(benchmark, recording.row_bytes))
+    left = figures(benchmark, recording.row_bytes)
     try:
-        for figure in measure(peer, benchmark, recording, capacity, leak_seconds):
+        for figure in _measure(peer, benchmark, recording, capacity, leak_seconds):
             left.remove(figure[0])
             yield result(*figure)
     except Exception as error:
@@ -207,16 +194,18 @@ def launch(peer: str, workload: str, benchmark: str, capacity: int, leak_seconds
         yield from (result(name, outcome, None, reason) for name in left)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.memory", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workload", required=True, choices=workloads.NAMES, metavar="NAME")
-    parser.add_argument("--benchmark", choices=tuple(MEMORY), default="plain", help="default: %(default)s")
+    parser.add_argument("--benchmark", choices=tuple(KINDS), default="plain", help="default: %(default)s")
     parser.add_argument("--capacity", type=int, default=1_024, help="default: %(default)s")
     parser.add_argument("--leak-seconds", type=float, default=1.0, help="for finding leaks; default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
-    args = parser.parse_args()
-    return hand_back(launch(args.peer, args.workload, args.benchmark, args.capacity, args.leak_seconds), args.cells)
+
+
+def main() -> int:
+    def results(args: argparse.Namespace) -> Iterator[Result]:
+        return measure(args.peer, args.workload, args.benchmark, args.capacity, args.leak_seconds)
+
+    return entry.main(SUITE, __doc__, options, results)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from tqdm import tqdm
 from adapters.registry import is_ours
 from results.record import Left, Record, Run, first_line, save
 from suites.runner import process as processes
-from suites.runner.plan import Budgeted, Fixed, Launch
-from suites.runner.results import Result, is_finding_about_another, read_results
+from suites.runner.plan import Budgeted, Fixed
+from suites.runner.results import Result, read_results
+from suites.suite import Launch
 
 #: A launch that the budget ends hung if it had given no result for so long. Ours compiles nothing.
 STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
@@ -82,6 +83,11 @@ class Progress:
         if seconds is None:
             return "measuring"
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+def is_finding_about_another(record: Record) -> bool:
+    """What went wrong with a buffer that isn't this project's own: a result of the run, and no failure of it."""
+    return record.status in ("wrong", "failed") and not is_ours(record.peer)
 
 
 def drive(

@@ -10,6 +10,7 @@ import numpy as np
 
 from adapters.base import Adapter, Spec
 from adapters.checks import check_full
+from suites.runner.results import NotMeasured
 from suites.workloads import Workload
 
 ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
@@ -17,7 +18,7 @@ ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
 FORESEEN, HOPELESS = 0.2, 1.5
 
 
-class TooSlow(Exception):  # noqa: N818 (a state of things rather than an error)
+class TooSlow(NotMeasured):
     """The buffer is not full after as much time as the profile has for that, or plainly won't be."""
 
 

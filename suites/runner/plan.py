@@ -13,14 +13,13 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from adapters.registry import REFERENCES, is_ours
 from results.record import Record
+from suites.suite import Launch
 
 #: An interval this narrow (upper end over lower end, as a log) needs no further launch.
 NARROW = 0.02
@@ -33,57 +32,33 @@ LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
 CUT_SHORT = "the time budget of {minutes:g} minutes gives a launch {seconds:.0f} s, in which it did not come this far"
 
 
-@dataclass(frozen=True, eq=False)  # a launch is itself, whatever it measures
-class Launch:
-    """A process that measures some records of one peer, once per block."""
-
-    name: str
-    records: Sequence[Record]
-    command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
-    least_limit: float = 0.0  # seconds that it may take, where the profile's limit is less
-
-    @property
-    def open_records(self) -> list[Record]:
-        """The records without a reason to stop. A cell that failed once isn't measured again: it has its reason, and a
-        peer that hangs would cost its time limit in every block."""
-        return [record for record in self.records if record.ok or record.pending]
-
-    @property
-    def peer(self) -> str:
-        return self.records[0].peer
-
-    @property
-    def suite(self) -> str:
-        return self.records[0].suite
-
-    @cached_property
-    def jobs(self) -> frozenset:
-        """What is measured, whichever peer it is."""
-        return frozenset((each.suite, each.workload, each.benchmark, *each.params.items()) for each in self.records)
-
-
 @dataclass(frozen=True)
 class Part:
-    """The launches of one suite, and how many blocks of them a run without a budget has."""
+    """The launches of one suite."""
 
     launches: Sequence[Launch]
-    blocks: int
+    blocks: int  # of a run without a budget
     repeated: bool = True  # False: counted or seen once; a budget is not spent on more of it
 
 
 Next = tuple[int, Launch]
 
 
+def fixed(parts: Sequence[Part]) -> Fixed:
+    """All blocks of one part, then those of the next one."""
+    return Fixed([each for part in parts for each in in_blocks(part.launches, part.blocks) if each[1].open_records])
+
+
 def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Next]:
-    """Every launch once per block. The order is shuffled, and reversed in every other block (ABBA), so that a slow
-    minute, or a neighbour that leaves the machine warm, affects all alike."""
+    """Every launch once per block, or only in the first ones where it has fewer. The order is shuffled, and reversed in
+    every other block (ABBA), so that a slow minute, or a neighbour that leaves the machine warm, affects all alike."""
     order, shuffler, schedule = list(launches), random.Random(seed), []
     for block in range(blocks):
         if block % 2 == 0:
             shuffler.shuffle(order)
         else:
             order.reverse()
-        schedule += [(block, launch) for launch in order]
+        schedule += [(block, launch) for launch in order if launch.blocks is None or block < launch.blocks]
     return schedule
 
 
@@ -154,7 +129,7 @@ class Budgeted:
         clock: Callable[[], float] = time.monotonic,
         share: float = SHARE,
     ) -> None:
-        self.parts = [part for part in parts if part.blocks]
+        self.parts = parts
         self.minutes, self.deadline, self._clock = minutes, deadline, clock
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
         self._share = share * (deadline - self._begin)
@@ -264,7 +239,10 @@ def gain(launch: Launch) -> float:
 
 def width(record: Record) -> float:
     """About how wide the 95% interval of the median over launches is, as log(high/low): 2 x 1.57 IQR/sqrt(n), the notch
-    of a box plot (McGill, Tukey and Larsen 1978). Cheap enough to be taken of every cell after every block."""
+    of a box plot (McGill, Tukey and Larsen 1978). Cheap enough to be taken of every cell after every block. 0 where a
+    sample is 0: there is no ratio to it, and more samples would not give one."""
+    if not all(sample.value for sample in record.samples):
+        return 0.0
     logs = [math.log(sample.value) for sample in record.samples]
     low, high = np.percentile(logs, [25, 75])
     return 2 * 1.57 * float(high - low) / math.sqrt(len(logs))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -12,22 +11,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 import psutil
 
-from results.record import Record
-from suites.runner.profiles import Profile
-from suites.runner.results import CHECKOUT, node_id
+from suites.runner.results import CHECKOUT
 from suites.runner.segments import PAGE_BYTES, Segments
-from suites.throughput.jobs import Task
 
 GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
 LAST_WORDS = 400  # characters
 #: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
 MARK = "REPLAYBENCH_LAUNCH"
-DECORATION = re.compile(r"[.sFE]+( *\[ *\d+%\])?$|[=!-]{3}")
 
 # One math thread a peer: with two, a busy second core makes each small operation many times slower.
 ONE_THREAD = dict.fromkeys(
@@ -42,29 +36,6 @@ ONE_THREAD = dict.fromkeys(
     ),
     "1",
 )
-
-
-def throughput_command(records: Sequence[Record], peer: str, cells: Path, profile: Profile) -> list[str]:
-    """What comes after `python` for a launch that measures these cells with the registry's `peer`."""
-    wanted = {(record.workload, record.params["capacity"]) for record in records}
-    options = [
-        f"--capacity={workload}={place.capacity}:{place.fill_seconds}"
-        for workload, places in profile.throughput.items()
-        for place in places
-        if (workload, place.capacity) in wanted
-    ]
-    options += [f"--task={task}" for task in dict.fromkeys(map(Task.of_record, records))]
-    # Named, since the suite does not offer by itself the peers that are measured only when named.
-    options += [f"--peer={peer}", f"--cells={cells}", f"--seconds={profile.seconds}"]
-    return [
-        *("-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider"),
-        # Uncaptured, so that the last words of a process that is killed are not lost with it.
-        *("-q", "--capture=no", "--no-header", "--disable-warnings", "--tb=line"),
-        # Collecting garbage at random moments is the harness's noise more than a peer's cost: off while timing.
-        "--benchmark-disable-gc",
-        *options,
-        *(node_id(record, peer) for record in records),
-    ]
 
 
 @dataclass(frozen=True)
@@ -147,11 +118,11 @@ def _exit_reason(status: int) -> str:
 
 
 def _last_words(output: IO[bytes]) -> str:
-    """The end of what the launch printed, without pytest's own decoration."""
+    """The end of what the launch printed."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - 8 * LAST_WORDS))
     lines = output.read().decode(errors="replace").splitlines()
-    words = [line.strip() for line in lines if line.strip() and not DECORATION.match(line.strip())]
+    words = [line.strip() for line in lines if line.strip()]
     return f"; its last words: {' | '.join(words)[-LAST_WORDS:]}" if words else ""
 
 

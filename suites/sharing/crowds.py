@@ -12,11 +12,11 @@ import numpy as np
 
 from adapters.base import Adapter
 from suites.runner.explorers import Explorers, Shared, exploring, next_slice
-from suites.runner.results import SharingJob
+from suites.sharing.spec import SharingJob
 from suites.workloads import Workload
+from suites.workloads.priorities import priority_sets
 
 LEARNER_BATCH = 32
-PRIORITY_SETS = 1_021  # prime, so that the cycle of sets never falls into step with anything
 WARM_SECONDS = 0.25
 PART_SECONDS = 0.1  # of the parts of a window, each of which has a rate
 ENOUGH_CALLS = 1_000  # of the learner
@@ -133,7 +133,7 @@ def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
     if not prioritized:
         return sample
     update = adapter.update_priorities
-    priorities = itertools.cycle(np.random.default_rng(2).uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH)))
+    priorities = priority_sets(LEARNER_BATCH, seed=2)
 
     def cycle() -> object:
         batch = sample()

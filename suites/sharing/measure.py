@@ -15,29 +15,26 @@ question of its own, which the integrity suite asks.
 from __future__ import annotations
 
 import argparse
-import gc
 import itertools
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from adapters import registry
 from adapters.base import Adapter, Spec
 from adapters.checks import AddedRows, check_priorities, check_round_trip
 from suites import workloads
+from suites.runner import entry
 from suites.runner.explorers import giving_up, prepare
-from suites.runner.filling import TooSlow, fill
-from suites.runner.results import SHARING, Result, SharingJob, failure, hand_back
-from suites.sharing.crowds import LEARNER_BATCH, PRIORITY_SETS, Window, watch
+from suites.runner.filling import fill
+from suites.runner.results import Result, failure
+from suites.runner.timing import Stopwatch
+from suites.sharing.crowds import LEARNER_BATCH, Window, watch
+from suites.sharing.spec import KINDS, SUITE, SharingJob
 from suites.workloads import Workload
+from suites.workloads.priorities import priority_sets
 
 STEPS_A_CALL = 64  # of an adapter, which loops over them
-ROUND_SECONDS = 0.002
 FILL_SECONDS = 30.0
 CHECKED = {"rows": 32, "batches": 100}
 
@@ -52,16 +49,14 @@ class Rate(NamedTuple):
 Figures = dict[str, float | Rate | str]  # by benchmark; a text says why there is no figure
 
 
-def launch(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Result]:
+def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Result]:
     """The figures of each job as soon as it has them."""
     for job in jobs:
         figures: Figures = {}
         outcome, reason = "ok", None
         try:
             with giving_up(FILL_SECONDS + 2 * window.longest):
-                figures = measure(peer, job, window)
-        except TooSlow as error:
-            outcome, reason = "skipped", str(error)
+                figures = _measure(peer, job, window)
         except Exception as error:
             outcome, reason = failure(error)
         for name in job.benchmarks:
@@ -72,7 +67,7 @@ def launch(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Re
             yield Result(name, peer, job.workload, job.params, *mine, calls=calls)
 
 
-def measure(peer: str, job: SharingJob, window: Window) -> Figures:
+def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
     """By benchmark, its figure or why it has none."""
     recording = workloads.load(job.workload)
     known = AddedRows(recording.columns, recording.fields)
@@ -113,13 +108,12 @@ def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, window: Windo
         Rate(work.usual(lambda part: part.calls), work.calls),
         min(work.added) * len(work.added) / sum(work.added) if min(work.added) else starved,
     ]
-    return dict(zip(SHARING[job.kind], figures, strict=True))
+    return dict(zip(KINDS[job.kind], figures, strict=True))
 
 
 def _step(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
     batches = itertools.cycle([batch._asdict() for batch in recording.batches(job.batch)])
-    random = np.random.default_rng(1)
-    priorities = itertools.cycle(list(random.uniform(0.01, 1.0, (PRIORITY_SETS, LEARNER_BATCH))))
+    priorities = priority_sets(LEARNER_BATCH)
     add, sample, update = adapter.add_batch, adapter.sample, adapter.update_priorities
 
     def run(count: int) -> None:
@@ -127,7 +121,7 @@ def _step(adapter: Adapter, job: SharingJob, recording: Workload, window: Window
             add(columns)
             update(sample(LEARNER_BATCH)["indexes"], fresh)
 
-    return {"step": median_seconds(run, window.least)}
+    return {"step": Stopwatch(window.least).per_call(run)}
 
 
 def _alone(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
@@ -138,46 +132,25 @@ def _alone(adapter: Adapter, job: SharingJob, recording: Workload, window: Windo
         for some in itertools.islice(calls, count):
             adapter.add(some)
 
-    return {"add_alone": median_seconds(run, window.least) / STEPS_A_CALL}
+    return {"add_alone": Stopwatch(window.least).per_call(run) / STEPS_A_CALL}
 
 
 MEASURES = {"crowd": _crowd, "prioritized_crowd": _crowd, "step": _step, "alone": _alone}
 
 
-def median_seconds(run: Callable[[int], None], seconds: float) -> float:
-    """Of one call, where `run(n)` makes n of them: the median over rounds that take so long together."""
-    calls, spent = 1, 0.0
-    gc.disable()  # at random moments it is the harness's noise more than a peer's cost
-    try:
-        while spent < seconds / 10:
-            calls = 2 * calls if spent else 1
-            spent = _timed(run, calls)
-        calls = max(1, round(ROUND_SECONDS * calls / spent))
-        rounds: list[float] = []
-        while sum(rounds) < seconds or len(rounds) < 3:
-            rounds.append(_timed(run, calls))
-        return statistics.median(rounds) / calls
-    finally:
-        gc.enable()
-
-
-def _timed(run: Callable[[int], None], calls: int) -> float:
-    start = time.perf_counter()
-    run(calls)
-    return time.perf_counter() - start
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
+    parser.add_argument("--seconds", type=float, default=0.5, help="on each job; default: %(default)s")
+    most = "on a job whose learner has made fewer than 1,000 calls; default: %(default)s"
+    parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.sharing", description=__doc__.partition("\n")[0])
-    known = tuple(dict.fromkeys([*registry.together(), *registry.alone()]))
-    parser.add_argument("--peer", required=True, choices=known, metavar="NAME")
-    parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
-    parser.add_argument("--seconds", type=float, default=0.5, help="on each job (default: %(default)s)")
-    most = "on a job whose learner has made fewer than 1,000 calls (default: %(default)s)"
-    parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
-    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
-    args = parser.parse_args()
-    return hand_back(launch(args.peer, args.jobs, Window(args.seconds, args.most_seconds)), args.cells)
+    def figures(args: argparse.Namespace) -> Iterator[Result]:
+        return measure(args.peer, args.jobs, Window(args.seconds, args.most_seconds))
+
+    known = list(dict.fromkeys([*registry.together(), *registry.alone()]))
+    return entry.main(SUITE, __doc__, options, figures, peers=known)
 
 
 if __name__ == "__main__":

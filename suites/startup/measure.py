@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
@@ -30,12 +29,13 @@ from adapters import registry
 from adapters.base import Spec
 from adapters.checks import AddedRows
 from suites import workloads
+from suites.runner import entry
 from suites.runner.filling import TooSlow, fill
-from suites.runner.results import STARTUP, Result, failure, hand_back
+from suites.runner.results import Result, failure
+from suites.startup.spec import SUITE, WORKLOAD
 from suites.workloads import Workload
 
 BATCH = 32
-LEAST = 1e-9  # seconds: of who imports nothing, since a sample must be above zero
 ROWS = 64  # stored before the first prioritized sample
 
 
@@ -74,17 +74,18 @@ class ImportClock:
 Figures = dict[str, float | str]  # seconds, or why there are none
 
 
-def launch(peer: str, workload: str, capacity: int, wanted: Collection[str], fill_seconds: float) -> Iterator[Result]:
+def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fill_seconds: float) -> Iterator[Result]:
+    """The figure of each of these benchmarks, or why there is none."""
     recording = workloads.load(workload)
-    # Who is known to be too slow is not filled again.
+    # A peer that is known to be too slow is not filled again.
     fill_seconds = fill_seconds if "fill" in wanted else 0.0
-    for measure, benchmarks in PARTS.items():
+    for part, benchmarks in PARTS.items():
         figures: Figures = {}
         outcome, reason = "ok", None
         if not set(benchmarks) & set(wanted):
             continue
         try:
-            measure(figures, peer, recording, capacity, fill_seconds)
+            part(figures, peer, recording, capacity, fill_seconds)
         except Exception as error:
             outcome, reason = failure(error)
         for name in benchmarks:
@@ -107,7 +108,7 @@ def plain(figures: Figures, peer: str, recording: Workload, capacity: int, fill_
         adapter = cls.make(spec)
     made = time.perf_counter() - begin
     try:
-        figures["import"] = max(clock.seconds, LEAST)
+        figures["import"] = clock.seconds
         figures["construct"] = made - clock.seconds
         figures["first_add"] = _seconds(lambda: adapter.add(first))
         try:
@@ -140,7 +141,7 @@ def prioritized(figures: Figures, peer: str, recording: Workload, capacity: int,
         adapter.close()
 
 
-#: who measures which benchmarks, in one process and in this order
+#: what measures which benchmarks, in one process and in this order
 PARTS: dict[Callable, tuple[str, ...]] = {
     plain: ("import", "construct", "first_add", "fill", "first_sample"),
     prioritized: ("first_cycle",),
@@ -153,18 +154,19 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m suites.startup", description=__doc__.partition("\n")[0])
-    parser.add_argument("--peer", required=True, choices=registry.alone(), metavar="NAME")
-    parser.add_argument("--benchmark", action="append", choices=STARTUP, help="default: all")
-    parser.add_argument("--workload", choices=workloads.NAMES, default="CartPole-v1", metavar="NAME")
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--benchmark", action="append", choices=list(SUITE.benchmarks), help="default: all")
+    parser.add_argument("--workload", choices=workloads.NAMES, default=WORKLOAD, metavar="NAME")
     parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
     parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
-    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
-    args = parser.parse_args()
-    return hand_back(
-        launch(args.peer, args.workload, args.capacity, args.benchmark or STARTUP, args.fill_seconds), args.cells
-    )
+
+
+def main() -> int:
+    def figures(args: argparse.Namespace) -> Iterator[Result]:
+        wanted = args.benchmark or list(SUITE.benchmarks)
+        return measure(args.peer, args.workload, args.capacity, wanted, args.fill_seconds)
+
+    return entry.main(SUITE, __doc__, options, figures)
 
 
 if __name__ == "__main__":

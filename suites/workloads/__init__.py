@@ -12,8 +12,9 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,12 @@ class Workload:
     def is_plain(self) -> bool:
         """Its rows are steps; otherwise they are dicts."""
         return tuple(self.columns) == Step._fields
+
+    def describe(self) -> dict[str, Any]:
+        """What the record says of it."""
+        about = ("name", "version", "source", "transitions", "row_bytes", "sha256")
+        fields = {key: asdict(field) for key, field in self.fields.items()}
+        return {name: getattr(self, name) for name in about} | {"fields": fields}
 
     def steps(self) -> list[Step] | list[dict]:
         """The recording as a training loop has it in hand, one `env.step` after the other."""

@@ -1,4 +1,4 @@
-"""A workload of the user's own: any Gymnasium environment, or any fields (`suites.own_file`).
+"""A workload of the user's own: any Gymnasium environment, or any fields (`own_file`).
 
 The runner describes it, records it and keeps the recording (`suites.workloads.keep`). A launch, in whatever
 environment, reads that file and knows nothing else: it need not be able to import what was recorded.
@@ -6,14 +6,12 @@ environment, reads that file and knows nothing else: it need not be able to impo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from adapters.base import Columns, Field, Spec
-from suites.runner.profiles import EVERYWHERE, Place, Profile
-from suites.throughput.jobs import FORMS, STEP, UNIFORM_STEP, Task
 from suites.workloads import SEED, keep_own
 from suites.workloads.recipes import RANDOM, gymnasium_make
 from suites.workloads.recording import CannotBeStored, columns_of, record
@@ -21,11 +19,19 @@ from suites.workloads.recording import CannotBeStored, columns_of, record
 SMALLEST_CAPACITY = 64  # rows: the suites' checks need so many
 RECORDED_ROWS, RECORDED_BYTES = 20_000, 64 << 20  # at most so many of either, and at least FEWEST_ROWS
 FEWEST_ROWS = 256
-MEMORY_BYTES = 64 << 20  # of the rows that a memory launch stores
 
 
 class BadWorkload(ValueError):  # noqa: N818 (what the user is told)
     """There is no such workload, or it can't be measured; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class OwnSizes:
+    """How much of such a workload a profile stores, where its user does not say so."""
+
+    rows: int  # its capacity, unless these rows are more than
+    bytes: int
+    memory_rows: int  # its capacity in the memory suite, at most
 
 
 @dataclass(frozen=True)
@@ -44,43 +50,27 @@ class Own:
     def row_bytes(self) -> int:
         return sum(np.dtype(each.dtype).itemsize * int(np.prod(each.shape, dtype=int)) for each in self.fields.values())
 
-    def plan(self, profile: Profile) -> Profile:
-        """What is measured of it: throughput and memory, at the profile's length."""
-        if profile.own_bytes == 0:
-            raise BadWorkload("the profile sweep is of CartPole-v1; take quick, full or tiny")
-        plain = Spec(1, self.fields).is_plain
-        return replace(
-            profile,
-            throughput={self.name: [Place(self._capacity(profile), self._tasks(plain))]},
-            memory={self.name: (self._memory_capacity(profile), self._memory_benchmarks(plain))},
-            explorers=(),
-            integrity_seconds=0.0,
-            sharing=(),
-        )
+    @property
+    def is_plain(self) -> bool:
+        """Its rows are steps; otherwise they are dicts."""
+        return Spec(1, self.fields).is_plain
 
-    def keep(self, plan: Profile, wanted: Sequence[int]) -> None:
-        """Record it: as many rows as are usual with this plan, or as are `wanted` if that is more."""
-        size = min(plan.own_rows, RECORDED_BYTES // self.row_bytes)
+    @property
+    def has_episodes(self) -> bool:
+        """Its rows are steps, and show where an observation is the next one of the step before."""
+        return self.is_plain and self.fields["next_obs"] == self.fields["obs"] and self.fields["done"].shape == ()
+
+    def fitting_capacity(self, rows: int, size: int) -> int:
+        """What the user named, else so many rows, or as many as fit into `size` bytes if those are fewer."""
+        return self.capacity or max(SMALLEST_CAPACITY, *self.adds, *self.samples, min(rows, size // self.row_bytes))
+
+    def keep(self, sizes: OwnSizes, wanted: Iterable[int]) -> None:
+        """Record it: as many rows as are usual with these sizes, or as are `wanted` if that is more."""
+        size = min(sizes.rows, RECORDED_BYTES // self.row_bytes)
         usual = max(FEWEST_ROWS, *self.adds, min(RECORDED_ROWS, size))
         rows = max([usual, *wanted])
         print(f"recording {rows:,} rows of {self.name}", flush=True)
         keep_own(self.name, self.source, self.record(rows), usual)
-
-    def _capacity(self, profile: Profile) -> int:
-        fitting = min(profile.own_rows, profile.own_bytes // self.row_bytes)
-        return self.capacity or max(SMALLEST_CAPACITY, *self.adds, *self.samples, fitting)
-
-    def _tasks(self, plain: bool) -> list[Task]:
-        sizes = {"add": self.adds, "sample": self.samples, "prioritized": self.samples}
-        core = [Task.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
-        return [*core, *FORMS, *STEP, *UNIFORM_STEP] if plain else core
-
-    def _memory_capacity(self, profile: Profile) -> int:
-        return max(SMALLEST_CAPACITY, min(profile.own_memory_rows, MEMORY_BYTES // self.row_bytes))
-
-    def _memory_benchmarks(self, plain: bool) -> tuple[str, ...]:
-        chained = plain and self.fields["next_obs"] == self.fields["obs"] and self.fields["done"].shape == ()
-        return EVERYWHERE if chained else EVERYWHERE[:2]
 
 
 def of_environment(name: str) -> Own:

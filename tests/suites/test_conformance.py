@@ -8,8 +8,8 @@ import pytest
 from adapters.promises import FAULT, HAZARD, VOCABULARY
 from results.record import load
 from suites.conformance import measure as conformance
-from suites.conformance.probing import Lab, Setting, fit
-from suites.runner.results import CONFORMANCE
+from suites.conformance.probing import Lab, fit
+from suites.conformance.spec import BENCHMARKS, ConformanceSettings
 from tests.suites import odd_answers
 from tests.suites.odd_answers import Sound
 
@@ -50,7 +50,7 @@ CONTROLS = [
 
 
 def seen(kind, check, seed=0):
-    lab = Lab(kind, Setting(seed=seed))
+    lab = Lab(kind, ConformanceSettings(seed=seed))
     try:
         return PART_OF[check](lab)[check]
     finally:
@@ -58,7 +58,7 @@ def seen(kind, check, seed=0):
 
 
 def test_every_check_is_declared_and_has_a_control():
-    assert set(PART_OF) == set(CONFORMANCE) == set(VOCABULARY) == {check for _, check, _ in CONTROLS}
+    assert set(PART_OF) == set(BENCHMARKS) == set(VOCABULARY) == {check for _, check, _ in CONTROLS}
     assert set(conformance.BY_PRIORITY) < set(VOCABULARY)
 
 
@@ -110,7 +110,7 @@ def test_a_right_distribution_fits_and_a_row_that_never_comes_does_not(shares):
 def launched(surroundings, peer, *options):
     done = surroundings.run("-m", "suites.conformance", f"--peer={peer}", "--patience=1.5", *options)
     found = {each["benchmark"]: each for each in map(json.loads, done.stdout.splitlines())}
-    assert set(found) == set(CONFORMANCE), done.stderr
+    assert set(found) == set(BENCHMARKS), done.stderr
     assert surroundings.leftovers() == []
     return done.returncode, found
 
@@ -144,7 +144,7 @@ def test_what_is_found_about_others_stands_in_the_run_and_is_no_failure(surround
     done = surroundings.run("-m", "suites.run", *arguments)
     assert done.returncode == 0, done.stderr
     run = load(out)
-    assert run.declared == 2 * len(CONFORMANCE) and not run.missing()
+    assert run.declared == 2 * len(BENCHMARKS) and not run.missing()
     mine = {each.benchmark: each for each in run.records if each.peer == "baselines-style"}
     assert mine["prioritized"].status == "wrong" and mine["prioritized"].seen.startswith("never the last slot: ")
     assert mine["references"].ok and mine["references"].hazard and mine["references"].samples[0].value > 0

@@ -1,5 +1,4 @@
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -7,23 +6,16 @@ from pathlib import Path
 import pytest
 
 from results.record import Run
+from suites.apex.spec import SUITE as APEX
 from suites.runner import driver, plan
 from suites.runner import process as launch
-from suites.runner.profiles import PROFILES
-from suites.runner.results import (
-    APEX,
-    Result,
-    append_result,
-    declare_apex,
-    declare_throughput,
-    failure,
-    node_id,
-    read_results,
-)
+from suites.runner.results import Result, append_result, failure, read_results
+from suites.suite import Launch
+from suites.throughput.spec import SUITE as THROUGHPUT
 from suites.workloads import NAMES
 from tests.reports.synthetic_runs import add_workload
 
-JOBS = PROFILES["full"].jobs(NAMES)
+JOBS = THROUGHPUT.profiles["full"].jobs(NAMES)
 
 
 def a_run() -> Run:
@@ -47,25 +39,12 @@ def test_a_cells_file_cut_off_by_a_kill_gives_its_whole_lines(tmp_path):
 
 def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
     run = a_run()
-    cells = declare_throughput(run, "a", JOBS) + declare_apex(run, "a", 2, 10)
-    assert run.declared == len(cells) == len(JOBS) + len(APEX)
+    cells = THROUGHPUT.declare_jobs(run, "a", JOBS)
+    cells += APEX.declare(run, "a", "CartPole-v1", {"explorers": 2, "capacity": 10})
+    assert run.declared == len(cells) == len(JOBS) + len(APEX.benchmarks)
     for cell in cells:
         result = Result(cell.benchmark, "another name", cell.workload, dict(cell.params), "ok", 1.0)
         assert [other for other in cells if result.is_of(other)] == [cell]
-
-
-def test_the_tests_of_all_cells_exist():
-    cells = declare_throughput(a_run(), "cpprb", JOBS)
-    wanted = [node_id(cell, "cpprb") for cell in cells]
-    capacities = [f"--capacity={place}={rows}" for place, rows in dict.fromkeys((j.workload, j.capacity) for j in JOBS)]
-    listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *capacities, *wanted],
-        cwd=launch.CHECKOUT,
-        capture_output=True,
-        text=True,
-    ).stdout
-    # In this order, too: the runner blames the first cell without a result.
-    assert [line for line in listed.splitlines() if "::" in line] == wanted
 
 
 @pytest.mark.parametrize(
@@ -90,15 +69,15 @@ def test_a_launch_runs_one_math_thread():
 
 def test_alike_troubles_are_told_once():
     run = a_run()
-    for record in declare_throughput(run, "a", JOBS[:6]):
+    for record in THROUGHPUT.declare_jobs(run, "a", JOBS[:6]):
         record.fail("failed", "it broke\nat length")
     assert driver.troubles(run.records) == ["failed: 6 cells of a: it broke"]
 
 
 def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
-    record = declare_throughput(a_run(), "a", JOBS[:1])
+    record = THROUGHPUT.declare_jobs(a_run(), "a", JOBS[:1])
     names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
-    launches = [plan.Launch(name, record, lambda _records, _cells: []) for name in names]
+    launches = [Launch(name, record, lambda _records, _cells: []) for name in names]
     fixed = plan.Fixed([(0, launch) for launch in launches])
     progress = driver.Progress(fixed)
     for (block, each), seconds in zip(fixed, (1.0, 4.0, 100.0), strict=False):
@@ -147,8 +126,11 @@ def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0
     add_workload(run, "CartPole-v1")
     about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}
     records = [run.cell(benchmark="add", params={"batch": number}, **about) for number in range(2)]
-    program = PROGRAM.format(figures=figures, then=then)
-    made = plan.Launch("a launch", records, lambda _records, cells: [sys.executable, "-c", program, str(cells)])
+    ready = tmp_path / "ready.jsonl"  # so that the program needs no slow import before it gives its figures
+    for number in range(figures):
+        append_result(ready, Result("add", "x", "CartPole-v1", {"batch": number}, "ok", 1.0))
+    program = f"import os, shutil, sys; shutil.copyfile({str(ready)!r}, sys.argv[1]); {then}"
+    made = Launch("a launch", records, lambda _records, cells: [sys.executable, "-c", program, str(cells)])
     budgeted = plan.Budgeted([plan.Part([made], 1, repeated=False)], minutes, time.monotonic() + seconds)
     return driver.drive(run, tmp_path / "run.json", budgeted, 60), [record.status for record in records]
 
@@ -182,10 +164,10 @@ def raised(code: str, file: Path) -> BaseException:
 @pytest.mark.parametrize(
     ("file", "code", "outcome"),
     [
-        ("suites/sharing.py", "1 / 0", "broken"),
+        ("suites/sharing/measure.py", "1 / 0", "broken"),
         ("adapters/reverb.py", "1 / 0", "failed"),
         ("../somewhere/reverb/client.py", "1 / 0", "failed"),
-        ("suites/sharing.py", "from suites.runner.results import Stuck; raise Stuck('no turn')", "failed"),
+        ("suites/sharing/measure.py", "from suites.runner.results import Stuck; raise Stuck('no turn')", "failed"),
         ("adapters/reverb.py", "import not_there", "broken"),
         ("adapters/checks.py", "from adapters.base import WrongAnswer; raise WrongAnswer('torn')", "wrong"),
         ("adapters/reverb.py", "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),

@@ -11,7 +11,7 @@ from reports.build import build
 from results.record import load
 from suites.integrity import certified
 from suites.integrity import jobs as integrity_jobs
-from suites.runner.results import INTEGRITY
+from suites.integrity.spec import BENCHMARKS
 
 ROWS = (np.repeat([1, 2], 20), np.tile(np.arange(20) + 2**21, 2))  # numbers that need both their words
 
@@ -97,7 +97,7 @@ def launch(surroundings, peer, *options):
         "-m", "suites.integrity", f"--peer={peer}", "--seconds=0.4", "--patience=3", *options, timeout=300
     )
     results = {result["benchmark"]: result for result in map(json.loads, done.stdout.splitlines())}
-    assert list(results) == list(INTEGRITY), done.stderr
+    assert list(results) == list(BENCHMARKS), done.stderr
     assert surroundings.leftovers() == []
     return done.returncode, results
 
@@ -120,7 +120,7 @@ def test_a_broken_buffer_is_found_wrong(peer, wrong, surroundings):
         found, command = result["reason"].splitlines()
         assert re.match(r"[\d,]+ of [\d,]+ rows ", found)
         options = shlex.split(command)
-        assert options[:3] == ["python", "-m", "suites.integrity"]
+        assert options[:3] == ["python", "-m", "suites.integrity.measure"]
         assert f"--peer={peer}" in options and "--seed=7" in options
 
 
@@ -128,7 +128,7 @@ KILLS = """
 from adapters import registry
 from suites.integrity import measure as integrity
 from suites.runner.explorers import giving_up
-setting = integrity.Setting(seconds=0.2, patience=2)
+setting = integrity.IntegritySettings(seconds=0.2, patience=2)
 adapter = registry.adapter_class("fragile").make(setting.spec)
 with giving_up(60):
     print(integrity.kills(adapter, setting)["killed"].wrong)
@@ -164,7 +164,7 @@ def test_buffers_that_a_server_keeps_are_reached_from_many_processes(peer, stale
     if results["torn"]["outcome"] == "skipped":
         pytest.skip(results["torn"]["reason"])
     outcomes = {name: result["outcome"] for name, result in results.items()}
-    assert outcomes == dict.fromkeys(INTEGRITY, "ok") | {"stale": stale}, results
+    assert outcomes == dict.fromkeys(BENCHMARKS, "ok") | {"stale": stale}, results
 
 
 def run(surroundings, *peers):
@@ -177,7 +177,7 @@ def run(surroundings, *peers):
 def test_findings_about_others_are_no_failure_of_the_run_and_stand_in_the_report(surroundings):
     done, made = run(surroundings, "lossy", "absent")
     assert done.returncode == 0, done.stderr
-    assert made.declared == 2 * len(INTEGRITY) and not made.missing()
+    assert made.declared == 2 * len(BENCHMARKS) and not made.missing()
     (lost,) = (each for each in made.records if (each.peer, each.benchmark) == ("lossy", "lost"))
     assert lost.status == "wrong" and lost.samples and f"--seed={lost.params['seed']}" in lost.reason
     assert {each.status for each in made.records if each.peer == "absent"} == {"skipped"}

@@ -9,7 +9,7 @@ from results.record import load
 from suites import workloads
 from suites.latency import measure as suite
 from suites.latency.measure import percentile
-from suites.runner.results import LATENCY
+from suites.latency.spec import BENCHMARKS
 
 
 def latency(surroundings, peer: str, *options: str):
@@ -20,7 +20,7 @@ def latency(surroundings, peer: str, *options: str):
 
 def test_a_sound_buffer_gets_every_percentile(surroundings):
     status, results = latency(surroundings, "plain", "--seconds=2")
-    assert status == 0 and list(results) == list(LATENCY)
+    assert status == 0 and list(results) == list(BENCHMARKS)
     for call in ("add", "sample", "update"):
         p50, p99, p999 = (results[f"{call}_{name}"] for name in ("p50", "p99", "p999"))
         assert 0 < p50["value"] <= p99["value"] <= p999["value"]
@@ -90,7 +90,7 @@ def test_a_peer_without_priorities_has_no_update(surroundings):
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
     status, results = latency(surroundings, peer, "--seconds=0.02")
-    assert status == (outcome != "skipped") and list(results) == list(LATENCY)
+    assert status == (outcome != "skipped") and list(results) == list(BENCHMARKS)
     for result in results.values():
         assert result["outcome"] == outcome and reason in result["reason"] and result["value"] is None
 
@@ -116,7 +116,7 @@ def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
     done = surroundings.run("-m", "suites.run", "--profile=tiny", "--suites=latency", "--peers=plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
-    assert [record.benchmark for record in run.records] == list(LATENCY)
+    assert [record.benchmark for record in run.records] == list(BENCHMARKS)
     assert {record.unit for record in run.records} == {"s/call"} and {record.better for record in run.records} == {
         "lower"
     }

@@ -13,7 +13,7 @@ PLAIN = ROW + 8  # the test's peer keeps a double beside each row
 
 
 #: As many rounds for finding leaks however fast this machine is: the settling peer settles in the third part of five.
-FORTY_ROUNDS = "import sys; from suites import memory; memory.FEWEST_ROUNDS = 40; sys.exit(memory.main())"
+FORTY_ROUNDS = "import sys; from suites.memory import measure; measure.FEWEST_ROUNDS = 40; sys.exit(measure.main())"
 
 
 def figures(surroundings, peer: str, *options: str, workload: str = "CartPole-v1"):

@@ -11,8 +11,9 @@ import pytest
 
 from adapters.base import Field
 from results.record import load
-from suites import workloads
+from suites import SUITES, suite, workloads
 from suites.runner.profiles import PROFILES
+from suites.suite import Settings
 from suites.workloads import own, own_file
 from tests.suites.conftest import CHECKOUT
 
@@ -41,37 +42,45 @@ def of_text(text: str, folder: Path) -> own.Own:
     return own_file.of_file(file)
 
 
+def planned(told: own.Own, profile: str) -> list[Settings]:
+    """What the suites measure of it in this profile, in the order of their importance."""
+    sizes = PROFILES[profile].own
+    found = [(name, suite(name).of_own(suite(name).profiles[profile], told, sizes)) for name in SUITES]
+    assert [name for name, settings in found if settings] == ["throughput", "memory"]
+    return [settings for _, settings in found if settings]
+
+
 def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
     told = of_text('name = "arm"\ncapacity = 5_000\nadd = [1, 50]\nsample = [64]\n' + FIELDS, tmp_path)
     assert (told.name, told.capacity, told.adds, told.samples) == ("arm", 5_000, (1, 50), (64,))
     assert told.fields["obs.camera"] == Field((4, 6, 3), "uint8") and told.fields["done"] == Field((), "bool")
     assert told.row_bytes == 2 * 72 + 2 * 14 * 8 + 2 * 2 + 1
-    plan = told.plan(PROFILES["quick"])
-    assert {(str(job.task), job.workload, job.capacity) for job in plan.jobs(["arm"])} == {
+    throughput, memory = planned(told, "quick")
+    assert {(str(job.task), job.workload, job.capacity) for job in throughput.jobs(["arm"])} == {
         (task, "arm", 5_000) for task in ("add:batch=1", "add:batch=50", "sample:batch=64", "prioritized:batch=64")
     }
-    assert plan.memory["arm"][1] == ("plain", "priorities") and not plan.explorers and not plan.sharing
+    assert memory.buffers["arm"][1] == ("plain", "priorities")
 
 
 def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
     told = of_text(STEP, tmp_path)
     assert told.name == "of-mine" and tuple(told.fields) == ("obs", "act", "rew", "next_obs", "done")
-    plan = told.plan(PROFILES["full"])
+    throughput, memory = planned(told, "full")
     assert {"add_dicts", "add_lists", "learner_step", "learner_step_uniform"} < {
-        job.benchmark for job in plan.jobs(["of-mine"])
+        job.benchmark for job in throughput.jobs(["of-mine"])
     }
-    assert "next_of" in plan.memory["of-mine"][1]
+    assert "next_of" in memory.buffers["of-mine"][1]
 
 
 @pytest.mark.parametrize("profile", ["tiny", "quick", "full"])
 @pytest.mark.parametrize("length", [1, 1_000, 1_000_000])
 def test_the_usual_capacity_is_one_that_fits(profile, length, tmp_path):
     told = of_text(f'[fields]\nx = {{ shape = [{length}], dtype = "float32" }}', tmp_path)
-    plan = told.plan(PROFILES[profile])
-    (place,) = plan.throughput["of-mine"]
+    throughput, memory = planned(told, profile)
+    (place,) = throughput.places["of-mine"]
     assert 256 <= place.capacity <= 100_000
-    assert place.capacity * told.row_bytes <= max(plan.own_bytes, 256 * told.row_bytes)
-    assert plan.memory["of-mine"][0] >= own.SMALLEST_CAPACITY
+    assert place.capacity * told.row_bytes <= max(PROFILES[profile].own.bytes, 256 * told.row_bytes)
+    assert memory.buffers["of-mine"][0] >= own.SMALLEST_CAPACITY
 
 
 def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):

@@ -10,14 +10,15 @@ import pytest
 
 from results.record import Run
 from suites.runner import plan
+from suites.suite import Launch
 from tests.suites.test_driver import a_run
 
 
-def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> list[plan.Launch]:
-    def launch(peer: str) -> plan.Launch:
+def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> list[Launch]:
+    def launch(peer: str) -> Launch:
         about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}
         records = [run.cell(benchmark=benchmark, params={"batch": number}, **about) for number in range(cells)]
-        return plan.Launch(f"{benchmark} of {peer}", records, lambda _records, _cells: [])
+        return Launch(f"{benchmark} of {peer}", records, lambda _records, _cells: [])
 
     return [launch(peer) for peer in peers]
 

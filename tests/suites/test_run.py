@@ -4,13 +4,16 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from adapters import registry
 from results.record import Run, load
-from suites.run import fixed_schedule, throughput_launches
-from suites.runner import profiles
-from suites.runner.plan import Part
+from suites import SUITES, suite, workloads
+from suites.runner.plan import Part, fixed
+from suites.runner.profiles import PROFILES
+from suites.throughput.tasks import USUAL, Job
 
 TINY_CELLS = 13  # of a peer on CartPole
 TINY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1", "--suites", "throughput")
@@ -112,8 +115,9 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     out = surroundings.folder / "run.json"
     # The profile's own limit is minutes; the rest is the real runner.
     limited = (
-        "import sys; from dataclasses import replace; from suites import profiles, run;"
-        "profiles.PROFILES['tiny'] = replace(profiles.PROFILES['tiny'], limit_seconds=4);"
+        "import sys; from dataclasses import replace; from suites import run;"
+        "from suites.runner.profiles import PROFILES;"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=15);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
     done = surroundings.run("-c", limited, *TINY[2:], "--peers", "messy,plain", f"--out={out}")
@@ -158,9 +162,11 @@ def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(
         there.write_text(script)
         there.chmod(0o755)
     elsewhere = (
-        "import sys; from dataclasses import replace; from adapters import registry; from suites import profiles, run;"
+        "import sys; from dataclasses import replace; from adapters import registry; from suites import run;"
+        "from suites.runner.profiles import PROFILES; from suites.startup import spec;"
         "own, there = registry.python, sys.argv.pop(1);"
-        "profiles.PROFILES['tiny'] = replace(profiles.PROFILES['tiny'], startup_capacity=200, limit_seconds=6);"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=20);"
+        "spec.PROFILES['tiny'] = replace(spec.PROFILES['tiny'], capacity=200);"
         "registry.python = lambda peer: there if peer == 'unfair' else own(peer);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
@@ -194,7 +200,7 @@ def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, 
 def test_a_run_with_a_time_budget_ends_well(surroundings):
     out = surroundings.folder / "run.json"
     whole = (  # on a busy machine a launch may take more than its share of so small a budget
-        "import sys; from functools import partial; from suites import plan, run;"
+        "import sys; from functools import partial; from suites import run; from suites.runner import plan;"
         "run.Budgeted = partial(plan.Budgeted, share=1.0); sys.exit(run.main(sys.argv[1:]))"
     )
     begin = time.monotonic()
@@ -283,40 +289,54 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
     assert done.returncode == 2 and "nothing to measure" in done.stderr
 
 
-def test_every_profile_plans_known_benchmarks_on_known_workloads():
-    from suites import workloads
-    from suites.runner.results import MEMORY, SHARING
-    from suites.throughput.jobs import THROUGHPUT, USUAL
+@pytest.mark.parametrize("name", SUITES)
+def test_every_suite_plans_what_it_knows_for_profiles_that_exist(name):
+    measured = suite(name)
+    assert measured.name == name and measured.benchmarks and set(measured.profiles) <= set(PROFILES)
+    assert set(measured.peers()) <= set(registry.every())
+    for settings in measured.profiles.values():
+        assert settings.blocks > 0
+        assert set(measured.workloads(settings)) <= {*workloads.NAMES, *measured.generated}
 
-    assert {task.benchmark for task in USUAL} == set(THROUGHPUT)
-    for profile in profiles.PROFILES.values():
-        jobs = profile.jobs(workloads.NAMES)
-        assert set(profile.throughput) | set(profile.memory) <= set(workloads.NAMES)
-        places = [place for places in profile.throughput.values() for place in places]
-        assert len(jobs) == len(set(jobs)) == sum(len(place.tasks) for place in places)
+
+def test_every_job_of_a_profile_is_a_usual_one_and_comes_once():
+    throughput, sharing = suite("throughput"), suite("sharing")
+    assert {task.benchmark for task in USUAL} == set(throughput.benchmarks)
+    for settings in throughput.profiles.values():
+        jobs = settings.jobs(workloads.NAMES)
+        assert len(set(jobs)) == sum(len(place.tasks) for places in settings.places.values() for place in places)
         assert all(job.task in USUAL for job in jobs)
-        assert all(benchmark in MEMORY for _, benchmarks in profile.memory.values() for benchmark in benchmarks)
-        shared = [job for group in profile.sharing for job in group]
-        assert len(shared) == len(set(shared)) and {job.kind for job in shared} <= set(SHARING)
-        assert all(job.workload in workloads.NAMES for job in shared)
+    for settings in sharing.profiles.values():
+        jobs = [job for group in settings.groups for job in group]
+        assert len(jobs) == len(set(jobs))
+
+
+def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_others():
+    run, throughput = Run("bench", "tiny", "unknown", "", {}), suite("throughput")
+    (launch,) = throughput.launches(run, throughput.profiles["tiny"], ["cpprb"], ["CartPole-v1", "Pendulum-v1"])
+    launch.records[3].fail("failed", "it crashed")
+    command = launch.command(launch.open_records, Path("cells.jsonl"))
+    jobs = [Job.parse(option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
+    assert len(jobs) == len(launch.records) - 1
+    # In this order, too: the runner blames the first cell without a result.
+    assert all(job.is_of(record) for job, record in zip(jobs, launch.open_records, strict=True))
 
 
 def test_peers_that_must_be_named_are_not_in_the_last_blocks():
-    profile = replace(profiles.PROFILES["tiny"], blocks=3, more_blocks=2)
-    run = Run("bench", "tiny", "unknown", "", {})
-    launches = throughput_launches(run, profile, ["cpprb", "torchrl"], ["CartPole-v1"])
-    schedule = fixed_schedule([Part(launches, profile.blocks)], profile)
-    times = Counter(launch.name for _, launch in schedule)
+    run, throughput = Run("bench", "tiny", "unknown", "", {}), suite("throughput")
+    settings = replace(throughput.profiles["tiny"], blocks=3, blocks_if_named=2)
+    launches = throughput.launches(run, settings, ["cpprb", "torchrl"], ["CartPole-v1"])
+    times = Counter(launch.name for _, launch in fixed([Part(launches, settings.blocks)]))
     assert times == {"throughput of cpprb": 3, "throughput of torchrl": 2}
 
 
 def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):
     out = surroundings.folder / "run.json"
     impatient = (
-        "import sys; from dataclasses import replace; from suites import profiles, run;"
-        "tiny = profiles.PROFILES['tiny'];"
-        "places = [replace(place, fill_seconds=0) for place in tiny.throughput['CartPole-v1']];"
-        "profiles.PROFILES['tiny'] = replace(tiny, throughput={'CartPole-v1': places});"
+        "import sys; from dataclasses import replace; from suites import run; from suites.throughput import spec;"
+        "tiny = spec.PROFILES['tiny'];"
+        "places = [replace(place, fill_seconds=0) for place in tiny.places['CartPole-v1']];"
+        "spec.PROFILES['tiny'] = replace(tiny, places={'CartPole-v1': places});"
         "sys.exit(run.main(sys.argv[1:]))"
     )
     done = surroundings.run("-c", impatient, *TINY[2:], "--peers", "plain", f"--out={out}")

@@ -8,13 +8,13 @@ import pytest
 
 from results.record import load
 from suites import workloads
-from suites.runner.results import SharingJob
 from suites.sharing import crowds
 from suites.sharing.crowds import Part, Work
+from suites.sharing.spec import SharingJob
 
 WITH_PATIENCE = (
-    "import sys; from suites import crowds, explorers, sharing;"
-    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, 0.5; sys.exit(sharing.main())"
+    "import sys; from suites.runner import explorers; from suites.sharing import crowds, measure;"
+    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, {starved}; sys.exit(measure.main())"
 )
 RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
 CROWD, BATCHES, STEP, ALONE = (
@@ -135,7 +135,7 @@ def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figure
 
 
 def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
-    slow = "import sys; from suites import sharing; sharing.FILL_SECONDS = 0.0; sys.exit(sharing.main())"
+    slow = "import sys; from suites.sharing import measure; measure.FILL_SECONDS = 0.0; sys.exit(measure.main())"
     done = surroundings.run("-c", slow, "--peer=plain", f"--job={CROWD}")
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and {result["outcome"] for result in results} == {"skipped"}

@@ -1,16 +1,20 @@
-"""The throughput suite by hand, as a user of pytest-benchmark runs it."""
+"""The throughput suite: its process runs, and its benchmarks under pytest-benchmark."""
 
+import gc
 import json
 import re
 from types import SimpleNamespace
 
 import pytest
 
-from suites.runner.results import read_results
-from suites.throughput import measure as throughput
-from suites.throughput.jobs import Task
+from adapters import registry
+from adapters.baselines_style import BaselinesStyle
+from suites.runner import timing
+from suites.runner.timing import Stopwatch
+from suites.throughput import measure
+from suites.throughput.tasks import Job, Task
 
-BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput/measure.py", "--seconds=0.01")
+BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput", "--seconds=0.01")
 STEPS = ("learner_step", "learner_step_uniform")
 
 
@@ -28,7 +32,7 @@ def test_benchmark_disable_still_checks_the_answers(surroundings):
     options = ("--workload=CartPole-v1", "--capacity=500", "--benchmark-disable")
     assert surroundings.run(*BY_HAND, "--peer=plain", *options).returncode == 0
     done = surroundings.run(*BY_HAND, "--peer=broken", *options)
-    assert done.returncode == 1 and "15 failed" in done.stdout and "5 errors" in done.stdout
+    assert done.returncode == 1 and "20 failed" in done.stdout
 
 
 @pytest.mark.parametrize(("option", "known"), [("--peer=nobody", "plain"), ("--workload=Pong", "CartPole-v1")])
@@ -39,8 +43,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surround
 
 
 def test_a_package_from_elsewhere_is_refused(surroundings):
-    done = surroundings.run(*BY_HAND, "--peer=plain", f"--package-at=numpy={surroundings.folder}")
-    assert done.returncode == 4 and "numpy was imported from" in done.stderr
+    done = surroundings.run("-m", "suites.throughput", "--peer=plain", f"--package-at=numpy={surroundings.folder}")
+    assert done.returncode == 2 and "numpy was imported from" in done.stderr
 
 
 def test_a_task_is_read_as_it_is_written():
@@ -60,46 +64,113 @@ def test_a_task_that_cannot_be_read_is_refused_by_name(text, said, surroundings)
     assert done.returncode == 4 and "task must be BENCHMARK:NAME=NUMBER" in done.stderr
 
 
+def measured(surroundings, peer: str, *jobs: str, seconds: float = 0.01):
+    """The exit status of a process run, and its results."""
+    options = [f"--job={job}@CartPole-v1=500" for job in jobs]
+    done = surroundings.run("-m", "suites.throughput", f"--peer={peer}", f"--seconds={seconds}", *options)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("text", ["add:batch=1@CartPole-v1=2000:15", "sample:batch=32@my:Env/x-v0=64:inf"])
+def test_a_job_is_read_as_it_is_written(text):
+    assert str(Job.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["add:batch=1", "add:batch=1@CartPole-v1", "dance:batch=1@CartPole-v1=64"])
+def test_a_job_that_cannot_be_read_is_refused(text, surroundings):
+    with pytest.raises(ValueError, match=re.escape(f"got {text!r}")):
+        Job.parse(text)
+    assert surroundings.run("-m", "suites.throughput", "--peer=plain", f"--job={text}").returncode == 2
+
+
+def test_an_error_costs_the_benchmarks_that_meet_it_and_no_others(surroundings):
+    """A buffer that cannot be made is not made again for the next benchmark."""
+    status, results = measured(surroundings, "unfair", "add:batch=1", "prioritized:batch=32", "prioritized:batch=256")
+    assert status == 1 and [each["outcome"] for each in results] == ["ok", "wrong", "wrong"]
+    assert results[1]["reason"] == results[2]["reason"] and "weights" in results[1]["reason"]
+
+
+class Panic(BaseException):
+    """What `except Exception` does not catch: a panic of Rust's, say."""
+
+
+class PanicsOnAdd(BaselinesStyle):
+    name = "panics-on-add"
+
+    def add(self, steps) -> None:
+        raise Panic("out of bounds")
+
+
+class FailsToClose(BaselinesStyle):
+    name = "fails-to-close"
+
+    def close(self) -> None:
+        raise RuntimeError("still in use")
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcomes", "reason"),
+    [
+        (PanicsOnAdd, ["failed", "ok"], "Panic: out of bounds"),
+        (FailsToClose, ["ok", "ok", "failed"], "RuntimeError: still in use"),  # the last job's again
+    ],
+)
+def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, outcomes, reason, monkeypatch):
+    monkeypatch.setitem(registry.PEERS, kind.name, f"{__name__}:{kind.__name__}")
+    jobs = [Job.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample:batch=32")]
+    results = list(measure.measure(kind.name, jobs, 0.01))
+    assert [each.outcome for each in results] == outcomes
+    assert [each.reason for each in results if each.outcome == "failed"] == [reason]
+
+
 def test_a_learner_step_is_whole_and_other_sizes_are_other_cells(surroundings):
     """Each add of the odd peer takes a millisecond, so that the step shows how many there were."""
-    cells = surroundings.folder / "cells.jsonl"
-    tasks = [f"--task={name}:adds={adds},batch=32" for name in STEPS for adds in (1, 8)]
-    options = ("--workload=CartPole-v1", "--capacity=500", "--peer=laboured", f"--cells={cells}", "-k", "learner_step")
-    done = surroundings.run(*BY_HAND, *options, *tasks)
-    assert done.returncode == 0, done.stdout
-    took = {(each.benchmark, each.params["adds"]): each.value for each in read_results(cells)}
-    assert set(took) == {(name, adds) for name in STEPS for adds in (1, 8)}
+    jobs = [f"{name}:adds={adds},batch=32" for name in STEPS for adds in (1, 8)]
+    status, results = measured(surroundings, "laboured", *jobs)
+    assert status == 0, results
+    took = {(each["benchmark"], each["params"]["adds"]): each["value"] for each in results}
     for name in STEPS:
         assert took[name, 1] > 0.001 and took[name, 8] > 0.008
 
 
 def test_only_the_time_inside_sample_counts_beside_a_learner(monkeypatch):
     """On a clock that goes on by a microsecond whenever it is read, and by three milliseconds in a sample."""
-    now, found, checked = [0.0], [], []
+    now, checked = [0.0], []
 
     def pass_by(seconds):
         now[0] += seconds
         return now[0]
 
-    monkeypatch.setattr(throughput, "time", SimpleNamespace(perf_counter=lambda: pass_by(1e-6)))
-    throughput.test_sample_beside(
-        SimpleNamespace(disabled=False, pedantic=lambda run, rounds: [run() for _ in range(rounds)]),
-        found.append,
-        seconds=0.5,
-        batch=32,
-        sizes={"work_ms": 5},
+    clock = SimpleNamespace(perf_counter=lambda: pass_by(1e-6))
+    monkeypatch.setattr(measure, "time", clock)
+    monkeypatch.setattr(timing, "time", clock)
+    buffers = SimpleNamespace(
         known=SimpleNamespace(check=lambda batch, size: checked.append(size)),
         uniform=SimpleNamespace(sample=lambda batch: pass_by(3e-3)),
     )
+    found = measure.sample_beside(buffers, {"batch": 32, "work_ms": 5}, Stopwatch(0.5))
     assert checked == [32]
-    assert found == [pytest.approx(3e-3, rel=1e-2)]
+    assert found == pytest.approx(3e-3, rel=1e-2)
+
+
+def test_a_figure_is_the_median_of_rounds_of_about_two_milliseconds(monkeypatch):
+    """On a clock on which a call takes 10 microseconds, and two rounds in five are a hundred times as slow."""
+    now, rounds = [0.0], []
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def run(calls: int) -> None:
+        timed = not gc.isenabled()
+        rounds.append((calls, timed))
+        now[0] += 1e-5 * calls * (100 if timed and len(rounds) % 5 < 2 else 1)
+
+    assert Stopwatch(0.1).per_call(run) == pytest.approx(1e-5)
+    warm = [calls for calls, timed in rounds if not timed]
+    assert warm[0] == 1 and sum(warm) * 1e-5 > 0.01
+    assert [calls for calls, timed in rounds if timed] == [200] * 50 and gc.isenabled()
 
 
 def test_the_newest_batches_are_held(surroundings):
-    cells = surroundings.folder / "cells.jsonl"
-    options = ("--workload=CartPole-v1", "--capacity=500", f"--cells={cells}", "--peer=grudging")
-    done = surroundings.run(*BY_HAND, *options, "--task=sample_held:batch=32,held=8", "-k", "sample_held")
-    assert done.returncode == 0, done.stdout
-    (result,) = read_results(cells)
-    assert result.params == {"batch": 32, "held": 8, "capacity": 500}
+    status, (result,) = measured(surroundings, "grudging", "sample_held:batch=32,held=8")
+    assert status == 0, result
+    assert result["params"] == {"batch": 32, "held": 8, "capacity": 500}
     assert surroundings.flag.read_text() == "8"

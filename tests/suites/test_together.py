@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from adapters import registry
-from suites.integrity.jobs import Setting
 from suites.integrity.measure import race
+from suites.integrity.spec import IntegritySettings
 from suites.runner.explorers import giving_up
 
 SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
@@ -51,7 +51,7 @@ def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
 
 
 def test_who_takes_no_priority_on_add_is_not_blamed_for_it():
-    setting = Setting(explorers=2, seconds=0.1)
+    setting = IntegritySettings(explorers=2, seconds=0.1)
     adapter = registry.adapter_class("cpprb_impl[lock=buffer]").make(setting.spec)
     adapter.promises = replace(adapter.promises, given_priority="none on add")
     try:

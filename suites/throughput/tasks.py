@@ -1,24 +1,28 @@
-"""What the throughput suite measures: tasks (a benchmark with its sizes), and jobs (a task on a buffer)."""
+"""Tasks (a benchmark with its sizes) and jobs (a task on a buffer) of the throughput suite."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from results.record import Record
+from suites.suite import Quantity
 
-#: benchmarks and the unit of each figure (lower is better), in the order in which a launch comes to them
-THROUGHPUT = {
-    "add": "s/transition",
-    "add_dicts": "s/transition",
-    "add_lists": "s/transition",
-    "sample": "s/call",
-    "prioritized": "s/call",
-    "learner_step": "s/step",
-    "learner_step_uniform": "s/step",
-    "sample_beside": "s/call",
-    "sample_held": "s/call",
-    "compressed_add": "s/transition",
-    "compressed_sample": "s/call",
+PER_TRANSITION, PER_CALL, PER_STEP = (Quantity(f"s/{what}", "lower") for what in ("transition", "call", "step"))
+
+#: In the order in which a launch comes to them.
+BENCHMARKS = {
+    "add": PER_TRANSITION,
+    "add_dicts": PER_TRANSITION,
+    "add_lists": PER_TRANSITION,
+    "sample": PER_CALL,
+    "prioritized": PER_CALL,
+    "learner_step": PER_STEP,
+    "learner_step_uniform": PER_STEP,
+    "sample_beside": PER_CALL,
+    "sample_held": PER_CALL,
+    "compressed_add": PER_TRANSITION,
+    "compressed_sample": PER_CALL,
 }
 
 
@@ -26,7 +30,7 @@ THROUGHPUT = {
 class Task:
     """A benchmark with its sizes: rows per call ("batch"), and whatever else the benchmark takes.
 
-    Its text is the same in a profile, in a node id and on a command line: "learner_step:adds=4,batch=32".
+    Its text is the same in a profile and on a command line: "learner_step:adds=4,batch=32".
     """
 
     benchmark: str
@@ -34,8 +38,8 @@ class Task:
 
     @classmethod
     def of(cls, benchmark: str, **sizes: int) -> Task:
-        if benchmark not in THROUGHPUT:
-            raise ValueError(f"benchmark must be one of {', '.join(THROUGHPUT)}, got {benchmark!r}")
+        if benchmark not in BENCHMARKS:
+            raise ValueError(f"benchmark must be one of {', '.join(BENCHMARKS)}, got {benchmark!r}")
         return cls(benchmark, tuple(sorted(sizes.items())))
 
     @classmethod
@@ -47,10 +51,6 @@ class Task:
         except ValueError as error:
             raise ValueError(f"task must be BENCHMARK:NAME=NUMBER[,NAME=NUMBER...], got {text!r}: {error}") from None
 
-    @classmethod
-    def of_record(cls, record: Record) -> Task:
-        return cls.of(record.benchmark, **{name: size for name, size in record.params.items() if name != "capacity"})
-
     def __str__(self) -> str:
         return f"{self.benchmark}:{self.sizes_text}"
 
@@ -61,16 +61,30 @@ class Task:
     @property
     def order(self) -> tuple[int, tuple[tuple[str, int], ...]]:
         """Sort key: the position in a launch."""
-        return list(THROUGHPUT).index(self.benchmark), self.sizes
+        return list(BENCHMARKS).index(self.benchmark), self.sizes
 
 
 @dataclass(frozen=True)
 class Job:
-    """A task on a buffer of that capacity."""
+    """A task on a buffer of that capacity. As text: "learner_step:adds=4,batch=32@CartPole-v1=100000:15"."""
 
     task: Task
     workload: str
     capacity: int
+    fill_seconds: float = math.inf  # a buffer that takes longer to be filled has no figure
+
+    @classmethod
+    def parse(cls, text: str) -> Job:
+        task, _, place = text.partition("@")
+        workload, _, rest = place.rpartition("=")
+        capacity, _, seconds = rest.partition(":")
+        try:
+            return cls(Task.parse(task), workload, int(capacity), float(seconds or "inf"))
+        except ValueError as error:
+            raise ValueError(f"job must be TASK@WORKLOAD=CAPACITY[:FILL_SECONDS], got {text!r}: {error}") from None
+
+    def __str__(self) -> str:
+        return f"{self.task}@{self.workload}={self.capacity}:{self.fill_seconds:g}"
 
     @property
     def benchmark(self) -> str:
@@ -79,6 +93,11 @@ class Job:
     @property
     def params(self) -> dict[str, int]:
         return {**dict(self.task.sizes), "capacity": self.capacity}
+
+    def is_of(self, record: Record) -> bool:
+        """Whether the record is this job's figure."""
+        mine = self.benchmark, self.workload, self.params
+        return mine == (record.benchmark, record.workload, record.params)
 
 
 def tasks(*texts: str) -> tuple[Task, ...]:

@@ -1,0 +1,35 @@
+"""Numbered rows, no two of them alike: what the conformance suite stores."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+
+from adapters.base import Columns, Field
+from adapters.checks import AddedRows, keyed_columns
+from suites.workloads import Workload
+
+WORKLOAD = "numbered"
+FIELDS: Mapping[str, Field] = {
+    "obs": Field((4,), "float32"),
+    "act": Field((), "int64"),
+    "rew": Field((), "float32"),
+    "next_obs": Field((4,), "float32"),
+    "done": Field((), "bool"),
+}
+SERIES = 8_192  # rows that can be added to one buffer, all of them different: what a float32 can tell apart
+
+
+@functools.cache
+def series(fields: tuple[tuple[str, Field], ...]) -> tuple[Columns, AddedRows]:
+    columns = keyed_columns(dict(fields), SERIES)
+    return columns, AddedRows(columns, dict(fields))
+
+
+def workload() -> Workload:
+    """As the record describes it."""
+    columns = keyed_columns(FIELDS, SERIES)
+    digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
+    source = "made for the conformance suite: no two rows are alike"
+    return Workload(WORKLOAD, "1", source, columns, digest)

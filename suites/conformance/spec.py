@@ -1,0 +1,89 @@
+"""What the conformance suite checks: whether a peer does what it promises, and what every buffer must do.
+
+One launch measures one peer. A figure says how much was looked at; a record's reason says what was wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adapters import registry
+from results.record import Run
+from suites.conformance import numbered
+from suites.suite import Launch, Quantity, Settings, Suite
+
+LAUNCH_SECONDS = 900.0  # a peer with a server starts some thirty of them
+BENCHMARKS = {
+    name: Quantity(unit, "higher")
+    for name, unit in {
+        "round_trip": "rows",
+        "dtype": "batches",
+        "shape": "batches",
+        "ring_order": "draws",
+        "returned_batch": "columns",
+        "references": "rows",
+        "uniform": "draws",
+        "prioritized": "draws",
+        "new_row_priority": "draws",
+        "given_priority": "draws",
+        "weights": "weights",
+        "replacement": "batches",
+        "prioritized_replacement": "batches",
+        "seed": "batches",
+        "stale_update": "draws",
+        "batch_over_stored": "calls",
+        "empty": "calls",
+        "nan_priority": "draws",
+        "negative_priority": "draws",
+        "infinite_priority": "draws",
+    }.items()
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConformanceSettings(Settings):
+    draws: int = 4_000  # in each test of a distribution
+    patience: float = 10.0  # after which a call that may wait is said to
+    seed: int = 0
+
+    @property
+    def params(self) -> dict[str, int]:
+        return {"draws": self.draws, "seed": self.seed}
+
+
+PROFILES = {
+    **dict.fromkeys(("tiny", "quick", "survey"), ConformanceSettings()),
+    "full": ConformanceSettings(draws=100_000),
+}
+
+
+class Conformance(Suite[ConformanceSettings]):
+    name = "conformance"
+    benchmarks = BENCHMARKS
+    profiles = PROFILES
+    repeated = False
+    generated = {numbered.WORKLOAD: numbered.workload}  # noqa: RUF012 (of the class, by contract)
+
+    def workloads(self, settings: ConformanceSettings) -> list[str]:
+        return [numbered.WORKLOAD]
+
+    def peers(self) -> list[str]:
+        """Of those that processes share, not the ones that need a cluster for each buffer: they take too long."""
+        return [*registry.alone(), *registry.SHARED]
+
+    def launches(
+        self, run: Run, settings: ConformanceSettings, peers: Sequence[str], workloads: Sequence[str]
+    ) -> list[Launch]:
+        return [
+            self.launch(
+                f"conformance of {peer}",
+                self.declare(run, peer, numbered.WORKLOAD, settings.params),
+                settings.options(),
+                least_limit=LAUNCH_SECONDS,
+            )
+            for peer in peers
+        ]
+
+
+SUITE = Conformance()

@@ -1,0 +1,128 @@
+"""What the memory suite measures: bytes per transition, when they are taken, and whether they are returned.
+
+One launch measures one kind of buffer of one peer: what a process has allocated once stays with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from adapters import registry
+from adapters.base import Spec
+from results.record import Run
+from suites import workloads as recorded
+from suites.suite import Launch, Quantity, Settings, Suite
+from suites.workloads.own import SMALLEST_CAPACITY, Own, OwnSizes
+
+#: What a buffer is asked for.
+KINDS: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "priorities": {"prioritized": True},
+    "next_of": {"next_of": True},
+    "stack_compress": {"stack_compress": True},
+    "both": {"next_of": True, "stack_compress": True},
+}
+#: The launches of some kinds have more figures of the same buffer.
+FILLED = {"constructed": 0.0, "quarter": 0.25, "half": 0.5}  # of the capacity, when bytes are counted
+PEAK = "peak"
+LEAKS = {"plain": "leak", "priorities": "leak_prioritized"}
+PEAK_BATCH, PEAK_FROM_BYTES = 256, 1_000  # rows; a batch of smaller rows is lost among whole pages
+
+BENCHMARKS = {
+    **dict.fromkeys((*KINDS, *FILLED), Quantity("B/transition", "lower")),
+    PEAK: Quantity("B/row drawn", "lower"),
+    **dict.fromkeys(LEAKS.values(), Quantity("B/round", "lower")),
+}
+EVERYWHERE = ("plain", "priorities", "next_of")  # a stack needs frames
+OWN_BYTES = 64 << 20  # of the rows that a launch stores of a workload of the user's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySettings(Settings):
+    buffers: Mapping[str, tuple[int, Sequence[str]]]  # of a workload, the capacity and the kinds
+    leak_seconds: float  # spent on looking whether memory grows
+
+
+PROFILES = {
+    "tiny": MemorySettings(
+        leak_seconds=0.2,
+        buffers={"CartPole-v1": (4_096, ("plain", "priorities")), "ALE/Seaquest-v5": (256, ("both",))},
+    ),
+    "quick": MemorySettings(
+        leak_seconds=0.4,
+        buffers={"CartPole-v1": (16_384, EVERYWHERE[:1]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+    ),
+    "survey": MemorySettings(
+        leak_seconds=0.4,
+        buffers={"CartPole-v1": (4_096, EVERYWHERE[:2]), "ALE/Seaquest-v5": (512, ("plain", "both"))},
+    ),
+    "full": MemorySettings(
+        blocks=3,
+        leak_seconds=6.0,
+        buffers={
+            "CartPole-v1": (131_072, EVERYWHERE),
+            "ALE/Seaquest-v5": (4_096, tuple(KINDS)),
+            "Humanoid-v4": (8_192, EVERYWHERE),
+            "CartPole-v1/slices": (4_096, EVERYWHERE[:2]),
+            "CartPole-v1/image": (2_048, EVERYWHERE[:2]),
+        },
+    ),
+}
+
+
+def figures(kind: str, row_bytes: int) -> list[str]:
+    """The benchmarks of one launch, in the order in which it comes to them."""
+    beside = [*FILLED, *([PEAK] if row_bytes >= PEAK_FROM_BYTES else [])] if kind == "plain" else []
+    return [kind, *beside, *([LEAKS[kind]] if kind in LEAKS else [])]
+
+
+def rows_for(capacity: int) -> int:
+    """Rows with which a buffer is filled once and a half over."""
+    return capacity * 3 // 2
+
+
+class Memory(Suite[MemorySettings]):
+    name = "memory"
+    benchmarks = BENCHMARKS
+    profiles = PROFILES
+    repeated = False
+
+    def workloads(self, settings: MemorySettings) -> list[str]:
+        return list(settings.buffers)
+
+    def peers(self) -> list[str]:
+        return registry.alone()
+
+    def recordings(self, settings: MemorySettings) -> dict[str, int]:
+        return {workload: rows_for(capacity) for workload, (capacity, _) in settings.buffers.items()}
+
+    def of_own(self, settings: MemorySettings, own: Own, sizes: OwnSizes) -> MemorySettings:
+        capacity = max(SMALLEST_CAPACITY, min(sizes.memory_rows, OWN_BYTES // own.row_bytes))
+        return replace(settings, buffers={own.name: (capacity, EVERYWHERE if own.has_episodes else EVERYWHERE[:2])})
+
+    def launches(
+        self, run: Run, settings: MemorySettings, peers: Sequence[str], workloads: Sequence[str]
+    ) -> list[Launch]:
+        row_bytes = {name: recorded.load(name).row_bytes for name in workloads}
+
+        def launch(peer: str, workload: str, kind: str, capacity: int) -> Launch:
+            benchmarks = figures(kind, row_bytes[workload])
+            records = self.declare(run, peer, workload, {"capacity": capacity}, benchmarks)
+            if refusal := registry.adapter_class(peer).refusal(Spec(capacity, {}, **KINDS[kind])):
+                for record in records:  # no process for what it would only refuse
+                    record.fail("skipped", refusal)
+            options = {"workload": workload, "benchmark": kind, "capacity": capacity}
+            options["leak-seconds"] = settings.leak_seconds
+            return self.launch(f"memory of {peer}, {kind} on {workload}", records, options)
+
+        return [
+            launch(peer, workload, kind, capacity)
+            for workload, (capacity, kinds) in settings.buffers.items()
+            if workload in workloads
+            for kind in kinds
+            for peer in peers
+        ]
+
+
+SUITE = Memory()

@@ -1,0 +1,151 @@
+"""The options of `python -m suites.run`, and what of each suite they choose."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from adapters import registry
+from results.record import Run
+from suites import SUITES, suite, workloads
+from suites.runner.plan import Part
+from suites.runner.profiles import PROFILES
+from suites.suite import Settings, Suite
+from suites.workloads import own, own_file
+
+LEAST_MINUTES = 1.0  # a time budget is of no use where hardly a launch fits into it
+PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a name stands for its variants too"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is measured of one suite."""
+
+    suite: Suite
+    settings: Settings
+    peers: Sequence[str]
+    workloads: Sequence[str]
+
+    @property
+    def recordings(self) -> dict[str, int]:
+        """Rows that launches need of a workload beyond its usual recording."""
+        wanted = self.suite.recordings(self.settings)
+        return {name: wanted[name] for name in self.workloads if name in wanted}
+
+    def part(self, run: Run) -> Part:
+        launches = self.suite.launches(run, self.settings, self.peers, self.workloads)
+        return Part(launches, self.settings.blocks, self.suite.repeated)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    profile: str
+    choices: Sequence[Choice]  # in the order of `SUITES`
+    own: own.Own | None
+    minutes: float | None
+    out: Path | None
+
+
+def parse(arguments: Sequence[str] | None) -> Arguments:
+    known = [*workloads.NAMES, *(name for each in SUITES for name in suite(each).generated)]
+    # Without the usage: a misspelt variable of make's is not answered with a program that its user did not call.
+    parser = argparse.ArgumentParser(
+        prog="python -m suites.run", description="Measures peer after peer in fresh processes.", usage=argparse.SUPPRESS
+    )
+    parser.add_argument("--profile", choices=PROFILES, default="quick")
+    parser.add_argument("--peers", type=names("peer", [*registry.every(), registry.ALL]), help=PEERS_HELP)
+    of_what = parser.add_mutually_exclusive_group()
+    of_what.add_argument("--workloads", type=names("workload", known), default=known)
+    of_what.add_argument("--env", metavar="ID", help="instead: any Gymnasium environment, also as module:ID")
+    of_what.add_argument("--workload-file", type=Path, metavar="FILE", help="instead: fields named in a TOML file")
+    parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
+    parser.add_argument("--minutes", type=minutes, help="time budget; default: none, as many blocks as the profile has")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
+    args = parser.parse_args(arguments)
+    if args.out and args.out.exists():
+        parser.error(f"{args.out} is there already: records are never overwritten")
+    try:
+        of_user = _own_workload(args)
+    except own.BadWorkload as error:
+        parser.error(str(error))
+    chosen = _choices(args, of_user)
+    if not chosen:
+        parser.error("nothing to measure: these peers, workloads and suites have no cell in common" + _where(args))
+    return Arguments(args.profile, chosen, of_user, args.minutes, args.out)
+
+
+def _own_workload(args: argparse.Namespace) -> own.Own | None:
+    if args.env is None and args.workload_file is None:
+        return None
+    of_user = own.of_environment(args.env) if args.env is not None else own_file.of_file(args.workload_file)
+    if PROFILES[args.profile].own is None:
+        able = ", ".join(name for name, profile in PROFILES.items() if profile.own)
+        raise own.BadWorkload(f"the profile {args.profile} is not for a workload of your own; take one of {able}")
+    return of_user
+
+
+def _choices(args: argparse.Namespace, of_user: own.Own | None) -> list[Choice]:
+    peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].own
+    found = []
+    for name in (each for each in SUITES if each in args.suites):
+        measured = suite(name)
+        settings = measured.profiles.get(args.profile)
+        if settings and of_user and sizes:
+            settings = measured.of_own(settings, of_user, sizes)
+        if settings is None:
+            continue
+        able = [peer for peer in measured.peers() if peer in peers]
+        asked = [of_user.name] if of_user else args.workloads
+        on = [workload for workload in asked if workload in measured.workloads(settings)]
+        if able and on:
+            found.append(Choice(measured, settings, able, on))
+    return found
+
+
+def _where(args: argparse.Namespace) -> str:
+    """For a message: the workloads of the suites that were asked for."""
+    measured = {name: suite(name).profiles.get(args.profile) for name in args.suites}
+    words = [
+        f"{name} is on {', '.join(sorted(suite(name).workloads(settings)))}"
+        for name, settings in measured.items()
+        if settings
+    ]
+    return f" ({'; '.join(words)})" if words else ""
+
+
+def names(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:
+    """An argparse type: comma-separated names, each of them known."""
+
+    def parse(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                like = "".join(f"did you mean {each!r}? " for each in difflib.get_close_matches(name, known, 1))
+                raise argparse.ArgumentTypeError(f"unknown {kind} {name!r}; {like}known: {', '.join(sorted(known))}")
+        return names
+
+    return parse
+
+
+def minutes(text: str) -> float:
+    """An argparse type: a time budget."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not LEAST_MINUTES <= value < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"a time budget is a number of minutes, at least {LEAST_MINUTES:g}, such as 3; got {text!r}"
+        )
+    return value
+
+
+def measured_options(arguments: Sequence[str]) -> list[str]:
+    """The options that say what is measured: a record need not tell where it was first saved."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--out")
+    return parser.parse_known_args(arguments)[1]

@@ -1,0 +1,67 @@
+"""What every process run begins and ends with: its options, and handing back its results."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from adapters.lifeline import exit_with_parent
+from suites.runner.results import Result, append_result
+from suites.suite import S, Settings, Suite
+
+
+def main(
+    suite: Suite,
+    about: str,
+    add_options: Callable[[argparse.ArgumentParser], None],
+    measure: Callable[[argparse.Namespace], Iterable[Result]],
+    peers: Sequence[str] | None = None,
+) -> int:
+    """Measure one peer; the exit status. `about` is the module's docstring, `peers` are those that may be named."""
+    parser = argparse.ArgumentParser(prog=f"python -m suites.{suite.name}", description=about.partition("\n")[0])
+    parser.add_argument("--peer", required=True, choices=peers or suite.peers(), metavar="NAME")
+    add_options(parser)
+    parser.add_argument("--cells", type=Path, help="append one JSON line per figure here instead of printing it")
+    parser.add_argument(
+        "--package-at", metavar="MODULE=DIR", help="refuse to measure unless MODULE is imported from within DIR"
+    )
+    args = parser.parse_args()
+    if args.package_at:
+        _check_package(parser, *args.package_at.split("=", 1))
+    if args.cells:  # a launch: without its runner, nothing would end it or read its results
+        exit_with_parent(os.getppid())
+    return _hand_back(measure(args), args.cells)
+
+
+def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:
+    """An option for each of the suite's own settings."""
+    for name, value in settings.options().items():
+        parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
+
+
+def settings_of(kind: type[S], args: argparse.Namespace) -> S:
+    """What `add_settings` made options of."""
+    return kind(**{name: getattr(args, name) for name in kind().options()})
+
+
+def _check_package(parser: argparse.ArgumentParser, module: str, folder: str) -> None:
+    found = importlib.import_module(module).__file__
+    if not found or not Path(found).resolve().is_relative_to(Path(folder).resolve()):
+        parser.error(f"{module} was imported from {found}, not from {folder}")
+
+
+def _hand_back(results: Iterable[Result], file: Path | None) -> int:
+    """Each result as soon as it is there: a line of `file`, or printed without one. The exit status."""
+    spoiled = False
+    for result in results:
+        spoiled |= result.outcome not in ("ok", "skipped")
+        if file:
+            append_result(file, result)
+        else:
+            print(json.dumps(asdict(result)), flush=True)
+    return int(spoiled)

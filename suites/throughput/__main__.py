@@ -1,0 +1,5 @@
+import sys
+
+from suites.throughput.measure import main
+
+sys.exit(main())

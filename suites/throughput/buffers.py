@@ -1,0 +1,90 @@
+"""The buffers of one peer that the throughput suite's benchmarks share, each made and filled when first needed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+
+from adapters import checks, registry
+from adapters.base import Adapter, Spec
+from suites import workloads
+from suites.runner.filling import fill
+from suites.runner.results import NotMeasured
+from suites.workloads import Workload
+
+STEPS_A_CALL = 64  # of an adapter, which loops over them
+CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to tell a wrong distribution, in well under a second
+
+
+class Buffers:
+    """Of one workload and one capacity. What could not be made is not tried again: the error is raised again."""
+
+    def __init__(self, peer: str, workload: str, capacity: int, fill_seconds: float) -> None:
+        self.peer, self.capacity, self.fill_seconds = peer, capacity, fill_seconds
+        self.recording = workloads.load(workload)
+        self._made: dict[str, Adapter | BaseException] = {}
+        self._closing = ExitStack()
+
+    @property
+    def uniform(self) -> Adapter:
+        return self._buffer("uniform", self.recording)
+
+    @property
+    def prioritized(self) -> Adapter:
+        return self._buffer("prioritized", self.recording, prioritized=True)
+
+    @property
+    def compressed(self) -> Adapter:
+        return self._buffer("compressed", self.frames, next_of=True, stack_compress=True)
+
+    @cached_property
+    def steps(self) -> list:
+        return self.recording.steps()
+
+    @cached_property
+    def frames(self) -> Workload:
+        """The recording, cut where a call ends, with the end of an episode there: it begins again with another one."""
+        recording = self.recording
+        if recording.stack == 1:
+            raise NotMeasured(f"{recording.name} has no stacked frames")
+        rows = recording.transitions // STEPS_A_CALL * STEPS_A_CALL
+        columns = {key: column[:rows] for key, column in recording.columns.items()}
+        columns["done"] = columns["done"].copy()
+        columns["done"][-1] = True
+        return replace(recording, columns=columns)
+
+    @cached_property
+    def known(self) -> checks.AddedRows:
+        return checks.AddedRows(self.recording.columns, self.recording.fields)
+
+    @cached_property
+    def known_frames(self) -> checks.AddedRows:
+        return checks.AddedRows(self.frames.columns, self.frames.fields)
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _buffer(self, kind: str, recording: Workload, **asked: bool) -> Adapter:
+        if kind not in self._made:
+            try:
+                self._made[kind] = self._filled(recording, **asked)
+            except BaseException as error:
+                self._made[kind] = error
+        made = self._made[kind]
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
+    def _filled(self, recording: Workload, **asked: bool) -> Adapter:
+        """Filled once over with the recording. Priorities are checked while it is still empty; the rows added for that
+        are overwritten by the filling."""
+        spec = Spec(self.capacity, recording.fields, **asked)
+        with ExitStack() as until_filled:
+            adapter = registry.adapter_class(self.peer).make(spec)
+            until_filled.callback(adapter.close)
+            if spec.prioritized:
+                checks.check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)
+            fill(adapter, spec, recording, self.fill_seconds)
+            self._closing.push(until_filled.pop_all())
+        return adapter

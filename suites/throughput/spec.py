@@ -1,0 +1,171 @@
+"""What the throughput suite measures: calls of one process. One launch measures one peer at all of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from adapters import registry
+from results.record import Record, Run
+from suites.suite import Launch, Settings, Suite
+from suites.throughput.tasks import (
+    BENCHMARKS,
+    BESIDE,
+    CORE,
+    CYCLE,
+    FEW,
+    FORMS,
+    FRAMES,
+    HELD,
+    MORE_BESIDE,
+    SMALL,
+    STEP,
+    STEPS,
+    UNIFORM_STEP,
+    UNIFORM_STEPS,
+    Job,
+    Task,
+)
+from suites.workloads.own import Own, OwnSizes
+
+
+@dataclass(frozen=True)
+class Place:
+    """A capacity, and what is measured there."""
+
+    capacity: int
+    tasks: Sequence[Task]
+    fill_seconds: float = 60.0  # a buffer that takes longer to be filled has no figure here
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThroughputSettings(Settings):
+    places: Mapping[str, Sequence[Place]]  # by workload
+    seconds: float  # on each cell
+    blocks_if_named: int | None = None  # of peers that are measured only when named, where they have fewer
+
+    def jobs(self, workloads: Sequence[str]) -> list[Job]:
+        """In the order in which a launch comes to them."""
+        return [
+            Job(task, workload, place.capacity, place.fill_seconds)
+            for workload in workloads
+            for place in self.places.get(workload, ())
+            for task in sorted(place.tasks, key=lambda task: task.order)
+        ]
+
+
+PROFILES = {
+    "tiny": ThroughputSettings(
+        blocks=2,
+        seconds=0.02,
+        places={
+            "CartPole-v1": [
+                Place(2_000, CORE + FORMS + STEP + UNIFORM_STEP + BESIDE[:1] + HELD[:1]),
+                Place(4_000, CYCLE[:1]),
+            ],
+            "Pendulum-v1": [Place(2_000, FEW)],
+            "ALE/Seaquest-v5": [Place(256, CORE + FRAMES)],
+            "CartPole-v1/slices": [Place(256, FEW)],
+            "CartPole-v1/image": [Place(256, FEW)],
+        },
+    ),
+    "quick": ThroughputSettings(
+        blocks=5,
+        seconds=0.06,
+        places={
+            "CartPole-v1": [
+                Place(100_000, CORE + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=15),
+                Place(1_000_000, STEP, fill_seconds=4),
+            ],
+            "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES + HELD[:1])],
+        },
+    ),
+    # As quick, but with less of each, since there are four times as many peers; and with a small buffer, which peers
+    # that take half a millisecond per row can fill as well.
+    "survey": ThroughputSettings(
+        blocks=3,
+        blocks_if_named=2,
+        seconds=0.05,
+        places={
+            "CartPole-v1": [
+                Place(2_000, SMALL),
+                Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=8),
+                Place(1_000_000, STEP, fill_seconds=4),
+            ],
+            "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES + HELD[:1])],
+            "CartPole-v1/slices": [Place(512, FEW + CYCLE[:1])],  # R2D2 is prioritized
+            "CartPole-v1/image": [Place(1_024, FEW)],
+        },
+    ),
+    "full": ThroughputSettings(
+        blocks=12,
+        seconds=1.0,
+        places={
+            "CartPole-v1": [
+                Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEPS + BESIDE + MORE_BESIDE + HELD),
+                Place(1_000_000, CYCLE + STEPS + UNIFORM_STEP, fill_seconds=240),
+                Place(10_000_000, STEP, fill_seconds=240),
+            ],
+            "Pendulum-v1": [Place(100_000, CORE + FORMS)],
+            "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES + STEP + BESIDE + MORE_BESIDE + HELD)],
+            "HalfCheetah-v5": [Place(100_000, CORE + FORMS)],
+            "Humanoid-v4": [Place(20_000, CORE)],
+            "CartPole-v1/slices": [Place(20_000, CORE)],
+            "CartPole-v1/image": [Place(8_192, CORE)],
+        },
+    ),
+    "sweep": ThroughputSettings(
+        blocks=5,
+        seconds=0.5,
+        places={"CartPole-v1": [Place(10**digits, CYCLE[:1] + STEP, fill_seconds=120) for digits in (4, 5, 6, 7)]},
+    ),
+}
+
+
+class Throughput(Suite[ThroughputSettings]):
+    name = "throughput"
+    benchmarks = BENCHMARKS
+    profiles = PROFILES
+
+    def workloads(self, settings: ThroughputSettings) -> list[str]:
+        return list(settings.places)
+
+    def peers(self) -> list[str]:
+        return registry.alone()
+
+    def of_own(self, settings: ThroughputSettings, own: Own, sizes: OwnSizes) -> ThroughputSettings:
+        place = Place(own.fitting_capacity(sizes.rows, sizes.bytes), own_tasks(own))
+        return replace(settings, places={own.name: [place]})
+
+    def launches(
+        self, run: Run, settings: ThroughputSettings, peers: Sequence[str], workloads: Sequence[str]
+    ) -> list[Launch]:
+        jobs = settings.jobs(workloads)
+        return [
+            self.launch(
+                f"throughput of {peer}",
+                self.declare_jobs(run, peer, jobs),
+                lambda records: options(settings, jobs, records),
+                blocks=None if peer in registry.PEERS else settings.blocks_if_named,
+            )
+            for peer in peers
+        ]
+
+    def declare_jobs(self, run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
+        return [record for job in jobs for record in self.declare(run, peer, job.workload, job.params, [job.benchmark])]
+
+
+def options(settings: ThroughputSettings, jobs: Sequence[Job], records: Sequence[Record]) -> dict[str, object]:
+    """Of the process run that measures these records."""
+    wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
+    return {"job": wanted, "seconds": settings.seconds}
+
+
+def own_tasks(own: Own) -> list[Task]:
+    """What is measured of a workload of the user's own."""
+    sizes = {"add": own.adds, "sample": own.samples, "prioritized": own.samples}
+    core = [Task.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
+    return [*core, *FORMS, *STEP, *UNIFORM_STEP] if own.is_plain else core
+
+
+SUITE = Throughput()
