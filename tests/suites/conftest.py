@@ -15,16 +15,17 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"
-ODD = (
-    "plain broken unfair killed absent messy torn hollow lossy twice fragile deadly deadlocked hoarder remote "
-    "favouring starving littering leaking settling copious waiting dying panicking "
-    "laboured dozing grudging hiccuping unranked"
+FAULTY = (
+    "plain mixes-rows ignores-priorities dies-on-update unavailable hangs torn counts-before-writing loses-rows "
+    "duplicates-rows waits-for-the-dead kills-explorers deadlocked keeps-observations uses-a-server favours-one "
+    "starves-others leaves-processes leaks caches peaks waits-when-empty dies-on-nan panics-on-nan slow-add "
+    "slow-sample counts-held no-priorities"
 )
 
 
 @dataclass
 class Surroundings:
-    """The environment of a test's launches: the odd peers, and a mark by which to find their processes."""
+    """The environment of a test's launches: the faulty peers, and a mark by which to find their processes."""
 
     folder: Path
     mark: str
@@ -33,9 +34,9 @@ class Surroundings:
     def variables(self) -> dict[str, str]:
         return os.environ | {
             "PYTHONPATH": f"{SHIM}{os.pathsep}{CHECKOUT}",
-            "ODD_PEERS": ODD,
-            "ODD_SEGMENT": self.mark,
-            "ODD_FLAG": str(self.flag),
+            "FAULTY_PEERS": FAULTY,
+            "FAULTY_SEGMENT": self.mark,
+            "FAULTY_FLAG": str(self.flag),
         }
 
     @property
@@ -57,7 +58,7 @@ class Surroundings:
         found = [str(path) for path in Path("/dev/shm").glob(f"*{self.mark}*")]
         for process in psutil.process_iter():
             try:
-                if process.environ().get("ODD_SEGMENT") == self.mark:
+                if process.environ().get("FAULTY_SEGMENT") == self.mark:
                     found.append(" ".join(process.cmdline()))
             except psutil.Error:
                 continue
@@ -67,4 +68,4 @@ class Surroundings:
 @pytest.fixture
 def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
     # Named as a segment of Python's own is: what a launch that had to be killed left of it, the runner removes.
-    yield Surroundings(tmp_path, f"psm_odd-{uuid.uuid4().hex}")
+    yield Surroundings(tmp_path, f"psm_faulty-{uuid.uuid4().hex}")

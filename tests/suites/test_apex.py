@@ -27,7 +27,7 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
     assert surroundings.leftovers() == []
 
 
-@pytest.mark.parametrize("peer", ["torn", "broken"])
+@pytest.mark.parametrize("peer", ["torn", "mixes-rows"])
 def test_a_figure_is_kept_although_rows_were_torn(peer, surroundings):
     status, results = apex(surroundings, peer, "--explorers=2")
     explorers, learner, whole = results
@@ -50,9 +50,9 @@ def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
 @pytest.mark.parametrize(
     ("peer", "outcome", "reason"),
     [
-        ("deadly", "failed", "died with exit code -9"),
+        ("kills-explorers", "failed", "died with exit code -9"),
         ("deadlocked", "failed", "stuck"),
-        ("absent", "skipped", "no wheel for this platform"),
+        ("unavailable", "skipped", "no wheel for this platform"),
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):

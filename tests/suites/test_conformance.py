@@ -118,9 +118,9 @@ def launched(surroundings, peer, *options):
 @pytest.mark.parametrize(
     ("peer", "check", "word"),
     [
-        ("waiting", "empty", "waits"),
-        ("dying", "nan_priority", "kills the process"),
-        ("panicking", "nan_priority", "panics"),
+        ("waits-when-empty", "empty", "waits"),
+        ("dies-on-nan", "nan_priority", "kills the process"),
+        ("panics-on-nan", "nan_priority", "panics"),
     ],
 )
 def test_a_call_that_never_returns_is_seen_and_the_next_checks_go_on(peer, check, word, surroundings):
@@ -140,7 +140,7 @@ def test_ours_passes(peer, surroundings):
 
 def test_what_is_found_about_others_stands_in_the_run_and_is_no_failure(surroundings):
     out = surroundings.folder / "run.json"
-    arguments = ("--profile=tiny", "--suites=conformance", "--peers=baselines-style,absent", f"--out={out}")
+    arguments = ("--profile=tiny", "--suites=conformance", "--peers=baselines-style,unavailable", f"--out={out}")
     done = surroundings.run("-m", "suites.run", *arguments)
     assert done.returncode == 0, done.stderr
     run = load(out)
@@ -148,4 +148,4 @@ def test_what_is_found_about_others_stands_in_the_run_and_is_no_failure(surround
     mine = {each.benchmark: each for each in run.records if each.peer == "baselines-style"}
     assert mine["prioritized"].status == "wrong" and mine["prioritized"].seen.startswith("never the last slot: ")
     assert mine["references"].ok and mine["references"].hazard and mine["references"].samples[0].value > 0
-    assert {each.status for each in run.records if each.peer == "absent"} == {"skipped"}
+    assert {each.status for each in run.records if each.peer == "unavailable"} == {"skipped"}

@@ -56,7 +56,7 @@ def tree(surroundings) -> Path:
 
 def start(surroundings, tree: Path, *arguments: str) -> subprocess.Popen:
     # The checkout stays off PYTHONPATH: there it would hide the package that was built.
-    variables = surroundings.variables | {"PYTHONPATH": str(SHIM), "ODD_PEERS": "cpprb_impl=built"}
+    variables = surroundings.variables | {"PYTHONPATH": str(SHIM), "FAULTY_PEERS": "cpprb_impl=records-build"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([*RUN, *arguments], cwd=tree, env=variables, **pipes)
 

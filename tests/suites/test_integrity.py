@@ -106,9 +106,9 @@ def launch(surroundings, peer, *options):
     ("peer", "wrong"),
     [
         ("torn", {"torn", "stale"}),
-        ("hollow", {"unwritten"}),
-        ("lossy", {"lost"}),
-        ("twice", {"lost", "duplicated"}),
+        ("counts-before-writing", {"unwritten"}),
+        ("loses-rows", {"lost"}),
+        ("duplicates-rows", {"lost", "duplicated"}),
     ],
 )
 def test_a_broken_buffer_is_found_wrong(peer, wrong, surroundings):
@@ -129,7 +129,7 @@ from adapters import registry
 from suites.integrity import measure as integrity
 from suites.runner.explorers import giving_up
 setting = integrity.IntegritySettings(seconds=0.2, patience=2)
-adapter = registry.adapter_class("fragile").make(setting.spec)
+adapter = registry.adapter_class("waits-for-the-dead").make(setting.spec)
 with giving_up(60):
     print(integrity.kills(adapter, setting)["killed"].wrong)
 """
@@ -170,17 +170,17 @@ def test_buffers_that_a_server_keeps_are_reached_from_many_processes(peer, stale
 def run(surroundings, *peers):
     out = surroundings.folder / "run.json"
     arguments = ("--profile=tiny", "--suites=integrity", f"--peers={','.join(peers)}", f"--out={out}")
-    more = {"ODD_PEERS": surroundings.variables["ODD_PEERS"] + " cpprb_impl[odd]=lossy"}
+    more = {"FAULTY_PEERS": surroundings.variables["FAULTY_PEERS"] + " cpprb_impl[odd]=loses-rows"}
     return surroundings.run("-m", "suites.run", *arguments, more=more), load(out)
 
 
 def test_findings_about_others_are_no_failure_of_the_run_and_stand_in_the_report(surroundings):
-    done, made = run(surroundings, "lossy", "absent")
+    done, made = run(surroundings, "loses-rows", "unavailable")
     assert done.returncode == 0, done.stderr
     assert made.declared == 2 * len(BENCHMARKS) and not made.missing()
-    (lost,) = (each for each in made.records if (each.peer, each.benchmark) == ("lossy", "lost"))
+    (lost,) = (each for each in made.records if (each.peer, each.benchmark) == ("loses-rows", "lost"))
     assert lost.status == "wrong" and lost.samples and f"--seed={lost.params['seed']}" in lost.reason
-    assert {each.status for each in made.records if each.peer == "absent"} == {"skipped"}
+    assert {each.status for each in made.records if each.peer == "unavailable"} == {"skipped"}
     html, markdown = (path.read_text(encoding="utf-8") for path in build(made, surroundings.folder))
     for page in (html.replace("&#39;", "'"), markdown):
         for line in lost.reason.splitlines():
@@ -194,5 +194,5 @@ def test_a_finding_about_ours_is(surroundings):
 
 
 def test_a_peer_that_kills_its_explorers_is_a_finding_too(surroundings):
-    done, made = run(surroundings, "deadly")
+    done, made = run(surroundings, "kills-explorers")
     assert done.returncode == 0 and "failed" in {each.status for each in made.records}

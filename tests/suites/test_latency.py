@@ -67,14 +67,14 @@ def test_a_window_is_lengthened_until_there_are_enough_calls_and_to_four_times_a
 
 
 def test_too_few_calls_are_skipped_by_their_number(surroundings):
-    status, results = latency(surroundings, "dozing", "--seconds=0.1")
+    status, results = latency(surroundings, "slow-sample", "--seconds=0.1")
     assert status == 0 and results["sample_p50"]["value"] >= 0.003
     for name in ("add_p99", "sample_p99", "update_p999"):
         assert results[name]["outcome"] == "skipped" and "too few calls for p99" in results[name]["reason"]
 
 
 def test_a_peer_without_priorities_has_no_update(surroundings):
-    status, results = latency(surroundings, "unranked", "--seconds=0.5")
+    status, results = latency(surroundings, "no-priorities", "--seconds=0.5")
     assert status == 0 and results["sample_p50"]["outcome"] == "ok"
     assert {results[f"update_{name}"]["outcome"] for name in ("p50", "p99", "p999")} == {"skipped"}
     assert "offers none of this (prioritized)" in results["update_p50"]["reason"]
@@ -83,9 +83,9 @@ def test_a_peer_without_priorities_has_no_update(surroundings):
 @pytest.mark.parametrize(
     ("peer", "outcome", "reason"),
     [
-        ("broken", "wrong", "different added rows"),
-        ("unfair", "wrong", "weights"),
-        ("absent", "skipped", "no wheel for this platform"),
+        ("mixes-rows", "wrong", "different added rows"),
+        ("ignores-priorities", "wrong", "weights"),
+        ("unavailable", "skipped", "no wheel for this platform"),
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):

@@ -12,7 +12,7 @@ ROW = 41  # bytes of a row of CartPole's own data
 PLAIN = ROW + 8  # the test's peer keeps a double beside each row
 
 
-#: As many rounds for finding leaks however fast this machine is: the settling peer settles in the third part of five.
+#: As many rounds for finding leaks however fast this machine is: the caching peer settles in the third part of five.
 FORTY_ROUNDS = "import sys; from suites.memory import measure; measure.FEWEST_ROUNDS = 40; sys.exit(measure.main())"
 
 
@@ -36,7 +36,7 @@ def test_a_figure_is_what_the_rows_take(surroundings):
     assert result["value"] == pytest.approx(PLAIN, rel=0.1)
 
 
-@pytest.mark.parametrize(("peer", "least"), [("hoarder", 0.9 * (PLAIN + 16)), ("remote", 900)])
+@pytest.mark.parametrize(("peer", "least"), [("keeps-observations", 0.9 * (PLAIN + 16)), ("uses-a-server", 900)])
 def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroundings):
     """A copy in objects of their own, and memory of another process."""
     _, result = memory(surroundings, peer, "--capacity=16384")
@@ -47,8 +47,8 @@ def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroun
 @pytest.mark.parametrize(
     ("peer", "options", "outcome", "reason"),
     [
-        ("broken", ["--capacity=2048"], "wrong", "different added rows"),
-        ("absent", ["--capacity=2048"], "skipped", "no wheel for this platform"),
+        ("mixes-rows", ["--capacity=2048"], "wrong", "different added rows"),
+        ("unavailable", ["--capacity=2048"], "skipped", "no wheel for this platform"),
         ("plain", ["--capacity=2048", "--benchmark=next_of"], "skipped", "plain offers none of this (compression)"),
         ("plain", ["--capacity=32"], "broken", "too few"),
     ],
@@ -61,26 +61,26 @@ def test_who_has_no_figure_has_a_reason(peer, options, outcome, reason, surround
 
 
 def test_when_memory_is_taken(surroundings):
-    """Plain takes all of it when it is made; what a hoarder has beside that grows with its rows."""
+    """Plain takes all of it when it is made; the copies that another one keeps beside that grow with its rows."""
     levels = ("constructed", "quarter", "half")
     _, found = figures(surroundings, "plain", "--capacity=32768")
     assert [found[level]["value"] for level in levels] == pytest.approx([PLAIN] * 3, rel=0.3)
-    _, found = figures(surroundings, "hoarder", "--capacity=32768")
+    _, found = figures(surroundings, "keeps-observations", "--capacity=32768")
     made, full = found["constructed"]["value"], found["plain"]["value"]
     shares = [(found[level]["value"] - made) / (full - made) for level in levels]
     assert made < 1.5 * PLAIN and shares == pytest.approx([0.0, 0.25, 0.5], abs=0.2)
 
 
 def test_a_leak_is_found_with_its_bytes_a_round(surroundings):
-    status, found = figures(surroundings, "leaking", "--capacity=4096")
+    status, found = figures(surroundings, "leaks", "--capacity=4096")
     assert status == 1 and found["leak"]["outcome"] == "wrong" and found["plain"]["outcome"] == "ok"
     bytes_a_round = int(re.match(r"leaks ([\d,]+) B a round", found["leak"]["reason"])[1].replace(",", ""))
     assert bytes_a_round == pytest.approx(10_000, rel=0.1)
 
 
-@pytest.mark.parametrize("peer", ["plain", "settling"])
+@pytest.mark.parametrize("peer", ["plain", "caches"])
 def test_what_comes_to_an_end_is_no_leak(peer, surroundings):
-    """The settling one takes as much a round as the leaking one, but for a few rounds only."""
+    """The one that caches takes as much per round as the one that leaks, but for a few rounds only."""
     _, found = figures(surroundings, peer, "--capacity=4096")
     assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536
 
@@ -90,10 +90,10 @@ def test_the_peak_while_sampling_is_of_what_is_needed_for_a_moment(surroundings)
     row = 2 * 84 * 84 * 4
     peaks = {
         peer: figures(surroundings, peer, "--capacity=256", **seaquest)[1]["peak"]["value"]
-        for peer in ("plain", "copious")
+        for peer in ("plain", "peaks")
     }
     assert row / 2 < peaks["plain"] < 4 * row
-    assert peaks["copious"] > (48 << 20) / 256
+    assert peaks["peaks"] > (48 << 20) / 256
 
 
 IN_USE = """

@@ -23,13 +23,15 @@ MEMORY = ("-m", "suites.run", "--profile", "tiny", "--workloads", "CartPole-v1",
 
 
 @pytest.fixture(scope="module")
-def odd_run(tmp_path_factory):
+def faulty_run(tmp_path_factory):
     """One run over a sound peer and some bad ones."""
     from tests.suites.conftest import Surroundings
 
     surroundings = Surroundings(tmp_path_factory.mktemp("odd"), "odd-run")
     out = surroundings.folder / "run.json"
-    done = surroundings.run(*TINY, "--peers", "killed,plain,broken,unfair,absent", f"--out={out}")
+    done = surroundings.run(
+        *TINY, "--peers", "dies-on-update,plain,mixes-rows,ignores-priorities,unavailable", f"--out={out}"
+    )
     return done, load(out)
 
 
@@ -38,60 +40,62 @@ def records(run, peer, **matching):
     return [each for each in found if all(getattr(each, name) == value for name, value in matching.items())]
 
 
-def test_a_sound_peer_is_measured_once_a_block_in_every_cell(odd_run):
-    _, run = odd_run
+def test_a_sound_peer_is_measured_once_a_block_in_every_cell(faulty_run):
+    _, run = faulty_run
     assert len(records(run, "plain")) == TINY_CELLS
     for record in records(run, "plain"):
         assert record.ok and [sample.block for sample in record.samples] == [0, 1]
 
 
-def test_a_wrong_answer_has_no_time(odd_run):
-    _, run = odd_run
-    assert {record.status for record in records(run, "broken")} == {"wrong"}
-    assert all("different added rows" in record.reason for record in records(run, "broken"))
-    assert not any(record.samples for record in records(run, "broken"))
+def test_a_wrong_answer_has_no_time(faulty_run):
+    _, run = faulty_run
+    assert {record.status for record in records(run, "mixes-rows")} == {"wrong"}
+    assert all("different added rows" in record.reason for record in records(run, "mixes-rows"))
+    assert not any(record.samples for record in records(run, "mixes-rows"))
 
 
-def test_wrong_priorities_have_no_time(odd_run):
-    _, run = odd_run
+def test_wrong_priorities_have_no_time(faulty_run):
+    _, run = faulty_run
     by_priority = {"prioritized", "learner_step"}
-    assert {record.benchmark for record in records(run, "unfair", status="wrong")} == by_priority
+    assert {record.benchmark for record in records(run, "ignores-priorities", status="wrong")} == by_priority
     others = {record.benchmark for record in records(run, "plain")} - by_priority
-    assert {record.benchmark for record in records(run, "unfair", status="ok")} == others
+    assert {record.benchmark for record in records(run, "ignores-priorities", status="ok")} == others
 
 
-def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(odd_run):
-    _, run = odd_run
-    spoiled = [record for name in ("prioritized", "learner_step") for record in records(run, "killed", benchmark=name)]
-    assert all(record.ok for record in records(run, "killed", benchmark="add_lists"))
+def test_a_killed_launch_keeps_its_earlier_cells_and_names_the_signal(faulty_run):
+    _, run = faulty_run
+    spoiled = [
+        record for name in ("prioritized", "learner_step") for record in records(run, "dies-on-update", benchmark=name)
+    ]
+    assert all(record.ok for record in records(run, "dies-on-update", benchmark="add_lists"))
     assert {record.status for record in spoiled} == {"failed"}
     assert all("killed by signal 9 (SIGKILL)" in record.reason for record in spoiled)
 
 
-def test_what_the_platform_cannot_have_is_skipped(odd_run):
-    _, run = odd_run
-    assert {(each.status, each.reason) for each in records(run, "absent")} == {
+def test_what_the_platform_cannot_have_is_skipped(faulty_run):
+    _, run = faulty_run
+    assert {(each.status, each.reason) for each in records(run, "unavailable")} == {
         ("skipped", "no wheel for this platform")
     }
 
 
-def test_what_is_found_about_other_peers_is_listed_and_no_failure(odd_run):
-    done, run = odd_run
+def test_what_is_found_about_other_peers_is_listed_and_no_failure(faulty_run):
+    done, run = faulty_run
     assert done.returncode == 0, done.stderr
     assert run.finished and not run.interrupted and run.declared == 5 * TINY_CELLS
-    assert run.command.endswith("--peers killed,plain,broken,unfair,absent")
+    assert run.command.endswith("--peers dies-on-update,plain,mixes-rows,ignores-priorities,unavailable")
     lines = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
-    assert len(lines) == 4  # killed, broken, unfair, absent: one each
+    assert len(lines) == 4  # dies-on-update, mixes-rows, ignores-priorities, unavailable: one each
     for line in (
-        "wrong: 13 cells of broken",
-        "wrong: 4 cells of unfair",
-        "skipped: 13 cells of absent",
+        "wrong: 13 cells of mixes-rows",
+        "wrong: 4 cells of ignores-priorities",
+        "skipped: 13 cells of unavailable",
     ):
         assert any(each.startswith(line) for each in lines), done.stderr
 
 
 def test_only_skipped_cells_are_no_failure(surroundings):
-    done = surroundings.run(*TINY, "--peers", "absent,plain", f"--out={surroundings.folder / 'run.json'}")
+    done = surroundings.run(*TINY, "--peers", "unavailable,plain", f"--out={surroundings.folder / 'run.json'}")
     assert done.returncode == 0, done.stderr
 
 
@@ -120,10 +124,10 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
         "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=15);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
-    done = surroundings.run("-c", limited, *TINY[2:], "--peers", "messy,plain", f"--out={out}")
+    done = surroundings.run("-c", limited, *TINY[2:], "--peers", "hangs,plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
-    assert all("timed out after 4 s" in record.reason for record in records(run, "messy"))
+    assert all("timed out after 15 s" in record.reason for record in records(run, "hangs"))
     assert all(record.ok for record in records(run, "plain"))
     assert surroundings.leftovers() == []
 
@@ -131,11 +135,12 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
 @pytest.mark.slow
 def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
     out = surroundings.folder / "run.json"
-    done = surroundings.run(*MEMORY, "--peers", "littering,plain", f"--out={out}")
+    done = surroundings.run(*MEMORY, "--peers", "leaves-processes,plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0 and all(record.ok for record in run.records), done.stderr
     # Segments bear no mark of their launch: other runs on this machine may be cleared of theirs here, or clear these.
-    assert {left.peer for left in run.left} == {"littering"} and len(run.left) == 2
+    processes = [left for left in run.left if "process" in left.what]
+    assert {left.peer for left in processes} == {"leaves-processes"} and len(processes) == 2
     # One a buffer: a small and a large one, one to look for leaks in, and a plain one before those that warms up.
     assert sorted(left.what[:11] for left in run.left) == ["3 processes", "4 processes"]
     assert "left behind: 3 processes" in done.stderr
@@ -167,14 +172,14 @@ def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(
         "own, there = registry.python, sys.argv.pop(1);"
         "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=20);"
         "spec.PROFILES['tiny'] = replace(spec.PROFILES['tiny'], capacity=200);"
-        "registry.python = lambda peer: there if peer == 'unfair' else own(peer);"
+        "registry.python = lambda peer: there if peer == 'ignores-priorities' else own(peer);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
-    options = ("--profile=tiny", "--suites=startup", "--peers=unfair,plain", f"--out={out}")
+    options = ("--profile=tiny", "--suites=startup", "--peers=ignores-priorities,plain", f"--out={out}")
     done = surroundings.run("-c", elsewhere, str(there), *options)
     run = load(out)
     assert done.returncode == (status == "broken"), done.stderr
-    assert all(each.status == status and reason in each.reason for each in records(run, "unfair"))
+    assert all(each.status == status and reason in each.reason for each in records(run, "ignores-priorities"))
     assert all(record.ok for record in records(run, "plain"))
 
 
@@ -186,7 +191,7 @@ APEX = ("-m", "suites.run", "--profile", "tiny", "--suites", "apex")
 def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, status, surroundings):
     """Whichever it is, what was measured beside them stays."""
     out = surroundings.folder / "run.json"
-    more = {"ODD_PEERS": f"plain {name}=torn"}
+    more = {"FAULTY_PEERS": f"plain {name}=torn"}
     done = surroundings.run(*APEX, "--peers", f"{name},plain", f"--out={out}", more=more)
     run = load(out)
     assert done.returncode == status, done.stderr
@@ -203,8 +208,7 @@ def test_a_run_with_a_time_budget_ends_well(surroundings):
         "import sys; from functools import partial; from suites import run; from suites.runner import plan;"
         "run.Budgeted = partial(plan.Budgeted, share=1.0); sys.exit(run.main(sys.argv[1:]))"
     )
-    begin = time.monotonic()
-    done = surroundings.run("-c", whole, *TINY[2:], "--minutes=1", "--peers=plain,broken", f"--out={out}")
+    done = surroundings.run("-c", whole, *TINY[2:], "--minutes=1", "--peers=plain,mixes-rows", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - begin < 60 and run.minutes == 1
@@ -230,8 +234,8 @@ def test_bad_options_are_named_without_those_that_were_not_given(option, said, s
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, surroundings):
     out = surroundings.folder / "run.json"
-    process = surroundings.start(*TINY, "--peers", "plain,messy", f"--out={out}")
-    while not surroundings.flag.exists() and process.poll() is None:  # until messy hangs
+    process = surroundings.start(*TINY, "--peers", "plain,hangs", f"--out={out}")
+    while not surroundings.flag.exists() and process.poll() is None:  # until it hangs
         time.sleep(0.05)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -239,7 +243,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
     assert process.returncode == 130, errors
     assert run.interrupted and run.finished
     assert all(record.status in ("ok", "interrupted") for record in run.records)
-    assert all(record.status == "interrupted" for record in records(run, "messy"))
+    assert all(record.status == "interrupted" for record in records(run, "hangs"))
     assert surroundings.leftovers() == []
 
 
@@ -261,11 +265,11 @@ def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surround
 def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("-m", "suites.run", "--profile=tiny", "--suites=memory", "--workloads=CartPole-v1")
-    done = surroundings.run(*arguments, "--peers=plain,broken,absent", f"--out={out}")
+    done = surroundings.run(*arguments, "--peers=plain,mixes-rows,unavailable", f"--out={out}")
     run = load(out)
     assert done.returncode == 0 and run.declared == 3 * 7 and [each.name for each in run.workloads] == ["CartPole-v1"]
     assert {record.unit for record in run.records} == {"B/transition", "B/round"}
-    for peer, status in (("plain", "ok"), ("broken", "wrong"), ("absent", "skipped")):
+    for peer, status in (("plain", "ok"), ("mixes-rows", "wrong"), ("unavailable", "skipped")):
         assert {each.status for each in records(run, peer)} == {status}
         beside = ["constructed", "quarter", "half", "leak", "leak_prioritized"]
         assert sorted(each.benchmark for each in records(run, peer)) == sorted(["plain", "priorities", *beside])
@@ -274,11 +278,11 @@ def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings)
 def test_a_leak_of_another_peer_is_a_finding_and_no_failure(surroundings):
     out = surroundings.folder / "run.json"
     long = (  # enough rounds on a busy machine, too
-        "import sys; from dataclasses import replace; from suites import profiles, run;"
-        "profiles.PROFILES['tiny'] = replace(profiles.PROFILES['tiny'], leak_seconds=5);"
+        "import sys; from dataclasses import replace; from suites import run; from suites.memory.spec import PROFILES;"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], leak_seconds=5);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
-    done = surroundings.run("-c", long, *MEMORY[2:], "--peers=leaking", f"--out={out}")
+    done = surroundings.run("-c", long, *MEMORY[2:], "--peers=leaks", f"--out={out}")
     found = {record.benchmark: record for record in load(out).records}
     assert done.returncode == 0, done.stderr
     assert found["leak"].status == "wrong" and "B a round" in found["leak"].reason and found["plain"].ok

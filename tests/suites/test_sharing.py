@@ -64,8 +64,8 @@ def test_rows_are_counted_not_calls():
 
 
 def test_the_learners_calls_are_counted_and_its_alone(surroundings):
-    """A dozing buffer allows 330 samples per second at most, and any number of adds."""
-    _, results = sharing(surroundings, "dozing", CROWD, RANKED)
+    """A buffer that is slow to sample allows 330 samples per second at most, and any number of adds."""
+    _, results = sharing(surroundings, "slow-sample", CROWD, RANKED)
     by_learner = {"samples", "prioritized_cycles"}
     assert {result["benchmark"] for result in results if result["calls"]} == by_learner
     assert all(result["value"] < 334 for result in results if result["calls"])
@@ -119,13 +119,13 @@ def test_among_one_explorer_there_is_no_slowest(surroundings):
 
 def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
     """Each of the others adds a row after a hundred of the favourite's."""
-    _, results = sharing(surroundings, "favouring", CROWD, seconds=1.0, patience=10.0)
+    _, results = sharing(surroundings, "favours-one", CROWD, seconds=1.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
 def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
-    status, results = sharing(surroundings, "starving", CROWD, patience=10.0)
+    status, results = sharing(surroundings, "starves-others", CROWD, starved=0.5)
     assert status == 1
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0
@@ -145,14 +145,14 @@ def test_a_buffer_too_slow_to_fill_is_skipped(surroundings):
 @pytest.mark.parametrize(
     ("peer", "job", "outcome", "reason"),
     [
-        ("broken", CROWD, "wrong", "different added rows"),
-        ("broken", STEP, "wrong", "different added rows"),
-        ("unfair", STEP, "wrong", "weights"),
-        ("unfair", RANKED, "wrong", "weights"),
+        ("mixes-rows", CROWD, "wrong", "different added rows"),
+        ("mixes-rows", STEP, "wrong", "different added rows"),
+        ("ignores-priorities", STEP, "wrong", "weights"),
+        ("ignores-priorities", RANKED, "wrong", "weights"),
         ("deadlocked", RANKED, "failed", "stuck"),
-        ("deadly", CROWD, "failed", "died with exit code -9"),
+        ("kills-explorers", CROWD, "failed", "died with exit code -9"),
         ("deadlocked", CROWD, "failed", "stuck"),
-        ("absent", ALONE, "skipped", "no wheel for this platform"),
+        ("unavailable", ALONE, "skipped", "no wheel for this platform"),
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surroundings):
@@ -181,7 +181,7 @@ def test_a_job_is_read_as_it_is_written():
 def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("-m", "suites.run", "--profile=tiny", "--suites=sharing", "--workloads=CartPole-v1")
-    done = surroundings.run(*arguments, "--peers=cpprb_impl,broken,absent", f"--out={out}")
+    done = surroundings.run(*arguments, "--peers=cpprb_impl,mixes-rows,unavailable", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
     of = {peer.name: [record for record in run.records if record.peer == peer.name] for peer in run.peers}
@@ -190,8 +190,8 @@ def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
     calls = {record.benchmark: record.samples[0].calls for record in run.records if record.samples}
     assert calls["samples"] and calls["prioritized_cycles"] and calls["adds"] is None
     for name, records in of.items():
-        expected = {"broken": "wrong", "absent": "skipped"}.get(name, "ok")
+        expected = {"mixes-rows": "wrong", "unavailable": "skipped"}.get(name, "ok")
         assert {record.status for record in records} == {expected}, name
-    assert {record.unit for record in of["broken"]} == {
+    assert {record.unit for record in of["mixes-rows"]} == {
         "rows/s", "samples/s", "cycles/s", "of a fair share", "s/step", "s/transition"
     }  # fmt: skip

@@ -88,7 +88,7 @@ def test_who_is_not_full_in_time_has_the_other_figures(surroundings):
 
 @pytest.mark.parametrize(
     ("peer", "outcome", "reason"),
-    [("broken", "wrong", "different added rows"), ("absent", "skipped", "no wheel for this platform")],
+    [("mixes-rows", "wrong", "different added rows"), ("unavailable", "skipped", "no wheel for this platform")],
 )
 def test_who_has_no_figure_has_a_reason(peer, outcome, reason, surroundings):
     _, results = startup(surroundings, peer)

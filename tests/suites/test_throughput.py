@@ -31,7 +31,7 @@ def test_benchmark_json_holds_the_figure_and_its_unit(surroundings):
 def test_benchmark_disable_still_checks_the_answers(surroundings):
     options = ("--workload=CartPole-v1", "--capacity=500", "--benchmark-disable")
     assert surroundings.run(*BY_HAND, "--peer=plain", *options).returncode == 0
-    done = surroundings.run(*BY_HAND, "--peer=broken", *options)
+    done = surroundings.run(*BY_HAND, "--peer=mixes-rows", *options)
     assert done.returncode == 1 and "20 failed" in done.stdout
 
 
@@ -85,7 +85,9 @@ def test_a_job_that_cannot_be_read_is_refused(text, surroundings):
 
 def test_an_error_costs_the_benchmarks_that_meet_it_and_no_others(surroundings):
     """A buffer that cannot be made is not made again for the next benchmark."""
-    status, results = measured(surroundings, "unfair", "add:batch=1", "prioritized:batch=32", "prioritized:batch=256")
+    status, results = measured(
+        surroundings, "ignores-priorities", "add:batch=1", "prioritized:batch=32", "prioritized:batch=256"
+    )
     assert status == 1 and [each["outcome"] for each in results] == ["ok", "wrong", "wrong"]
     assert results[1]["reason"] == results[2]["reason"] and "weights" in results[1]["reason"]
 
@@ -124,9 +126,9 @@ def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, out
 
 
 def test_a_learner_step_is_whole_and_other_sizes_are_other_cells(surroundings):
-    """Each add of the odd peer takes a millisecond, so that the step shows how many there were."""
+    """Each add of this peer takes a millisecond, so that the step shows how many there were."""
     jobs = [f"{name}:adds={adds},batch=32" for name in STEPS for adds in (1, 8)]
-    status, results = measured(surroundings, "laboured", *jobs)
+    status, results = measured(surroundings, "slow-add", *jobs)
     assert status == 0, results
     took = {(each["benchmark"], each["params"]["adds"]): each["value"] for each in results}
     for name in STEPS:
@@ -170,7 +172,7 @@ def test_a_figure_is_the_median_of_rounds_of_about_two_milliseconds(monkeypatch)
 
 
 def test_the_newest_batches_are_held(surroundings):
-    status, (result,) = measured(surroundings, "grudging", "sample_held:batch=32,held=8")
+    status, (result,) = measured(surroundings, "counts-held", "sample_held:batch=32,held=8")
     assert status == 0, result
     assert result["params"] == {"batch": 32, "held": 8, "capacity": 500}
     assert surroundings.flag.read_text() == "8"

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step, Unavailable
+from adapters import base
+from adapters.base import Adapter, Columns, Features, Spec, Step
 
 
 class Plain(Adapter):
@@ -70,10 +71,10 @@ class Plain(Adapter):
         return min(self.spec.capacity, self.added.value)
 
 
-class Broken(Plain):
+class MixesRows(Plain):
     """Gives rows that nobody stored."""
 
-    name = "broken"
+    name = "mixes-rows"
 
     def sample(self, batch_size: int) -> Columns:
         batch = super().sample(batch_size)
@@ -81,10 +82,10 @@ class Broken(Plain):
         return batch
 
 
-class Unfair(Plain):
+class IgnoresPriorities(Plain):
     """Draws all rows alike, whatever their priorities."""
 
-    name = "unfair"
+    name = "ignores-priorities"
 
     def update_priorities(self, indexes, priorities) -> None:
         pass
@@ -93,10 +94,10 @@ class Unfair(Plain):
         super().add_batch(columns)
 
 
-class Laboured(Plain):
+class SlowAdd(Plain):
     """Takes a millisecond for each row that is added by itself."""
 
-    name = "laboured"
+    name = "slow-add"
 
     def add(self, steps) -> None:
         for step in steps:
@@ -104,90 +105,90 @@ class Laboured(Plain):
             super().add([step])
 
 
-class Dozing(Plain):
+class SlowSample(Plain):
     """Takes three milliseconds for a batch, and none of the processor's."""
 
-    name = "dozing"
+    name = "slow-sample"
 
     def sample(self, batch_size: int) -> Columns:
         time.sleep(0.003)
         return super().sample(batch_size)
 
 
-class Grudging(Plain):
+class CountsHeld(Plain):
     """Counts how many of its batches are held when it is asked for another: the most, in a file."""
 
-    name = "grudging"
+    name = "counts-held"
 
     def sample(self, batch_size: int) -> Columns:
         held = [each for each in getattr(self, "given", []) if each() is not None]
         self.most = max(len(held), getattr(self, "most", 0))
-        Path(os.environ["ODD_FLAG"]).write_text(str(self.most))
+        Path(os.environ["FAULTY_FLAG"]).write_text(str(self.most))
         batch = super().sample(batch_size)
         self.given = [*held, weakref.ref(batch["obs"])]
         return batch
 
 
-class Unranked(Plain):
+class NoPriorities(Plain):
     """Has no priorities."""
 
-    name = "unranked"
+    name = "no-priorities"
     features = Features(*["no"] * 11)
 
 
-class Killed(Plain):
+class DiesOnUpdate(Plain):
     """Dies in the middle of a launch."""
 
-    name = "killed"
+    name = "dies-on-update"
 
     def update_priorities(self, indexes, priorities) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Absent(Plain):
+class Unavailable(Plain):
     """Not for this platform."""
 
-    name = "absent"
+    name = "unavailable"
 
     def __init__(self, spec: Spec) -> None:
-        raise Unavailable("no wheel for this platform")
+        raise base.Unavailable("no wheel for this platform")
 
 
-class Messy(Plain):
+class Hangs(Plain):
     """Hangs, with a stubborn helper process and a named segment."""
 
-    name = "messy"
+    name = "hangs"
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
-        self.segment = shared_memory.SharedMemory(os.environ["ODD_SEGMENT"], create=True, size=4096)
+        self.segment = shared_memory.SharedMemory(os.environ["FAULTY_SEGMENT"], create=True, size=4096)
         stubborn = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
         self.helper = subprocess.Popen([sys.executable, "-c", stubborn])
 
     def sample(self, batch_size: int) -> Columns:
-        Path(os.environ["ODD_FLAG"]).touch()
+        Path(os.environ["FAULTY_FLAG"]).touch()
         while True:
             time.sleep(1)
 
 
-class Littering(Plain):
+class LeavesProcesses(Plain):
     """Ends well, and leaves a process and a segment of a megabyte behind."""
 
-    name = "littering"
+    name = "leaves-processes"
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
-        self.file = Path("/dev/shm", f"{os.environ['ODD_SEGMENT']}-{uuid.uuid4().hex}")
+        self.file = Path("/dev/shm", f"{os.environ['FAULTY_SEGMENT']}-{uuid.uuid4().hex}")
         self.file.write_bytes(bytes(1 << 20))
 
     def close(self) -> None:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 
 
-class Hoarder(Plain):
+class KeepsObservations(Plain):
     """Keeps a copy of every observation that it still has."""
 
-    name = "hoarder"
+    name = "keeps-observations"
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -198,10 +199,10 @@ class Hoarder(Plain):
         self.hoard.extend(step.obs.copy() for step in steps)
 
 
-class Leaking(Plain):
+class Leaks(Plain):
     """Keeps ten thousand bytes of each call of add, for good."""
 
-    name = "leaking"
+    name = "leaks"
 
     def add(self, steps) -> None:
         super().add(steps)
@@ -209,10 +210,10 @@ class Leaking(Plain):
         self.kept.append(bytearray(b"x") * 10_000)
 
 
-class Settling(Plain):
+class Caches(Plain):
     """Takes memory for each call of add until it has enough: a cache, and no leak."""
 
-    name = "settling"
+    name = "caches"
     blocks = 110
 
     def add(self, steps) -> None:
@@ -222,20 +223,20 @@ class Settling(Plain):
             self.kept.append(bytearray(b"x") * 10_000)
 
 
-class Copious(Plain):
+class Peaks(Plain):
     """Needs 64 MiB for a moment whenever it samples."""
 
-    name = "copious"
+    name = "peaks"
 
     def sample(self, batch_size: int) -> Columns:
         np.ones(64 << 20, np.uint8)
         return super().sample(batch_size)
 
 
-class Remote(Plain):
+class UsesAServer(Plain):
     """Has some of its memory in a process of its own: a thousand bytes a row."""
 
-    name = "remote"
+    name = "uses-a-server"
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -265,10 +266,10 @@ class Torn(Plain):
             self.columns[key][rows] = column
 
 
-class Hollow(Plain):
+class CountsBeforeWriting(Plain):
     """Counts its rows, and writes them a while later."""
 
-    name = "hollow"
+    name = "counts-before-writing"
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         with self.lock:
@@ -281,10 +282,10 @@ class Hollow(Plain):
             self.columns[key][rows] = column
 
 
-class Lossy(Plain):
+class LosesRows(Plain):
     """Says that it has stored its rows, and leaves out the last of each seventh call."""
 
-    name = "lossy"
+    name = "loses-rows"
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         self.calls = getattr(self, "calls", 0) + 1
@@ -293,20 +294,20 @@ class Lossy(Plain):
             super().add_batch({key: column[:keep] for key, column in columns.items()}, priorities[:keep])
 
 
-class Twice(Plain):
+class DuplicatesRows(Plain):
     """Stores the last row of each call again."""
 
-    name = "twice"
+    name = "duplicates-rows"
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         super().add_batch(columns, priorities)
         super().add_batch({key: column[-1:] for key, column in columns.items()}, priorities[-1:])
 
 
-class Fragile(Plain):
+class WaitsForTheDead(Plain):
     """Its learner waits for a row of every explorer that ever came."""
 
-    name = "fragile"
+    name = "waits-for-the-dead"
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -329,10 +330,10 @@ class Fragile(Plain):
         return super().sample(batch_size)
 
 
-class Deadly(Plain):
+class KillsExplorers(Plain):
     """Kills an explorer that has added enough."""
 
-    name = "deadly"
+    name = "kills-explorers"
 
     def add_batch(self, columns: Columns, priorities=1.0) -> None:
         super().add_batch(columns, priorities)
@@ -351,10 +352,10 @@ class Deadlocked(Plain):
             self.lock.acquire()
 
 
-class Favouring(Plain):
+class FavoursOne(Plain):
     """Lets the first explorer that comes add at once, and each of the others after a hundred rows of its."""
 
-    name = "favouring"
+    name = "favours-one"
     head_start = 100
     longest = 3.0  # seconds that one waits: at the end of a launch the favourite adds no more
 
@@ -376,27 +377,27 @@ class Favouring(Plain):
         super().add_batch(columns, priorities)
 
 
-class Starving(Favouring):
+class StarvesOthers(FavoursOne):
     """Lets the others wait for longer than it takes to starve."""
 
-    name = "starving"
+    name = "starves-others"
     head_start = sys.maxsize
 
 
-class Built(Plain):
+class RecordsBuild(Plain):
     """Stands for the gate's package: notes which build of it was imported."""
 
-    name = "built"
+    name = "records-build"
 
     def __init__(self, spec: Spec) -> None:
         import cpprb_impl
 
         super().__init__(spec)
-        with open(os.environ["ODD_FLAG"], "a") as file:
+        with open(os.environ["FAULTY_FLAG"], "a") as file:
             file.write(f"{cpprb_impl.BUILD}\n")
 
 
-class Certain(Plain):
+class RefusesBadPriorities(Plain):
     """Refuses what is no priority, and has some."""
 
     features = Features("yes", "no", "yes", *["no"] * 8)
@@ -407,10 +408,10 @@ class Certain(Plain):
         super().update_priorities(indexes, priorities)
 
 
-class Waiting(Certain):
+class WaitsWhenEmpty(RefusesBadPriorities):
     """Samples from an empty buffer for ever."""
 
-    name = "waiting"
+    name = "waits-when-empty"
 
     def sample(self, batch_size: int) -> Columns:
         while not len(self):
@@ -418,10 +419,10 @@ class Waiting(Certain):
         return super().sample(batch_size)
 
 
-class Dying(Certain):
+class DiesOnNan(RefusesBadPriorities):
     """A NaN ends its process."""
 
-    name = "dying"
+    name = "dies-on-nan"
 
     def update_priorities(self, indexes, priorities) -> None:
         if np.isnan(priorities).any():
@@ -433,10 +434,10 @@ class Panic(BaseException):
     """What `except Exception` does not catch."""
 
 
-class Panicking(Certain):
+class PanicsOnNan(RefusesBadPriorities):
     """A NaN is a panic."""
 
-    name = "panicking"
+    name = "panics-on-nan"
 
     def update_priorities(self, indexes, priorities) -> None:
         if np.isnan(priorities).any():
