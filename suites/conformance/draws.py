@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from adapters.checks import SIGNIFICANCE, as_steps
-from suites.conformance.probing import CAPACITY, Buffer, Lab, Overwritten, Refused, Seen, fit
+from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Refused, Seen, fit
 
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows of the second round
@@ -24,10 +24,10 @@ REPEAT_BATCHES, REPEAT_SIZE = 40, 20
 SEED_BATCHES = 4
 
 
-def even(lab: Lab) -> dict[str, Seen]:
-    with lab.buffer() as buffer:
+def even(pool: BufferPool) -> dict[str, Seen]:
+    with pool.buffer() as buffer:
         buffer.fill(CAPACITY + WRAPPED)
-        return {"uniform": _uniform(buffer, lab.setting.draws)}
+        return {"uniform": _uniform(buffer, pool.setting.draws)}
 
 
 def _uniform(buffer: Buffer, draws: int) -> Seen:
@@ -44,15 +44,15 @@ def _p(p: float) -> str:
     return f"p = {p:.2g}" if p else "p < 1e-300"
 
 
-def by_priority(lab: Lab) -> dict[str, Seen]:
+def by_priority(pool: BufferPool) -> dict[str, Seen]:
     """Each part is a test of its own; one that fails is enough."""
     found, looked_at = [], 0
     try:
-        for about, buffer in _parts(lab):
+        for about, buffer in _parts(pool):
             if buffer is None:
                 found.append((about, None, None))
                 continue
-            counts, shares = buffer.count(lab.setting.draws), buffer.shares()
+            counts, shares = buffer.count(pool.setting.draws), buffer.shares()
             looked_at += int(counts.sum())
             found.append((about, fit(counts, shares), _without_last(buffer, counts, shares)))
     except Overwritten as error:
@@ -73,22 +73,22 @@ def _without_last(buffer: Buffer, counts: np.ndarray, shares: np.ndarray) -> flo
     return 0.0 if counts[last].any() else fit(counts[~last], shares[~last])
 
 
-def _parts(lab: Lab) -> Iterator[tuple[str, Buffer | None]]:
+def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
     """A buffer in one state after the other, to be drawn from; None where the peer refuses it."""
-    generator = np.random.default_rng(lab.setting.seed)
+    generator = np.random.default_rng(pool.setting.seed)
     two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
     try:
-        with lab.priorities(0.0) as buffer:
+        with pool.priorities(0.0) as buffer:
             buffer.fill(CAPACITY, two_decades)
             yield "alpha 0", buffer
     except Refused as reason:
         yield f"alpha 0 refused ({reason})", None
-    with lab.priorities(1.0) as buffer:
+    with pool.priorities(1.0) as buffer:
         buffer.fill(CAPACITY, two_decades)
         yield "alpha 1", buffer
         buffer.fill(CAPACITY, generator.permutation(np.geomspace(1e-3, 1e3, CAPACITY)))
         yield "over six decades", buffer
-    with lab.priorities(0.6) as buffer:
+    with pool.priorities(0.6) as buffer:
         buffer.fill(CAPACITY, two_decades)
         yield "alpha 0.6", buffer
         _update_all(buffer, generator)
@@ -113,13 +113,13 @@ def _update_all(buffer: Buffer, generator: np.random.Generator) -> None:
             return
 
 
-def added(lab: Lab) -> dict[str, Seen]:
-    return {"new_row_priority": _default(lab), "given_priority": _given(lab)}
+def added(pool: BufferPool) -> dict[str, Seen]:
+    return {"new_row_priority": _default(pool), "given_priority": _given(pool)}
 
 
-def _default(lab: Lab) -> Seen:
+def _default(pool: BufferPool) -> Seen:
     """A row is added without a priority where the largest is 2.9, which came with a row, or by an update."""
-    on_add, by_update = _new_row(lab, update=False), _new_row(lab, update=True)
+    on_add, by_update = _new_row(pool, update=False), _new_row(pool, update=True)
     about = f"{on_add.evidence}; by an update: {by_update.evidence}"
     word = on_add.word
     if (on_add.word, by_update.word) == ("a fixed one", "the largest"):
@@ -129,11 +129,11 @@ def _default(lab: Lab) -> Seen:
     return Seen(word, f"a row added where the largest of the others, 2.9, came with its row: {about}", on_add.looked_at)
 
 
-def _new_row(lab: Lab, update: bool) -> Seen:
+def _new_row(pool: BufferPool, update: bool) -> Seen:
     """How often it is drawn before any update tells it a priority. All others but one have 0.1."""
     candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
-    counts, rest, eps = np.zeros(2, np.int64), 0.0, lab.kind.eps
-    with lab.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
+    counts, rest, eps = np.zeros(2, np.int64), 0.0, pool.kind.eps
+    with pool.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
         size = min(8, buffer.independent)
         for _ in range(ONE_BY_ONE if size == 1 else NEW_DRAWS // size):
             if update:
@@ -172,11 +172,11 @@ def _raise_one(buffer: Buffer, size: int) -> None:
         buffer.update(batch["indexes"], numbers)
 
 
-def _given(lab: Lab) -> Seen:
+def _given(pool: BufferPool) -> Seen:
     """Half the rows come with a priority a thousand times the others'. Only what is drawn before an update counts."""
     great = np.arange(CAPACITY) % 2 == 0
     hits: list[bool] = []
-    with lab.priorities() as buffer:
+    with pool.priorities() as buffer:
         size = buffer.independent
         for _ in range(GIVEN_ROUNDS):
             first = buffer.added
@@ -194,12 +194,12 @@ def _given(lab: Lab) -> Seen:
     return Seen(word, about, len(hits))
 
 
-def importance(lab: Lab) -> dict[str, Seen]:
+def importance(pool: BufferPool) -> dict[str, Seen]:
     """Weights before and after the rows of the least priority were overwritten."""
     alpha, beta, looked_at = 0.6, 0.4, 0
     fits = {"over the buffer": True, "over the batch": True, "not normalised": True}
     example = ""
-    with lab.priorities(alpha, beta=beta) as buffer:
+    with pool.priorities(alpha, beta=beta) as buffer:
         buffer.fill(CAPACITY, np.geomspace(LOW, HIGH, CAPACITY))
         for _ in range(2):
             buffer.settle(16)
@@ -233,12 +233,12 @@ def _formulae(buffer: Buffer, numbers: np.ndarray, beta: float) -> dict[str, np.
     }
 
 
-def repeats(lab: Lab) -> dict[str, Seen]:
+def repeats(pool: BufferPool) -> dict[str, Seen]:
     found = {}
-    with lab.buffer() as buffer:
+    with pool.buffer() as buffer:
         found["replacement"] = _repeats(buffer)
-    if lab.has_priorities:
-        with lab.priorities() as buffer:
+    if pool.has_priorities:
+        with pool.priorities() as buffer:
             found["prioritized_replacement"] = _repeats(buffer)
     return found
 
@@ -258,9 +258,9 @@ def _repeats(buffer: Buffer) -> Seen:
     return Seen(word, f"{about}; at most {most} times" if twice else about, REPEAT_BATCHES)
 
 
-def seeds(lab: Lab) -> dict[str, Seen]:
-    kinds = [False, True] if lab.has_priorities else [False]
-    found = {prioritized: _seed(lab, prioritized) for prioritized in kinds}
+def seeds(pool: BufferPool) -> dict[str, Seen]:
+    kinds = [False, True] if pool.has_priorities else [False]
+    found = {prioritized: _seed(pool, prioritized) for prioritized in kinds}
     words = list(found.values())
     if len(set(words)) == 1:
         word = words[0]
@@ -272,21 +272,21 @@ def seeds(lab: Lab) -> dict[str, Seen]:
     return {"seed": Seen(word, f"{SEED_BATCHES} batches of 16, drawn again: {about}", SEED_BATCHES * len(kinds))}
 
 
-def _seed(lab: Lab, prioritized: bool) -> str:
-    own = lab.setting.seed
-    first = _drawn(lab, prioritized, own)
-    if first == _drawn(lab, prioritized, own):
-        return "own seed" if first != _drawn(lab, prioritized, own + 1) else "always the same"
+def _seed(pool: BufferPool, prioritized: bool) -> str:
+    own = pool.setting.seed
+    first = _drawn(pool, prioritized, own)
+    if first == _drawn(pool, prioritized, own):
+        return "own seed" if first != _drawn(pool, prioritized, own + 1) else "always the same"
     again = []
     for _ in range(2):
         _seed_everything(own)
-        again.append(_drawn(lab, prioritized, own))
-    lab.close()  # seeding TensorFlow ends its kernels, and with them the clients that Reverb's TFClient keeps there
+        again.append(_drawn(pool, prioritized, own))
+    pool.close()  # seeding TensorFlow ends its kernels, and with them the clients that Reverb's TFClient keeps there
     return "global seed" if again[0] == again[1] else "none"
 
 
-def _drawn(lab: Lab, prioritized: bool, seed: int) -> list[int]:
-    with lab.buffer(fresh=True, prioritized=prioritized, seed=seed) as buffer:
+def _drawn(pool: BufferPool, prioritized: bool, seed: int) -> list[int]:
+    with pool.buffer(fresh=True, prioritized=prioritized, seed=seed) as buffer:
         buffer.fill(CAPACITY)
         return [int(number) for _ in range(SEED_BATCHES) for number in buffer.draw(16)]
 

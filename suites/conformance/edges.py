@@ -1,6 +1,6 @@
 """Probes of what nobody means to do: sample too early or too much, tell a priority too late, or one that is no number.
 
-Each may hang, or end the process: `Lab.beware` says so before.
+Each may hang, or end the process: `BufferPool.announce_risk` says so before.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import WrongAnswer
 from adapters.checks import SIGNIFICANCE
-from suites.conformance.probing import CAPACITY, Buffer, Lab, Seen, fit, own, percent, said
+from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Seen, fit, own, percent, said
 
 STALE_ROUNDS = 8
 NEWER = 24  # rows that are added between a sample and its update
@@ -19,10 +19,10 @@ ALPHA = 0.6
 UNHAPPY = ("panics", "gives garbage", "gives no rows", "refused", "gives fewer", "repeats rows")
 
 
-def stale(lab: Lab) -> dict[str, Seen]:
+def stale(pool: BufferPool) -> dict[str, Seen]:
     """New priorities, a billion times the others', for rows that were overwritten since they were sampled."""
     hits, elsewhere, expected, drawn, told = 0, 0, 0.0, 0, 0
-    with lab.priorities() as buffer:
+    with pool.priorities() as buffer:
         for _ in range(STALE_ROUNDS):
             buffer.fill(CAPACITY)
             buffer.settle(8)
@@ -55,21 +55,21 @@ def stale(lab: Lab) -> dict[str, Seen]:
     return {"stale_update": Seen(word, about, drawn)}
 
 
-def too_early(lab: Lab) -> dict[str, Seen]:
-    return {"empty": _unhappy(lab, stored=0, size=16)}
+def too_early(pool: BufferPool) -> dict[str, Seen]:
+    return {"empty": _unhappy(pool, stored=0, size=16)}
 
 
-def too_many(lab: Lab) -> dict[str, Seen]:
-    return {"batch_over_stored": _unhappy(lab, stored=5, size=16)}
+def too_many(pool: BufferPool) -> dict[str, Seen]:
+    return {"batch_over_stored": _unhappy(pool, stored=5, size=16)}
 
 
-def _unhappy(lab: Lab, stored: int, size: int) -> Seen:
+def _unhappy(pool: BufferPool, stored: int, size: int) -> Seen:
     found = {}
-    for prioritized in (False, True) if lab.has_priorities else (False,):
-        with lab.buffer(fresh=True, prioritized=prioritized) as buffer:
+    for prioritized in (False, True) if pool.has_priorities else (False,):
+        with pool.buffer(fresh=True, prioritized=prioritized) as buffer:
             if stored:
                 buffer.fill(stored)
-            lab.beware()
+            pool.announce_risk()
             found["by priority" if prioritized else "uniform"] = _outcome(buffer, size)
     word = min((word for word, _ in found.values()), key=UNHAPPY.index)
     about = "; ".join(f"{kind}: {about}" for kind, (_, about) in found.items())
@@ -94,26 +94,26 @@ def _outcome(buffer: Buffer, size: int) -> tuple[str, str]:
     return ("repeats rows" if rows == size else "gives fewer"), f"{rows} rows"
 
 
-def not_a_number(lab: Lab) -> dict[str, Seen]:
-    return {"nan_priority": _bad(lab, float("nan"))}
+def not_a_number(pool: BufferPool) -> dict[str, Seen]:
+    return {"nan_priority": _bad(pool, float("nan"))}
 
 
-def negative(lab: Lab) -> dict[str, Seen]:
-    return {"negative_priority": _bad(lab, -30.0)}
+def negative(pool: BufferPool) -> dict[str, Seen]:
+    return {"negative_priority": _bad(pool, -30.0)}
 
 
-def infinite(lab: Lab) -> dict[str, Seen]:
-    return {"infinite_priority": _bad(lab, float("inf"))}
+def infinite(pool: BufferPool) -> dict[str, Seen]:
+    return {"infinite_priority": _bad(pool, float("inf"))}
 
 
-def _bad(lab: Lab, priority: float) -> Seen:
+def _bad(pool: BufferPool, priority: float) -> Seen:
     """One sampled row is told a bad priority, as by a loss that went wrong. What comes then?"""
-    with lab.priorities(ALPHA, fresh=True) as buffer:
+    with pool.priorities(ALPHA, fresh=True) as buffer:
         buffer.fill(CAPACITY)
         numbers, batch = buffer.sample(16)
         indexes, odd = own(batch)["indexes"], int(numbers[0])
         buffer.raw[odd] = priority
-        lab.beware()
+        pool.announce_risk()
         refusal = None
         try:
             buffer.adapter.update_priorities(indexes, buffer.raw[numbers])

@@ -5,9 +5,9 @@
 Each check drives the peer and sees one word of `adapters.promises.VOCABULARY`, which is compared with the one that
 the peer's adapter states. Seen, not read: the evidence stands beside the word. A figure says how much was looked at.
 
-Some calls may never return, or end the process. So one process watches, and another does the work; who says "beware"
-and is not heard of again within the patience waits for ever, and that is what was seen. The next checks are done by
-another worker.
+Some calls may never return, or end the process. So a worker process makes the calls while another one watches. The
+worker announces such a call; if nothing follows within the patience, the call waits for ever, and that is what was
+seen. The next checks are done by another worker.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from suites.conformance import draws as probes_draws
 from suites.conformance import edges as probes_edges
 from suites.conformance import numbered
 from suites.conformance import rows as probes_rows
-from suites.conformance.probing import Lab, Seen
+from suites.conformance.probing import BufferPool, Seen
 from suites.conformance.spec import SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
@@ -42,7 +42,7 @@ from suites.runner.results import Result, failure
 PART_SECONDS = 120.0  # for a part that said nothing: a server's start, a compiler, a busy machine
 
 #: Probes, and the checks that each sees. The dangerous come last.
-PARTS: Mapping[Callable[[Lab], Mapping[str, Seen]], tuple[str, ...]] = {
+PARTS: Mapping[Callable[[BufferPool], Mapping[str, Seen]], tuple[str, ...]] = {
     probes_rows.come_back: ("round_trip", "dtype", "shape"),
     probes_rows.ring: ("ring_order",),
     probes_rows.given_back: ("returned_batch",),
@@ -64,7 +64,7 @@ BY_PRIORITY = {
     *("prioritized", "new_row_priority", "given_priority", "weights", "prioritized_replacement"),
     *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
 }
-BEWARE = "beware"
+RISK = "risk"  # what a worker says before a call that may never return
 
 
 def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
@@ -84,17 +84,17 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
 
 def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[object], None]) -> None:
     kind = registry.adapter_class(peer)
-    lab = Lab(kind, setting, beware=lambda: tell(BEWARE))
+    pool = BufferPool(kind, setting, announce_risk=lambda: tell(RISK))
     for part, checks in list(PARTS.items())[first:]:
-        if not lab.has_priorities and set(checks) <= BY_PRIORITY:
+        if not pool.has_priorities and set(checks) <= BY_PRIORITY:
             tell({})
             continue
         try:
-            tell({check: asdict(seen) for check, seen in part(lab).items()})
+            tell({check: asdict(seen) for check, seen in part(pool).items()})
         except Exception as error:
             outcome, reason = failure(error)
             tell({check: {"outcome": outcome, "reason": reason} for check in checks})
-    lab.close()
+    pool.close()
 
 
 # The watcher.
@@ -142,7 +142,7 @@ def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict
         for number, checks in enumerate(PARTS.values()):
             bold = False
             try:
-                while (said := worker.line(setting.patience if bold else PART_SECONDS)) == BEWARE:
+                while (said := worker.line(setting.patience if bold else PART_SECONDS)) == RISK:
                     bold = True
             except (TimeoutError, EOFError) as error:
                 hung = isinstance(error, TimeoutError)

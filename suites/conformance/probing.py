@@ -140,17 +140,17 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
     return min(chi_square(counts, shares, EXPECTED)[1], float(never))
 
 
-class Lab:
-    """Makes buffers of one peer, and says when a call may never return.
+class BufferPool:
+    """Buffers of one peer, for probes. `announce_risk` tells the watcher that a call may never return.
 
-    A server takes seconds to start, so a buffer that a probe is done with is given to the next who wants such a one:
-    a probe fills what it gets, unless it asks for a fresh one.
+    A server takes seconds to start, so a buffer is used again by the next probe that needs one like it. A probe fills
+    what it gets, unless it asks for a fresh one.
     """
 
     def __init__(
-        self, kind: type[Adapter], setting: ConformanceSettings, beware: Callable[[], None] = lambda: None
+        self, kind: type[Adapter], setting: ConformanceSettings, announce_risk: Callable[[], None] = lambda: None
     ) -> None:
-        self.kind, self.setting, self.beware = kind, setting, beware
+        self.kind, self.setting, self.announce_risk = kind, setting, announce_risk
         self._done: dict[str, Buffer] = {}
 
     @property

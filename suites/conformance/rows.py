@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.base import Columns, Field, Step
 from adapters.checks import as_steps
-from suites.conformance.probing import CAPACITY, Buffer, Lab, Overwritten, Seen, own, said
+from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Seen, own, said
 
 ROWS = 16
 BATCHES = 60  # of 16 out of 16: a row stays away from all of them once in 10^26
@@ -51,13 +51,13 @@ def hard_columns(fields: Mapping[str, Field]) -> Columns:
     return columns | {"rew": np.arange(ROWS, dtype=fields["rew"].dtype)}
 
 
-def come_back(lab: Lab) -> dict[str, Seen]:
+def come_back(pool: BufferPool) -> dict[str, Seen]:
     """Rows of hard values, added in every form there is."""
     values, dtypes, shapes, batches = [], [], [], 0
     for kind in KINDS:
         fields = _fields(kind)
         columns = hard_columns(fields)
-        with lab.buffer(fresh=True, capacity=ROWS, fields=fields) as buffer:
+        with pool.buffer(fresh=True, capacity=ROWS, fields=fields) as buffer:
             try:
                 _add_in_every_form(buffer, columns)
             except OverflowError as error:  # a library whose integers have 32 bits, and which says so
@@ -139,10 +139,10 @@ def _worst(found: list[tuple[str, str]], order: tuple[str, ...], looked_at: int,
     return Seen(word, f"{looked_at:,} {of_what}" + (f": {shown}" if shown else ""), looked_at)
 
 
-def ring(lab: Lab) -> dict[str, Seen]:
+def ring(pool: BufferPool) -> dict[str, Seen]:
     """At each of some points, rows that had to go never come back, and every row that had to stay does."""
     capacity, looked_at, points = ROWS, 0, (10, ROWS, ROWS + 5, 3 * ROWS - 1, 6 * ROWS)
-    with lab.buffer(fresh=True, capacity=capacity) as buffer:
+    with pool.buffer(fresh=True, capacity=capacity) as buffer:
         for turn, point in enumerate(points):
             more = point - buffer.added
             (buffer.fill if turn % 2 else buffer.add)(more)
@@ -166,11 +166,11 @@ def ring(lab: Lab) -> dict[str, Seen]:
     return {"ring_order": Seen("oldest first", about, looked_at)}
 
 
-def given_back(lab: Lab) -> dict[str, Seen]:
+def given_back(pool: BufferPool) -> dict[str, Seen]:
     """Whether a batch that the caller still holds changes, and whether changing it changes the buffer."""
     found, looked_at = [], 0
-    for prioritized in (False, True) if lab.has_priorities else (False,):
-        with lab.buffer(prioritized=prioritized) as buffer:
+    for prioritized in (False, True) if pool.has_priorities else (False,):
+        with pool.buffer(prioritized=prioritized) as buffer:
             buffer.fill(CAPACITY)
             for trigger in ("sample", "add"):
                 buffer.settle(16)
@@ -232,16 +232,16 @@ def _written(buffer: Buffer) -> tuple[str, str]:
     return "copies", ""
 
 
-def kept_from_caller(lab: Lab) -> dict[str, Seen]:
+def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
     """The caller changes arrays after it added them, as many environments do."""
     changed = {}
-    with lab.buffer() as buffer:
+    with pool.buffer() as buffer:
         steps = as_steps(buffer.next_rows(CAPACITY))
         buffer.adapter.add(steps)
         for step in steps:
             step.obs[...] = step.next_obs[...] = -1
         changed["add"] = _share_changed(buffer)
-    with lab.buffer() as buffer:
+    with pool.buffer() as buffer:
         columns = buffer.next_rows(CAPACITY)
         buffer.adapter.add_batch(columns)
         for name in ("obs", "next_obs"):

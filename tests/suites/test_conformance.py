@@ -8,7 +8,7 @@ import pytest
 from adapters.promises import FAULT, HAZARD, VOCABULARY
 from results.record import load
 from suites.conformance import measure as conformance
-from suites.conformance.probing import Lab, fit
+from suites.conformance.probing import BufferPool, fit
 from suites.conformance.spec import BENCHMARKS, ConformanceSettings
 from tests.suites import odd_answers
 from tests.suites.odd_answers import Sound
@@ -50,11 +50,11 @@ CONTROLS = [
 
 
 def seen(kind, check, seed=0):
-    lab = Lab(kind, ConformanceSettings(seed=seed))
+    pool = BufferPool(kind, ConformanceSettings(seed=seed))
     try:
-        return PART_OF[check](lab)[check]
+        return PART_OF[check](pool)[check]
     finally:
-        lab.close()
+        pool.close()
 
 
 def test_every_check_is_declared_and_has_a_control():
