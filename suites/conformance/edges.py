@@ -1,4 +1,4 @@
-"""Probes of what nobody means to do: sample too early or too much, tell a priority too late, or one that is no number.
+"""Probes of mistakes: sampling too early or too much, updating a priority too late, or to something that is no number.
 
 Each may hang, or end the process: `BufferPool.announce_risk` says so before.
 """

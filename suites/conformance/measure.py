@@ -101,7 +101,7 @@ def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[ob
 
 
 class Worker:
-    """A worker's process, as who watches it has it."""
+    """A worker's process, as its watcher sees it."""
 
     def __init__(self, peer: str, setting: ConformanceSettings, first: int) -> None:
         self._reads, writes = os.pipe()

@@ -69,7 +69,7 @@ class Learner:
         batch = self.adapter.sample(BATCH)
         reading = certified.read(batch)
         weights, indexes = np.array(batch["weights"]), np.array(batch["indexes"]).reshape(-1)  # they may be reused
-        # What a torn row's own priority is nobody knows.
+        # A torn row's own priority is unknown.
         mine = certified.priorities(reading.writer[reading.whole], reading.number[reading.whole])
         if len(mine):
             self.adapter.update_priorities(indexes[reading.whole], mine)
@@ -90,7 +90,7 @@ def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner
 
 
 def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
-    """How many of these rows, with nobody adding, can't be drawn; and how many are in more places than one."""
+    """While no process adds: how many of these rows can't be drawn, and how many are in more places than one."""
     places: dict[tuple[int, int], set[int]] = {
         each: set() for each in zip(writers.tolist(), numbers.tolist(), strict=True)
     }

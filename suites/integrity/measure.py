@@ -1,4 +1,4 @@
-"""Integrity: does a shared buffer give back what was stored, while many processes use it, and after one of them died?
+"""Integrity: does a shared buffer return what was stored, while many processes use it, and after one of them died?
 
     python -m suites.integrity --peer NAME [--explorers N] [--capacity ROWS] [--seconds S] [--seed N] [--cells FILE]
 
@@ -39,7 +39,7 @@ from suites.runner.results import Result, failure
 
 OPENINGS = 8  # fresh buffers to race on: rows that were never written are read in its first moments only
 OPENING_SECONDS = 0.1
-BESIDE = 2  # explorers that nobody kills
+BESIDE = 2  # explorers that are not killed
 KILL_WITHIN = 0.02  # seconds after the victim's first add
 STEPS_AFTER_KILL = 20
 

@@ -5,8 +5,8 @@
 One launch measures one kind of buffer of one peer. It fills a small one and then a large one, each once and a half
 over, and takes the difference in memory by the difference in rows: libraries, thread pools and whatever else does not
 grow with the capacity drop out of it. Memory is the proportional set size of this process and of the peer's own
-(a server), in which a shared segment counts by the pages that were touched. For plain buffers the same is told of
-them when just made, and when a quarter and half full: who reserves everything at once, and who grows?
+(a server), in which a shared segment counts by the pages that were touched. For plain buffers the same is measured of
+them when just made, and when a quarter and half full, which shows whether a peer reserves everything at once.
 
 Then the large one shows its peak: by how much the memory of all processes is exceeded while batches are drawn. And a
 small one whether it leaks: rounds of adding and sampling, after which no more may be in use than after as many

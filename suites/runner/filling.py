@@ -33,7 +33,7 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
         rows = min(at_once, recording.transitions - start)
         adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
-        if begin is None:  # not with the first call: who compiles does it there, and once more in one of the next
+        if begin is None:  # not with the first call: a peer that compiles does it there, and again in one of the next
             begin, before = time.monotonic(), rows
         added += rows
         # The next rows begin with another episode, so the last of these must have ended.

@@ -58,12 +58,12 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
     """Run `command` in the checkout, in a session of its own, for at most so long.
 
     `tick` is called about twice a second, and may raise to end the launch. However it ends, its processes are gone
-    when this returns, and what they left in shared memory is removed. Of a launch that was not killed, that is
-    something to tell: its peer's user would be left with it.
+    when this returns, and what they left in shared memory is removed. If the launch was not killed, what it left is
+    reported: its peer's user would be left with it.
     """
     begin = time.monotonic()
     mark = uuid.uuid4().hex
-    # A folder for temporary files that goes with the launch: who is killed removes none of its own.
+    # A folder for temporary files that goes with the launch: a killed process removes none of its own.
     scratch = tempfile.TemporaryDirectory(prefix="rb-", ignore_cleanup_errors=True)
     with tempfile.TemporaryFile() as output, scratch as folder:
         try:
@@ -158,7 +158,7 @@ def _alive(process: psutil.Process) -> bool:
 def _end(leader: subprocess.Popen, mark: str) -> int:
     """Interrupt what still runs of the launch, wait a little, kill the rest, and wait until it is gone.
 
-    How many had to be killed: a process that follows its leader soon was left behind by nobody.
+    Returns how many had to be killed: a process that ends soon after its leader was not left behind.
     """
     members = _members(leader.pid, mark)
     if leader.poll() is None:
