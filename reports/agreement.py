@@ -18,9 +18,9 @@ from pathlib import Path
 
 from scipy import stats
 
-from reports.formatting import counted
-from reports.jobs import Job, jobs_of, reference_name
-from reports.ratios import Ratio, figure_of, ratio_of
+from reports.figures.formatting import counted
+from reports.figures.jobs import Job, jobs_of, reference_name
+from reports.figures.ratios import Ratio, figure_of, ratio_of
 from results import BadRecord, Run, load
 
 FEWEST_PEERS = 3  # fewer have no order worth correlating

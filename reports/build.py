@@ -16,9 +16,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from reports import shades
-from reports.formatting import counted, interval, listed, number, runnable, size, times
-from reports.heatmap_svg import pictures as heat_pictures
+from reports.answer import shades
+from reports.answer.heatmap_svg import pictures as heat_pictures
+from reports.figures.formatting import counted, interval, listed, number, runnable, size, times
 from reports.page import page_of
 from results import BadRecord, Run, latest, load
 
@@ -49,7 +49,7 @@ def build(run: Run, out: Path) -> list[Path]:
 
 def _render(template: str, page: dict[str, Any]) -> str:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        loader=jinja2.FileSystemLoader([HERE / folder for folder in ("templates", "answer", "sections")]),
         autoescape=template.endswith(".html.j2"),
         undefined=jinja2.StrictUndefined,  # a misspelt name must not become an empty place in the page
         trim_blocks=True,

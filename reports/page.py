@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from reports import notes, shades
-from reports.conformance import FAILED, FAILED_MEANS, HAZARD, conformance_part
-from reports.features import feature_tables
-from reports.formatting import counted, listed
-from reports.headlines import headlines
-from reports.heatmap import heat_map
-from reports.integrity import UNSAFE, UNSAFE_MEANS, IntegrityPart, integrity_part, safety_of
-from reports.jobs import (
+from reports.answer import shades
+from reports.answer.headlines import headlines
+from reports.answer.heatmap import heat_map
+from reports.answer.sentences import sentences
+from reports.figures.formatting import counted, listed
+from reports.figures.jobs import (
     CONFORMANCE_SUITE,
     INTEGRITY_SUITE,
     LATENCY_SUITE,
@@ -28,13 +26,16 @@ from reports.jobs import (
     is_finding,
     jobs_of,
 )
-from reports.latency import latency_part
-from reports.marks import marks_of
-from reports.memory import memory_part
-from reports.sentences import sentences
-from reports.sharing import sharing_part
-from reports.startup import startup_part
-from reports.suite import TITLES, SuitePart, suite_part
+from reports.sections.conformance import FAILED, FAILED_MEANS, HAZARD, conformance_part
+from reports.sections.features import feature_tables
+from reports.sections.integrity import UNSAFE, UNSAFE_MEANS, IntegrityPart, integrity_part, safety_of
+from reports.sections.latency import latency_part
+from reports.sections.memory import memory_part
+from reports.sections.sharing import sharing_part
+from reports.sections.speeds import TITLES, SuitePart, suite_part
+from reports.sections.startup import startup_part
+from reports.tables import notes
+from reports.tables.marks import marks_of
 from results import Run
 from results.machine import changed_since
 

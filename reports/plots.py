@@ -21,9 +21,9 @@ from matplotlib.figure import Figure as Picture
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from reports.formatting import Scale, number
-from reports.jobs import base_name
-from reports.statistics import Figure
+from reports.figures.formatting import Scale, number
+from reports.figures.jobs import base_name
+from reports.figures.statistics import Figure
 
 #: Light theme; templates/style.css has the dark ones. Told apart by the colour-blind too, and markers differ as well.
 INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from reports import notes
-from reports.formatting import NOTHING, TIMES, counted, listed
-from reports.headlines import headlines
-from reports.heatmap import HeatMap, heat_map, typical_workloads
-from reports.heatmap_svg import pictures
-from reports.integrity import safety_of
-from reports.jobs import (
+from reports.answer.headlines import headlines
+from reports.answer.heatmap import HeatMap, heat_map, typical_workloads
+from reports.answer.heatmap_svg import pictures
+from reports.figures.formatting import NOTHING, TIMES, counted, listed
+from reports.figures.jobs import (
     SHARED_REFERENCE,
     SHARING_SUITE,
     THROUGHPUT_SUITE,
@@ -27,8 +25,10 @@ from reports.jobs import (
     jobs_of,
     reference_name,
 )
-from reports.marks import explained, marks_of
-from reports.ratios import ratio_of
+from reports.figures.ratios import ratio_of
+from reports.sections.integrity import safety_of
+from reports.tables import notes
+from reports.tables.marks import explained, marks_of
 from results import REFERENCE, BadRecord, Run, load
 
 ROOT = Path(__file__).resolve().parents[1]

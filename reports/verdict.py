@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from reports import formatting
-from reports.jobs import Job, jobs_of
-from reports.statistics import by_block, holm, log_slow_downs, middle_and_bounds, p_above
+from reports.figures import formatting
+from reports.figures.jobs import Job, jobs_of
+from reports.figures.statistics import by_block, holm, log_slow_downs, middle_and_bounds, p_above
 from results import BadRecord, Run, load
 
 BASE, HEAD = "base", "head"

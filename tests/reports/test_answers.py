@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from reports.answers import answers_of, keeps_references, standings
-from reports.jobs import jobs_of, reference_name
+from reports.figures.jobs import jobs_of, reference_name
+from reports.figures.ranking import answers_of, keeps_references, standings
 
 from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
 

@@ -4,13 +4,14 @@ import re
 
 import pytest
 
-from reports import notes, readme
-from reports.answers import answers_of, standings
+from reports import readme
+from reports.answer.heatmap import heat_map
+from reports.answer.sentences import sentences
 from reports.build import _breakable, build
-from reports.features import feature_tables
-from reports.heatmap import heat_map
-from reports.jobs import jobs_of, reference_name
-from reports.sentences import sentences
+from reports.figures.jobs import jobs_of, reference_name
+from reports.figures.ranking import answers_of, standings
+from reports.sections.features import feature_tables
+from reports.tables import notes
 
 from .synthetic_runs import add_integrity, add_memory, throughput_run
 from .synthetic_use import add_shared, use_run

@@ -1,7 +1,7 @@
 import pytest
 
-from reports.formatting import counted, interval, listed, number, scale_for, size
-from reports.statistics import Figure
+from reports.figures.formatting import counted, interval, listed, number, scale_for, size
+from reports.figures.statistics import Figure
 
 
 @pytest.mark.parametrize(

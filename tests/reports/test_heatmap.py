@@ -4,13 +4,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from reports.formatting import NOTHING
-from reports.headlines import headlines
-from reports.heatmap import heat_map
-from reports.heatmap_svg import PAGES, picture
-from reports.jobs import jobs_of
-from reports.sentences import sentences
-from reports.shades import DARK, LIGHT
+from reports.answer.headlines import headlines
+from reports.answer.heatmap import heat_map
+from reports.answer.heatmap_svg import PAGES, picture
+from reports.answer.sentences import sentences
+from reports.answer.shades import DARK, LIGHT
+from reports.figures.formatting import NOTHING
+from reports.figures.jobs import jobs_of
 
 from .synthetic_runs import empty_run, throughput_run
 from .synthetic_use import add_shared, use_run

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure as Picture
 
 from adapters import registry
 from reports import plots
-from reports.formatting import scale_for
-from reports.statistics import Figure
+from reports.figures.formatting import scale_for
+from reports.figures.statistics import Figure
 
 PEERS = registry.every()
 LOOKS = plots.looks(PEERS, PEERS)

@@ -3,9 +3,9 @@
 import pytest
 
 from adapters import registry
-from reports import jobs, ratios
-from reports.ratios import Ratio, ratio_of, rounded_down
-from reports.statistics import Figure
+from reports.figures import jobs, ratios
+from reports.figures.ratios import Ratio, ratio_of, rounded_down
+from reports.figures.statistics import Figure
 from results import Record
 from suites.runner import plan
 from suites.sharing import crowds

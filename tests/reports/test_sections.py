@@ -3,8 +3,8 @@
 import re
 
 from reports.build import build
-from reports.formatting import runnable
-from reports.jobs import jobs_of
+from reports.figures.formatting import runnable
+from reports.figures.jobs import jobs_of
 
 from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, throughput_cell, throughput_run
 

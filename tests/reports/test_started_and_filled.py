@@ -8,7 +8,7 @@ import re
 import pytest
 
 from reports.build import build
-from reports.formatting import NOTHING
+from reports.figures.formatting import NOTHING
 from results.record import Left, Run
 
 from .synthetic_runs import throughput_run

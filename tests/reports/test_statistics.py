@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.statistics import figure, holm, log_slow_downs, middle_and_bounds, p_above, speed_up, speed_ups
+from reports.figures.statistics import figure, holm, log_slow_downs, middle_and_bounds, p_above, speed_up, speed_ups
 from results import Record
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports import notes
-from reports.cells import Cell, scale_of, speed_cell
-from reports.jobs import LATENCY_SUITE, REFERENCE, Job, launches_of, reference_name
-from reports.marks import marks_of
+from reports.figures.jobs import LATENCY_SUITE, REFERENCE, Job, launches_of, reference_name
+from reports.tables import notes
+from reports.tables.cells import Cell, scale_of, speed_cell
+from reports.tables.marks import marks_of
 from results import Run
 
 CALLS = {"add": "add", "sample": "sample", "update": "update priorities"}

@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.answers import Answer, answer_among, answers_of, keeps_references
-from reports.conformance import failed_checks
-from reports.formatting import counted, listed
-from reports.heatmap import shared_columns, typical_workloads
-from reports.integrity import safety_of
-from reports.jobs import (
+from reports.answer.heatmap import shared_columns, typical_workloads
+from reports.figures.formatting import counted, listed
+from reports.figures.jobs import (
     APEX_SUITE,
     CONFORMANCE_SUITE,
     THROUGHPUT_SUITE,
@@ -19,7 +16,10 @@ from reports.jobs import (
     base_name,
     reference_name,
 )
-from reports.ratios import Ratio, ratio_of
+from reports.figures.ranking import Answer, answer_among, answers_of, keeps_references
+from reports.figures.ratios import Ratio, ratio_of
+from reports.sections.conformance import failed_checks
+from reports.sections.integrity import safety_of
 from results import Record, Run, Workload
 
 

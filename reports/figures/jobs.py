@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from string import Formatter
 
-from reports.formatting import counted
+from reports.figures.formatting import counted
 from results import Peer, Record, Run
 
 #: The peer to which ratios are given, where the run has it.

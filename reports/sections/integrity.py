@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports import notes
-from reports.cells import number_of
-from reports.formatting import counted, listed, number
-from reports.jobs import APEX_SUITE, INTEGRITY_SUITE, WHOLE, Job
+from reports.figures.formatting import counted, listed, number
+from reports.figures.jobs import APEX_SUITE, INTEGRITY_SUITE, WHOLE, Job
+from reports.tables import notes
+from reports.tables.cells import number_of
 from results import Record, Run
 from results.record import first_line
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports import notes
-from reports.cells import number_of
-from reports.formatting import listed
-from reports.jobs import CONFORMANCE_SUITE, Job
+from reports.figures.formatting import listed
+from reports.figures.jobs import CONFORMANCE_SUITE, Job
+from reports.tables import notes
+from reports.tables.cells import number_of
 from results import Record, Run
 
 FAILED = "◊"

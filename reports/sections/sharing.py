@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reports import notes, plots
-from reports.cells import Cell, scale_of, speed_cell
-from reports.formatting import Scale, counted
-from reports.jobs import SHARED_REFERENCE, Job, base_name, fastest_first, launches_of, usual
-from reports.marks import marks_of
-from reports.ratios import Ratio, figure_of, ratio_of
-from reports.statistics import Figure
-from reports.suite import Picture, crowding_note
+from reports import plots
+from reports.figures.formatting import Scale, counted
+from reports.figures.jobs import SHARED_REFERENCE, Job, base_name, fastest_first, launches_of, usual
+from reports.figures.ratios import Ratio, figure_of, ratio_of
+from reports.figures.statistics import Figure
+from reports.sections.speeds import Picture, crowding_note
+from reports.tables import notes
+from reports.tables.cells import Cell, scale_of, speed_cell
+from reports.tables.marks import marks_of
 from results import Run
 
 #: benchmark -> what its table is called

@@ -6,9 +6,9 @@ import statistics as plain_statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from reports.jobs import Job, fastest_first
-from reports.ratios import Ratio, figure_of, ratio_of
-from reports.statistics import Figure, speed_ups
+from reports.figures.jobs import Job, fastest_first
+from reports.figures.ratios import Ratio, figure_of, ratio_of
+from reports.figures.statistics import Figure, speed_ups
 from results import Peer, Record, Run
 
 

@@ -3,7 +3,7 @@ from 1. One list for the page's style and for the picture."""
 
 from __future__ import annotations
 
-from reports.formatting import TIMES
+from reports.figures.formatting import TIMES
 
 #: class -> (background, text)
 LIGHT = {

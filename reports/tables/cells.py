@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.formatting import NOTHING, Scale, interval, scale_for
-from reports.jobs import Job, fastest_first, has_figure
-from reports.notes import BEFORE_IT_WENT_WRONG, Trouble
-from reports.ratios import figure_of, ratio_of
+from reports.figures.formatting import NOTHING, Scale, interval, scale_for
+from reports.figures.jobs import Job, fastest_first, has_figure
+from reports.figures.ratios import figure_of, ratio_of
+from reports.tables.notes import BEFORE_IT_WENT_WRONG, Trouble
 from results import Record
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.formatting import NOTHING, evidence_of, without_evidence
+from reports.figures.formatting import NOTHING, evidence_of, without_evidence
 from results import Peer, Run
 
 PEERS_A_TABLE = 6

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports import notes
-from reports.answers import keeps_references
-from reports.formatting import NOTHING, size
-from reports.jobs import (
+from reports.figures.formatting import NOTHING, size
+from reports.figures.jobs import (
     APEX_SUITE,
     REFERENCE,
     SHARED_REFERENCE,
@@ -18,8 +16,10 @@ from reports.jobs import (
     by_library,
     reference_name,
 )
-from reports.marks import explained, marks_of, unchecked
-from reports.ratios import MATTERS, Ratio, ratio_of
+from reports.figures.ranking import keeps_references
+from reports.figures.ratios import MATTERS, Ratio, ratio_of
+from reports.tables import notes
+from reports.tables.marks import explained, marks_of, unchecked
 from results import Run, Workload
 
 #: A row of more bytes is a frame's: where copying it costs more than the call around it.

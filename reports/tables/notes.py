@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reports.answers import keeps_references
-from reports.formatting import NOTHING, counted, listed, without_evidence
-from reports.jobs import COMPARED_SUITES, SPOKEN_SUITES, Job, is_finding
+from reports.figures.formatting import NOTHING, counted, listed, without_evidence
+from reports.figures.jobs import COMPARED_SUITES, SPOKEN_SUITES, Job, is_finding
+from reports.figures.ranking import keeps_references
 from results import Peer, Record, Run
 from results.record import first_line
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.cells import scale_of
-from reports.formatting import counted, listed
-from reports.heatmap import columns_of_one_process, shared_columns, typical_workloads
-from reports.integrity import safety_of
-from reports.jobs import APEX_SUITE, THROUGHPUT_SUITE, Job, base_name, reference_name
-from reports.ratios import figure_of, ratio_of
+from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
+from reports.figures.formatting import counted, listed
+from reports.figures.jobs import APEX_SUITE, THROUGHPUT_SUITE, Job, base_name, reference_name
+from reports.figures.ratios import figure_of, ratio_of
+from reports.sections.integrity import safety_of
+from reports.tables.cells import scale_of
 from results import Run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from reports.heatmap import HeatCell, HeatColumn, HeatMap, HeatTable
-from reports.shades import DARK, KEY, LIGHT
+from reports.answer.heatmap import HeatCell, HeatColumn, HeatMap, HeatTable
+from reports.answer.shades import DARK, KEY, LIGHT
 
 #: page, text, fainter text
 PAGES = {"light": ("#ffffff", "#1c2128", "#5d6673", "#d5dae1"), "dark": ("#0d1117", "#e4e8ee", "#9aa5b3", "#343c47")}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reports.formatting import TIMES, digits_of, interval, times
-from reports.statistics import Figure, figure, speed_up
+from reports.figures.formatting import TIMES, digits_of, interval, times
+from reports.figures.statistics import Figure, figure, speed_up
 from results import Record
 
 #: Where a library's code happens to lie in memory is worth up to 10%, in every launch (docs/measuring.md).

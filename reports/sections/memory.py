@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from reports import notes, plots
-from reports.cells import Cell, number_of, without_figure
-from reports.formatting import interval, number, size, times
-from reports.jobs import LEAKS, MEMORY_SUITE, Job, launches_of
-from reports.ratios import figure_of
-from reports.suite import Picture
+from reports import plots
+from reports.figures.formatting import interval, number, size, times
+from reports.figures.jobs import LEAKS, MEMORY_SUITE, Job, launches_of
+from reports.figures.ratios import figure_of
+from reports.sections.speeds import Picture
+from reports.tables import notes
+from reports.tables.cells import Cell, number_of, without_figure
 from results import Run
 
 #: benchmark -> what the buffer was asked for; others come after, under their own name

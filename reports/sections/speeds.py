@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports import notes, plots
-from reports.answers import Answer, Standing, answers_of, standings
-from reports.cells import Cell, scale_of, speed_cell
-from reports.formatting import NOTHING, counted, interval, scale_for
-from reports.jobs import EXPLAINED, REFERENCE, SHARED_REFERENCE, SHARED_SUITES, Job, reference_name, usual
-from reports.marks import explained, marks_of
-from reports.ratios import Ratio, figure_of
-from reports.statistics import Figure
+from reports import plots
+from reports.figures.formatting import NOTHING, counted, interval, scale_for
+from reports.figures.jobs import EXPLAINED, REFERENCE, SHARED_REFERENCE, SHARED_SUITES, Job, reference_name, usual
+from reports.figures.ranking import Answer, Standing, answers_of, standings
+from reports.figures.ratios import Ratio, figure_of
+from reports.figures.statistics import Figure
+from reports.tables import notes
+from reports.tables.cells import Cell, scale_of, speed_cell
+from reports.tables.marks import explained, marks_of
 from results import Run
 
 #: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.

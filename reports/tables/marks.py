@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reports.conformance import FAILED, FAILED_MEANS, failed_checks
-from reports.formatting import listed
-from reports.integrity import UNSAFE, UNSAFE_MEANS, safety_of
+from reports.figures.formatting import listed
+from reports.sections.conformance import FAILED, FAILED_MEANS, failed_checks
+from reports.sections.integrity import UNSAFE, UNSAFE_MEANS, safety_of
 from results import Run
 
 #: sign -> what it means, and the section that says more

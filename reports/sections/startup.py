@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports import notes
-from reports.cells import Cell, without_figure
-from reports.formatting import interval, scale_for
-from reports.jobs import REFERENCE, Job, launches_of
-from reports.ratios import figure_of, ratio_of
+from reports.figures.formatting import interval, scale_for
+from reports.figures.jobs import REFERENCE, Job, launches_of
+from reports.figures.ratios import figure_of, ratio_of
+from reports.tables import notes
+from reports.tables.cells import Cell, without_figure
 from results import Run
 
 #: benchmark -> its column; others come after, under their own name
