@@ -19,12 +19,13 @@ from pathlib import Path
 from scipy import stats
 
 from reports.figures.formatting import counted
-from reports.figures.jobs import Job, jobs_of, reference_name
+from reports.figures.jobs import Job, Kind, reference_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
+from reports.sections import SUITES, jobs_of
 from results import BadRecord, Run, load
 
 FEWEST_PEERS = 3  # fewer have no order worth correlating
-COMPARED = ("throughput", "latency", "apex", "sharing")
+COMPARED = [name for name, suite in SUITES.items() if suite.kind in (Kind.RANKS, Kind.RATIOS)]
 WANTED_CORRELATION, WANTED_SHARE = 0.95, 0.95
 
 
@@ -52,7 +53,7 @@ def agreements(first: Run, second: Run) -> Iterator[Agreement]:
         if len(peers) < FEWEST_PEERS:
             continue
         figures = [[figure_of(each.measured[peer]).value for peer in peers] for each in (job, again)]
-        reference = reference_name(first, job.suite)  # of both runs
+        reference = reference_name(first, SUITES[job.suite])  # of both runs
         pairs = [(peer, _ratio(job, peer, reference), _ratio(again, peer, reference)) for peer in peers]
         told = [(peer, one, two) for peer, one, two in pairs if _has_interval(one) and _has_interval(two)]
         yield Agreement(

@@ -31,10 +31,7 @@ def build(run: Run, out: Path) -> list[Path]:
     page = page_of(run)
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "plots", ignore_errors=True)  # an earlier run may have had other pictures
-    pictures = [picture for suite in page["suites"] for picture in suite.pictures]
-    pictures += page["memory"].pictures if page["memory"] else []
-    pictures += page["sharing"].pictures if page["sharing"] else []
-    for picture in pictures:
+    for picture in (picture for part in page["parts"] for picture in part.pictures):
         (out / picture.file).parent.mkdir(exist_ok=True)
         (out / picture.file).write_bytes(picture.png)
     for theme, drawn in heat_pictures(page["heat"]).items():

@@ -17,12 +17,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure as Picture
+from matplotlib.figure import Figure as Drawing
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reports.figures.formatting import Scale, number
-from reports.figures.jobs import base_name
+from reports.figures.peers import base_name
 from reports.figures.statistics import Figure
 
 #: Light theme; templates/style.css has the dark ones. Told apart by the colour-blind too, and markers differ as well.
@@ -93,12 +93,12 @@ class Dot:
     status: str
 
 
-def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Mapping[str, Look]) -> Picture:
+def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Mapping[str, Look]) -> Drawing:
     """Peers from top to bottom, values on a log axis, figures at the right margin."""
     height = 0.95 + 0.27 * len(entries)  # inches
     names, plot = names_width(look), 2.86
     width = names + plot + 1.0
-    picture = Picture(figsize=(width, height), layout=None)
+    picture = Drawing(figsize=(width, height), layout=None)
     # Fixed margins: the plots of a page stand side by side, and their axes should line up.
     axes = picture.add_axes((names / width, 0.5 / height, plot / width, 1 - 0.8 / height))
     measured = [entry.figure for entry in entries if entry.figure]
@@ -163,10 +163,10 @@ def scaling(
     look: Mapping[str, Look],
     marks: Mapping[str, str],
     log: bool = False,
-) -> Picture:
+) -> Drawing:
     """One line a peer: figure over `along` (the number of explorers, say), from zero or on a log axis. `marks` stand
     beside the peers' names."""
-    picture = Picture(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
+    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
     ticks = sorted({count for line in lines.values() for count in line})
@@ -204,14 +204,14 @@ def scaling(
 
 def multiples(
     panels: Mapping[str, Mapping[str, Mapping[str, float]]], peers: Sequence[str], look: Mapping[str, Look]
-) -> Picture:
+) -> Drawing:
     """A panel a workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
     kinds = list(dict.fromkeys(kind for panel in panels.values() for kind in panel))
     each, legend = 0.55 + 0.27 * len(peers), 0.2 + 0.21 * ((len(kinds) + 1) // 2)  # inches
     height = (each + 0.55) * len(panels) + legend
     names, plot = names_width(peers), 3.56
     width = names + plot + 0.3
-    picture = Picture(figsize=(width, height), layout=None)
+    picture = Drawing(figsize=(width, height), layout=None)
     for place, (title, panel) in enumerate(panels.items()):
         bottom = height - (each + 0.55) * (place + 1) + 0.45
         axes = picture.add_axes((names / width, bottom / height, plot / width, (each - 0.3) / height))
@@ -251,10 +251,10 @@ def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
 
 def filling(
     title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
-) -> Picture:
+) -> Drawing:
     """Bytes a transition of capacity over the share of it that is filled, on a log axis; who has taken hardly anything
     yet begins at its lower end. Those not `shown` are faint lines behind."""
-    picture = Picture(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
+    picture = Drawing(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
     least = min((value for points in curves.values() for share, value in points if share), default=1.0) / 2
@@ -281,8 +281,19 @@ def filling(
     return picture
 
 
-def draw(name: str, make: Callable[[], Picture]) -> tuple[str, bytes]:
-    """(inline SVG, PNG) of one picture. `name` says what it shows and is not used twice in a page."""
+@dataclass(frozen=True)
+class Picture:
+    name: str  # also names its file beside the Markdown report
+    svg: str
+    png: bytes
+
+    @property
+    def file(self) -> str:
+        return "plots/" + "".join(c if c.isalnum() else "-" for c in self.name).strip("-").lower() + ".png"
+
+
+def draw(name: str, make: Callable[[], Drawing]) -> Picture:
+    """For the page and for a file. `name` says what it shows and is not used twice in a page."""
     with mpl.rc_context(RC):
         picture = make()
         png, svg = io.BytesIO(), io.StringIO()
@@ -292,7 +303,7 @@ def draw(name: str, make: Callable[[], Picture]) -> tuple[str, bytes]:
         # The salt goes into the ids by which an SVG refers to its own parts: they must differ within a page.
         with mpl.rc_context({"svg.hashsalt": name}):
             picture.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
-    return _for_the_page(svg.getvalue(), name), png.getvalue()
+    return Picture(name, _for_the_page(svg.getvalue(), name), png.getvalue())
 
 
 def _for_the_page(svg: str, name: str) -> str:

@@ -17,18 +17,12 @@ from reports.answer.headlines import headlines
 from reports.answer.heatmap import HeatMap, heat_map, typical_workloads
 from reports.answer.heatmap_svg import pictures
 from reports.figures.formatting import NOTHING, TIMES, counted, listed
-from reports.figures.jobs import (
-    SHARED_REFERENCE,
-    SHARING_SUITE,
-    THROUGHPUT_SUITE,
-    Job,
-    jobs_of,
-    reference_name,
-)
+from reports.figures.jobs import Job
 from reports.figures.ratios import ratio_of
+from reports.sections import context_of, sharing, throughput
 from reports.sections.integrity import safety_of
+from reports.sections.section import Context
 from reports.tables import notes
-from reports.tables.marks import explained, marks_of
 from results import REFERENCE, BadRecord, Run, load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,12 +47,12 @@ class Reference:
     run: Run
 
     @cached_property
-    def jobs(self) -> list[Job]:
-        return jobs_of(self.run)
+    def context(self) -> Context:
+        return context_of(self.run)
 
     @cached_property
     def heat(self) -> HeatMap:
-        return heat_map(self.run, self.jobs)
+        return heat_map(self.context)
 
     @property
     def name(self) -> str:
@@ -87,7 +81,7 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
 def headline_lines(found: Mapping[str, Reference]) -> list[str]:
     """A headline of each kind, from the first record that has one."""
     lines = []
-    told = [(each, headlines(each.run, each.jobs)) for each in _in_order(found)]
+    told = [(each, headlines(each.context)) for each in _in_order(found)]
     for kind in ("apex", "step", "calls"):
         chosen = next(
             ((each, headline) for each, mine in told for headline in mine if headline.kind == kind),
@@ -125,7 +119,9 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def _machine(run: Run) -> str:
-    counts = sorted({len(record.samples) for record in run.records if record.ok and record.suite == THROUGHPUT_SUITE})
+    counts = sorted(
+        {len(record.samples) for record in run.records if record.ok and record.suite == throughput.SUITE.name}
+    )
     ends = dict.fromkeys([*counts[:1], *counts[-1:]])
     span = f", {' to '.join(map(str, ends))} launches per figure" if counts else ""
     return f"Measured on {counted(int(run.machine['cores']), 'core')} ({run.machine['cpu']}){span}."
@@ -134,7 +130,7 @@ def _machine(run: Run) -> str:
 def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
     """All adds, samples and prioritized cycles on the workload of large rows, for every peer."""
     for each in _in_order(found):
-        speeds = [job for job in each.jobs if job.suite == THROUGHPUT_SUITE]
+        speeds = [job for job in each.context.jobs if job.suite == throughput.SUITE.name]
         _, workload = typical_workloads(each.run, speeds)
         jobs = [
             job
@@ -143,7 +139,7 @@ def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
         ]
         if workload is None or not jobs:
             continue
-        reference = reference_name(each.run, THROUGHPUT_SUITE)
+        reference = each.context.reference(throughput.SUITE)
         subject = each.run.peers[0].name
         behind = [
             f"{job.label} ({ratio.short})"
@@ -155,7 +151,7 @@ def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
             f"Times as fast as {reference} on {workload.name}, {workload.row_bytes:,} bytes per row, "
             f"{int(jobs[0].params['capacity']):,} rows stored. {each.source} {lost}".strip(),
             "",
-            *_table(each.run, [(job.label, job) for job in jobs], reference),
+            *_table(each.context, [(job.label, job) for job in jobs], reference),
         ]
     return []
 
@@ -163,7 +159,8 @@ def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
 def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
     """Shared buffers in empty loops, with the most explorers measured, beside what the integrity suite found."""
     for each in _in_order(found):
-        mine = [job for job in each.jobs if job.suite == SHARING_SUITE and "explorers" in job.params]
+        jobs = [job for job in each.context.jobs if job.suite == sharing.SUITE.name]
+        mine = [job for job in jobs if "explorers" in job.params]
         if not mine:
             continue
         workload = max((job.workload for job in mine), key=[job.workload for job in mine].count)
@@ -175,27 +172,27 @@ def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
             if (job.workload, job.benchmark, job.params["explorers"], job.params["batch"])
             == (workload, benchmark, most, batch)
         ]
-        steps = [job for job in each.jobs if (job.suite, job.benchmark) == (SHARING_SUITE, "step")]
+        steps = [job for job in jobs if job.benchmark == "step"]
         columns += [(f"step, {int(job.params['capacity']):,} rows", job) for job in steps[-1:]]
         return [
-            f"Times as fast as {SHARED_REFERENCE}: {counted(most, 'explorer')} and one learner in loops with nothing "
-            f"else in them, on {workload}. In use, an environment and a network take most of the time: see the Ape-X "
-            f"figure. {each.source}",
+            f"Times as fast as {sharing.SUITE.reference}: {counted(most, 'explorer')} and one learner in loops with "
+            f"nothing else in them, on {workload}. In use, an environment and a network take most of the time: see the "
+            f"Ape-X figure. {each.source}",
             "",
-            *_table(each.run, columns, SHARED_REFERENCE, with_integrity=True),
+            *_table(each.context, columns, sharing.SUITE.reference, with_integrity=True),
         ]
     return []
 
 
 def _table(
-    run: Run, columns: Sequence[tuple[str, Job]], reference: str | None, with_integrity: bool = False
+    context: Context, columns: Sequence[tuple[str, Job]], reference: str | None, with_integrity: bool = False
 ) -> list[str]:
     """A row for each peer with a figure."""
+    run, signs = context.run, context.signs
     peers = [peer for peer in run.peers if any(peer.name in job.shown for _, job in columns)]
     second = ["integrity"] if with_integrity else []
     lines = [_row(["peer", *second, *(name for name, _ in columns)])]
     lines.append(_row(["---", *("---" for _ in second), *("--:" for _ in columns)]))
-    signs = marks_of(run)
     words = {name: f"{each.word}: {each.found}" if each.found else each.word for name, each in safety_of(run).items()}
     for peer in peers:
         figures = [_figure(peer.name, job, reference, notes.marks(peer, job)) for _, job in columns]
@@ -204,10 +201,7 @@ def _table(
                 [f"{peer.name} {signs[peer.name]}".strip(), *(words.get(peer.name, NOTHING) for _ in second), *figures]
             )
         )
-    meanings = {
-        **notes.MEANINGS,
-        **dict(explained("".join(signs.values()))),
-    }
+    meanings = {**notes.MEANINGS, **dict(context.explained("".join(signs.values())))}
     used = {mark: meaning for mark, meaning in meanings.items() if any(mark in line for line in lines)}
     return [*lines, "", *(f"{mark} {meaning.rstrip('.')}.  " for mark, meaning in used.items())]
 

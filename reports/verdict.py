@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from reports.figures import formatting
-from reports.figures.jobs import Job, jobs_of
+from reports.figures.jobs import Job
 from reports.figures.statistics import by_block, holm, log_slow_downs, middle_and_bounds, p_above
+from reports.sections import jobs_of
 from results import BadRecord, Run, load
 
 BASE, HEAD = "base", "head"

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import APEX_SUITE, THROUGHPUT_SUITE, Job, base_name, reference_name
+from reports.figures.jobs import Job
+from reports.figures.peers import base_name
 from reports.figures.ratios import figure_of, ratio_of
+from reports.sections import apex, throughput
 from reports.sections.integrity import safety_of
+from reports.sections.section import Context
 from reports.tables.cells import scale_of
 from results import Run
 
@@ -23,24 +26,25 @@ class Headline:
     not_shown: str
 
 
-def headlines(run: Run, jobs: Sequence[Job]) -> list[Headline]:
+def headlines(context: Context) -> list[Headline]:
     """Of the run's first peer, or in Ape-X of the first of its variants. Those without a record are left out."""
-    if not run.peers:
+    if not context.run.peers:
         return []
-    subject = run.peers[0].name
-    found = [_ape_x(run, jobs, subject), _steps(run, jobs, subject), _single_calls(run, jobs, subject)]
+    subject = context.run.peers[0].name
+    found = [_ape_x(context, subject), _steps(context, subject), _single_calls(context, subject)]
     return [headline for headline in found if headline]
 
 
-def _ape_x(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
-    columns, _ = shared_columns(jobs)
+def _ape_x(context: Context, subject: str) -> Headline | None:
+    run = context.run
+    columns, _ = shared_columns(context.jobs)
     sides = {column.job.benchmark: column.job for column in columns}
     peer = _variant(run, list(sides.values()), subject)
     if len(sides) < 2 or peer is None:
         return None
-    said = [part for job in sides.values() if (part := _figure_and_ratio(run, job, peer, job.benchmark))]
+    said = [part for job in sides.values() if (part := _figure_and_ratio(context, job, peer, job.benchmark))]
     cores, explorers = int(run.machine["cores"]), int(next(iter(sides.values())).params["explorers"])
-    unsafe = safety_of(run).get(reference_name(run, APEX_SUITE) or "")
+    unsafe = safety_of(run).get(context.reference(apex.SUITE) or "")
     note = f" The reference is unsafe: {unsafe.found}." if unsafe and unsafe.mark else ""
     return Headline(
         "apex",
@@ -57,13 +61,15 @@ def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:
     return next((name for name in names if jobs and all(name in job.shown for job in jobs)), None)
 
 
-def _steps(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
-    small, _ = columns_of_one_process(run, jobs)
+def _steps(context: Context, subject: str) -> Headline | None:
+    small, _ = columns_of_one_process(context)
     steps = [column.job for column in small if column.job.benchmark == "learner_step" and subject in column.job.shown]
     if not steps:
         return None
     said = [
-        part for job in steps if (part := _figure_and_ratio(run, job, subject, f"{int(job.params['capacity']):,} rows"))
+        part
+        for job in steps
+        if (part := _figure_and_ratio(context, job, subject, f"{int(job.params['capacity']):,} rows"))
     ]
     adds, batch = steps[0].params["adds"], steps[0].params["batch"]
     return Headline(
@@ -75,11 +81,12 @@ def _steps(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
     )
 
 
-def _single_calls(run: Run, jobs: Sequence[Job], subject: str) -> Headline | None:
-    workloads = typical_workloads(run, [job for job in jobs if job.suite == THROUGHPUT_SUITE])
-    reference = reference_name(run, THROUGHPUT_SUITE)
+def _single_calls(context: Context, subject: str) -> Headline | None:
+    speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
+    workloads = typical_workloads(context.run, speeds)
+    reference = context.reference(throughput.SUITE)
     spans = []
-    for columns, workload in zip(columns_of_one_process(run, jobs), workloads, strict=True):
+    for columns, workload in zip(columns_of_one_process(context), workloads, strict=True):
         ratios = [
             (ratio, job)
             for job in _calls([column.job for column in columns])
@@ -107,8 +114,8 @@ def _calls(jobs: Sequence[Job]) -> list[Job]:
     return [job for job in jobs if job.benchmark != "learner_step" and not (realistic and job.benchmark == "sample")]
 
 
-def _figure_and_ratio(run: Run, job: Job, peer: str, name: str) -> str | None:
-    record, reference = job.shown.get(peer), reference_name(run, job.suite)
+def _figure_and_ratio(context: Context, job: Job, peer: str, name: str) -> str | None:
+    record, reference = job.shown.get(peer), context.reference(context.suite(job.suite))
     if record is None:
         return None
     scale, ratio = scale_of(job), ratio_of(record, job.shown.get(reference or ""))

@@ -6,20 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING, size
-from reports.figures.jobs import (
-    APEX_SUITE,
-    REFERENCE,
-    SHARED_REFERENCE,
-    SHARING_SUITE,
-    THROUGHPUT_SUITE,
-    Job,
-    by_library,
-    reference_name,
-)
-from reports.figures.ranking import keeps_references
+from reports.figures.jobs import Job, Suite
+from reports.figures.peers import by_library, keeps_references
 from reports.figures.ratios import MATTERS, Ratio, ratio_of
+from reports.sections import apex, sharing, throughput
+from reports.sections.section import Context
 from reports.tables import notes
-from reports.tables.marks import explained, marks_of, unchecked
+from reports.tables.checks import Check, explained, unchecked
 from results import Run, Workload
 
 #: A row of more bytes is a frame's: where copying it costs more than the call around it.
@@ -105,6 +98,7 @@ class HeatTable:
 @dataclass(frozen=True)
 class HeatMap:
     tables: Sequence[HeatTable]
+    checks: Sequence[Check] = ()
     unchecked: Sequence[tuple[str, str]] = ()  # what the lack of a sign does not mean
 
     @property
@@ -118,34 +112,37 @@ class HeatMap:
             return [(mark, notes.MEANINGS[mark]) for mark in marks if any(mark in text for text in texts)]
 
         found += used(notes.KEEPS_REFERENCES, notes.BEFORE_IT_WENT_WRONG)
-        found += [*explained(signs), *self.unchecked]
+        found += [*explained(self.checks, signs), *self.unchecked]
         found += used(notes.APPROXIMATE, notes.BOUND)
         if any(text == NOTHING for text in texts):
             found.append((NOTHING, "no figure: not offered, not measured, or withdrawn"))
         return found
 
 
-def heat_map(run: Run, jobs: Sequence[Job]) -> HeatMap:
-    one_process = [column for part in columns_of_one_process(run, jobs) for column in part]
-    shared = [column for part in shared_columns(jobs) for column in part]
+def heat_map(context: Context) -> HeatMap:
+    one_process = [column for part in columns_of_one_process(context) for column in part]
+    shared = [column for part in shared_columns(context.jobs) for column in part]
     tables = [
-        _table(run, "One process", reference_name(run, THROUGHPUT_SUITE) or REFERENCE, one_process),
-        _table(run, "Many processes", _shared_reference(run), shared),
+        _table(context, "One process", _reference(context, throughput.SUITE), one_process),
+        _table(context, "Many processes", _reference(context, apex.SUITE, sharing.SUITE), shared),
     ]
     shown = [table for table in tables if table.rows]
-    return HeatMap(shown, unchecked(run, {row.peer for table in shown for row in table.rows}))
+    peers = {row.peer for table in shown for row in table.rows}
+    return HeatMap(shown, context.checks, unchecked(context.run, context.checks, peers))
 
 
-def _shared_reference(run: Run) -> str:
-    return reference_name(run, APEX_SUITE) or reference_name(run, SHARING_SUITE) or SHARED_REFERENCE
+def _reference(context: Context, *suites: Suite) -> str:
+    """Of the first of these suites that has one."""
+    found = (context.reference(suite) for suite in suites)
+    return next(filter(None, found), suites[0].reference)
 
 
-def columns_of_one_process(run: Run, jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
+def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[HeatColumn]]:
     """Of small rows, and of large ones; each on the workload that has most jobs of its kind."""
-    speeds = [job for job in jobs if job.suite == THROUGHPUT_SUITE]
+    speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
     found = []
     kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))
-    for (wanted, most), workload in zip(kinds, typical_workloads(run, speeds), strict=True):
+    for (wanted, most), workload in zip(kinds, typical_workloads(context.run, speeds), strict=True):
         mine = [job for job in speeds if workload and job.workload == workload.name]
         group = f"{workload.name}, {size(workload.row_bytes)}" if workload else ""
         found.append(_columns(mine, wanted, group)[:most])
@@ -164,8 +161,8 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
 def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
     """Of Ape-X, and of shared buffers in empty loops; each with the most explorers that were measured."""
     found = []
-    for suite, title, wanted in ((APEX_SUITE, "Ape-X", APEX), (SHARING_SUITE, "empty loops", SHARING)):
-        mine = [job for job in jobs if job.suite == suite and job.benchmark in {each[0] for each in wanted}]
+    for suite, title, wanted in ((apex.SUITE, "Ape-X", APEX), (sharing.SUITE, "empty loops", SHARING)):
+        mine = [job for job in jobs if job.suite == suite.name and job.benchmark in {each[0] for each in wanted}]
         workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
         mine = [job for job in mine if job.workload == workload]
         most = max((int(job.params["explorers"]) for job in mine), default=0)
@@ -201,15 +198,15 @@ def _power(rows: int) -> str:
     return powers.get(rows, f"{rows:,}")
 
 
-def _table(run: Run, title: str, reference: str, columns: Sequence[HeatColumn]) -> HeatTable:
-    signs, rows = marks_of(run), []
-    for peer in by_library(run):
+def _table(context: Context, title: str, reference: str, columns: Sequence[HeatColumn]) -> HeatTable:
+    rows = []
+    for peer in by_library(context.run):
         if any(peer.name in column.job.shown for column in columns):
             careless = [keeps_references(peer, column.job) for column in columns]
             cells = [
                 _cell(column.job, peer.name, reference, kept) for column, kept in zip(columns, careless, strict=True)
             ]
-            rows.append(HeatRow(peer.name, signs[peer.name], cells))
+            rows.append(HeatRow(peer.name, context.signs[peer.name], cells))
     return HeatTable(title, reference, columns, rows)
 
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import (
-    APEX_SUITE,
-    CONFORMANCE_SUITE,
-    THROUGHPUT_SUITE,
-    Job,
-    base_name,
-    reference_name,
-)
-from reports.figures.ranking import Answer, answer_among, answers_of, keeps_references
+from reports.figures.jobs import Job
+from reports.figures.peers import base_name, keeps_references
+from reports.figures.ranking import Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
-from reports.sections.conformance import failed_checks
+from reports.sections import apex, throughput
 from reports.sections.integrity import safety_of
-from results import Record, Run, Workload
+from reports.sections.section import Context
+from reports.tables.checks import Check
+from results import Run, Workload
 
 
 @dataclass(frozen=True)
@@ -29,23 +25,24 @@ class Sentence:
     text: str
 
 
-def sentences(run: Run, jobs: Sequence[Job]) -> list[Sentence]:
+def sentences(context: Context) -> list[Sentence]:
     """Those that the run has records for."""
-    speeds = [job for job in jobs if job.suite == THROUGHPUT_SUITE]
-    small, large = typical_workloads(run, speeds)
+    speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
+    small, large = typical_workloads(context.run, speeds)
+    checked = [text for check in context.checks if (text := _checked(context.run, check))]
     found = [
-        ("One process, small rows", _one_process(run, speeds, small)),
-        ("One process, large rows such as Atari frames", _one_process(run, speeds, large)),
-        ("Many processes", _many_processes(run, jobs)),
-        ("Correctness first", _correctness(run)),
+        ("One process, small rows", _one_process(context, speeds, small)),
+        ("One process, large rows such as Atari frames", _one_process(context, speeds, large)),
+        ("Many processes", _many_processes(context)),
+        ("Correctness first", " ".join(checked)),
     ]
     return [Sentence(reader, text) for reader, text in found if text]
 
 
-def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> str:
+def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | None) -> str:
     """The peer that leads at most jobs at which it has a rival, as sure as the table of these jobs is of it."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
-    reference = reference_name(run, THROUGHPUT_SUITE)
+    run, reference = context.run, context.reference(throughput.SUITE)
     # Where the fastest keeps references, the table's second row is of the peers that copy.
     answers = {id(each.job): each for each in answers_of(run, mine, reference) if not each.keeps_references}
     rivalled = [each for each in answers.values() if each.winner and each.runner_up]
@@ -60,11 +57,11 @@ def _one_process(run: Run, jobs: Sequence[Job], workload: Workload | None) -> st
     among = " of the buffers that copy what they add" if any(_careless(run, job) for job in mine) else ""
     parts = []
     if sure:
-        span = _span(run, [each.job for each in sure], leader)
+        span = _span([each.job for each in sure], leader, reference)
         parts.append(f"clearly or likely fastest{among} at {len(sure)} of {_jobs(compared)}{span}")
     if unsure:
         where = f" at {len(unsure)}" if sure else f"{among} at {len(unsure)} of {_jobs(compared)}"
-        span = _span(run, [each.job for each in unsure], leader)
+        span = _span([each.job for each in unsure], leader, reference)
         parts.append(f"ahead{where}{span}, in too few launches for a verdict")
     if close:
         where = "" if sure or unsure else f" of {_jobs(compared)}"
@@ -96,9 +93,8 @@ def _careless(run: Run, job: Job) -> set[str]:
     return {peer.name for peer in run.peers if peer.name in job.measured and keeps_references(peer, job)}
 
 
-def _span(run: Run, jobs: Sequence[Job], peer: str) -> str:
+def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
     """The least and the largest ratio to the reference."""
-    reference = reference_name(run, THROUGHPUT_SUITE)
     ratios = [ratio for job in jobs if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
     if not ratios:
         return ""
@@ -107,15 +103,15 @@ def _span(run: Run, jobs: Sequence[Job], peer: str) -> str:
     return f", {span} the speed of {reference}"
 
 
-def _many_processes(run: Run, jobs: Sequence[Job]) -> str:
+def _many_processes(context: Context) -> str:
     """In Ape-X, else in empty loops: the soundest buffer first, and its explorers beside its learner."""
-    apex, sharing = shared_columns(jobs)
-    columns = apex or sharing
+    in_apex, in_empty_loops = shared_columns(context.jobs)
+    columns = in_apex or in_empty_loops
     sides = [column.job for column in columns[:2]]
     if len(sides) < 2:
         return ""
     suite = sides[0].suite
-    reference, safety = reference_name(run, suite), safety_of(run)
+    reference, safety = context.reference(context.suite(suite)), safety_of(context.run)
     tested = any(each.is_tested for each in safety.values())
     measured = list(sides[1].measured)
     unknown = [peer for peer in measured if peer not in safety or not safety[peer].is_tested] if tested else []
@@ -132,7 +128,7 @@ def _many_processes(run: Run, jobs: Sequence[Job]) -> str:
     if best.winner is None:
         return f"no buffer in the {suite} suite passed every check of its rows."
     adds, learns = (ratio_of(job.shown.get(best.winner), job.shown.get(reference or "")) for job in sides)
-    where = f"{'in Ape-X' if suite == APEX_SUITE else 'in empty loops'} with"
+    where = f"{'in Ape-X' if suite == apex.SUITE.name else 'in empty loops'} with"
     where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
     who = f"{best.winner} has the fastest learner"
     if best.is_close:
@@ -153,59 +149,36 @@ def _said(ratio: Ratio) -> str:
     return f"more than {ratio.short.removeprefix('>')}" if ratio.is_bound else ratio.short
 
 
-def _correctness(run: Run) -> str:
-    """For each kind of check: of how many peers it was made, which passed, which did not, and which were left out."""
-    parts = [_integrity(run), _conformance(run)]
-    return " ".join(part for part in parts if part)
+def _checked(run: Run, check: Check) -> str:
+    """Of how many peers a check was made, which passed, which did not, and which were left out.
 
-
-def _integrity(run: Run) -> str:
-    safety = safety_of(run)
-    failed = {peer: each.found for peer, each in safety.items() if each.mark}
-    passed = [peer for peer, each in safety.items() if each.word == "sound"]
-    return _checked(run, "Integrity", list(safety), passed, failed)
-
-
-def _conformance(run: Run) -> str:
-    records: dict[str, list[Record]] = {}
-    for record in run.records:
-        if record.suite == CONFORMANCE_SUITE:
-            records.setdefault(record.peer, []).append(record)
-    failed = {peer: checks[0] for peer, checks in failed_checks(run).items()}
-    passed = [
-        peer
-        for peer, mine in records.items()
-        if peer not in failed
-        and any(each.ok for each in mine)
-        and all(each.ok or each.status == "skipped" for each in mine)
-    ]
-    return _checked(run, "Conformance", list(records), passed, failed)
-
-
-def _checked(run: Run, what: str, peers: Sequence[str], passed: Sequence[str], failed: Mapping[str, str]) -> str:
-    """Empty if the run has no such suite. A peer that was checked only in part counts as not checked."""
-    order = [peer.name for peer in run.peers if peer.name in peers]
+    Empty if the run has no such suite. A peer that was checked only in part counts as not checked.
+    """
+    outcomes = check.outcomes(run)
+    order = [peer.name for peer in run.peers if peer.name in outcomes]
     if not order:
         return ""
-    unknown = [peer for peer in order if peer not in passed and peer not in failed]
+    passed = [peer for peer in order if outcomes[peer].passed]
+    failed = [peer for peer in order if outcomes[peer].passed is False]
+    unknown = [peer for peer in order if outcomes[peer].passed is None]
     if len(unknown) == len(order):
-        return f"{what} was fully checked for none of {counted(len(order), 'peer')}{_budget(run, what)}."
+        return f"{check.title} was fully checked for none of {counted(len(order), 'peer')}{_budget(run, check)}."
     subject = run.peers[0].name
-    good = sorted((peer for peer in order if peer in passed), key=lambda peer: base_name(peer) != base_name(subject))
+    good = sorted(passed, key=lambda peer: base_name(peer) != base_name(subject))
     checked = len(order) - len(unknown)
-    text = f"{what}: {len(good)} of {checked} checked {'peer' if checked == 1 else 'peers'} passed"
+    text = f"{check.title}: {len(good)} of {checked} checked {'peer' if checked == 1 else 'peers'} passed"
     text += f", among them {listed(good, most=2)}" if len(good) > 3 else f" ({listed(good)})" if good else ""
-    wrong = [f"{peer} ({failed[peer]})" for peer in order if peer in failed]
+    wrong = [f"{peer} ({outcomes[peer].found})" for peer in failed]
     if wrong:
         text += (
             f"; {len(wrong)} failed, such as {listed(wrong[:2])}" if len(wrong) > 3 else f"; failed: {listed(wrong)}"
         )
     if unknown:
-        text += f"; not checked, or only in part: {listed(unknown, most=6)}{_budget(run, what)}"
+        text += f"; not checked, or only in part: {listed(unknown, most=6)}{_budget(run, check)}"
     return f"{text}."
 
 
-def _budget(run: Run, what: str) -> str:
+def _budget(run: Run, check: Check) -> str:
     """Why there are unchecked peers, if that is why."""
-    left = any(record.suite == what.lower() and record.status == "left_out" for record in run.records)
+    left = any(record.suite == check.suite and record.status == "left_out" for record in run.records)
     return " (time budget)" if left else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from reports.figures.statistics import Figure
 
@@ -112,3 +113,9 @@ def evidence_of(stated: str) -> str:
 def runnable(command: str) -> str:
     """A record's command as one types it in a checkout: its "python" is that of make's environment."""
     return f".venv/bin/{command}" if command.startswith("python ") else command
+
+
+def spoken_time(time: str) -> str:
+    """20 November 2026, 06:30 UTC: a record's time, for a reader."""
+    moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"

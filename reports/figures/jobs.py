@@ -3,105 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from statistics import median
 from string import Formatter
 
 from reports.figures.formatting import counted
-from results import Peer, Record, Run
+from results import Record, Run
 
 #: The peer to which ratios are given, where the run has it.
 REFERENCE = "cpprb"
 #: The same for buffers that processes share: all ratios of these suites are to this one peer.
 SHARED_REFERENCE = "cpprb[MP]"
 
-THROUGHPUT_SUITE = "throughput"
-APEX_SUITE = "apex"
-SHARING_SUITE = "sharing"
-LATENCY_SUITE = "latency"
-MEMORY_SUITE = "memory"
-STARTUP_SUITE = "startup"
-INTEGRITY_SUITE = "integrity"
-CONFORMANCE_SUITE = "conformance"
 
-#: How suites are called in sentences; others under their own name.
-SPOKEN_SUITES = {APEX_SUITE: "Ape-X", STARTUP_SUITE: "start-up"}
+class Kind(Enum):
+    """What the figures of a suite are for."""
 
-SHARED_SUITES = (APEX_SUITE, SHARING_SUITE)
-#: Suites whose figures are compared as ratios.
-COMPARED_SUITES = (THROUGHPUT_SUITE, APEX_SUITE, SHARING_SUITE, LATENCY_SUITE)
-#: Of the memory suite, the benchmarks that look for a leak.
-LEAKS = ("leak", "leak_prioritized")
-#: Of the apex suite: how many rows were checked while the explorers ran. Not a speed.
-WHOLE = "whole"
+    RANKS = "speeds that say which peer is fastest"
+    RATIOS = "speeds with ratios, in a section of their own"
+    AMOUNTS = "bytes, or how long one waits"
+    CHECKS = "whether answers are right, on rows made for that"
 
-#: How benchmarks are called in tables, in this order; others come after, under their own name.
-BENCHMARKS = {
-    "add": "add {batch}",
-    "add_dicts": "add {batch} from dicts",
-    "add_lists": "add {batch} from lists",
-    "learner_step": "learner's step, {adds} added",
-    "learner_step_uniform": "learner's step, uniform, {adds} added",
-    "sample": "sample {batch}",
-    "sample_held": "sample {batch}, {held} held",
-    "sample_beside": "sample {batch} beside {work_ms} ms of work",
-    "prioritized": "prioritized cycle {batch}",
-    "compressed_add": "frames once: add {batch}",
-    "compressed_sample": "frames once: sample {batch}",
-    "plain": "memory, plain",
-    "priorities": "memory, prioritized",
-    "next_of": "memory, next_of",
-    "stack_compress": "memory, stack_compress",
-    "both": "memory, next_of and stack_compress",
-    "constructed": "memory when made",
-    "quarter": "memory, a quarter full",
-    "half": "memory, half full",
-    "peak": "peak while sampling",
-    "leak": "leak",
-    "leak_prioritized": "leak, prioritized",
-    "import": "import",
-    "construct": "construct",
-    "first_add": "first add",
-    "fill": "fill",
-    "first_sample": "first sample of 32",
-    "first_cycle": "first prioritized cycle of 32",
-    "explorers": "explorers N={explorers}",
-    "learner": "learner N={explorers}",
-    WHOLE: "rows checked N={explorers}",
-    "torn": "torn rows",
-    "unwritten": "never-written rows",
-    "stale": "stale priorities",
-    "starvation": "starvation",
-    "lost": "lost rows",
-    "duplicated": "rows stored twice",
-    "killed": "explorers killed",
-    "adds": "add {batch} from N={explorers}",
-    "samples": "sample 32 beside N={explorers}, add {batch}",
-    "slowest": "slowest of N={explorers}, add {batch}",
-    "prioritized_adds": "prioritized add {batch} from N={explorers}",
-    "prioritized_cycles": "prioritized cycle beside N={explorers}, add {batch}",
-    "prioritized_slowest": "slowest of N={explorers}, prioritized add {batch}",
-    **{
-        f"{call}_{end}": f"{call} {tail}"
-        for call in ("add", "sample", "update")
-        for end, tail in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))
-    },
-    "step": "learner's step, {batch} added",
-    "add_alone": "add {batch} alone",
-}
-#: What most of them mean beyond their names, for under the tables.
-EXPLAINED = {
-    "add_dicts": "from dicts: each step is kept as a dict, and goes in by keyword where the library has keywords",
-    "add_lists": "from lists: columns are nested Python lists",
-    "learner_step": "learner's step: transitions added one by one to a prioritized buffer, then one prioritized sample "
-    "of 32 and the update of its priorities, timed as a whole",
-    "learner_step_uniform": "uniform: the same on a uniform buffer, so without priorities",
-    "sample_held": "held: the newest batches stay referenced, so their arrays cannot be recycled",
-    "sample_beside": "beside work: how long sample blocked a learner that works on 8 MB of other data between samples",
-    "prioritized": "prioritized cycle: a prioritized sample, and the update of its priorities",
-    "compressed_add": "frames once: next observations, and each frame of a stack, are stored once",
-}
+
+@dataclass(frozen=True)
+class Suite:
+    """What is said of a suite and of its benchmarks. A suite that no section knows gets the defaults."""
+
+    name: str
+    title: str = ""
+    spoken: str = ""  # its name in a sentence
+    kind: Kind = Kind.RANKS
+    reference: str = REFERENCE
+    #: How its benchmarks are called in tables, in this order; others come after, under their own name.
+    benchmarks: Mapping[str, str] = field(default_factory=dict)
+    #: What these names mean, for under the tables.
+    explained: Mapping[str, str] = field(default_factory=dict)
+    #: Benchmarks that are counts, among others that are speeds.
+    counts: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name.capitalize())
+        object.__setattr__(self, "spoken", self.spoken or self.name)
 
 
 @dataclass
@@ -140,8 +84,8 @@ def has_figure(record: Record) -> bool:
     return bool(record.samples) and record.status != "invalidated"
 
 
-def jobs_of(run: Run) -> list[Job]:
-    """All jobs of a run: by suite and workload as they come, then in the order of BENCHMARKS and by parameters."""
+def jobs_of(run: Run, known: Mapping[str, Suite]) -> list[Job]:
+    """All jobs of a run: by suite and workload as they come, then in the order of their suite's benchmarks."""
     jobs: dict[Hashable, Job] = {}
     for record in run.records:
         key = (record.suite, record.workload, record.benchmark, tuple(sorted(map(str, record.params.items()))))
@@ -154,22 +98,23 @@ def jobs_of(run: Run) -> list[Job]:
     order_of_peers = {peer.name: number for number, peer in enumerate(run.peers)}
     for job in jobs.values():
         job.cells = dict(sorted(job.cells.items(), key=lambda item: order_of_peers[item[0]]))
-        job.label = _label(job, list(jobs.values()))
+        suite = known.get(job.suite, Suite(job.suite))
+        job.label = _label(job, suite.benchmarks.get(job.benchmark, job.benchmark), list(jobs.values()))
 
     suites = list(dict.fromkeys(record.suite for record in run.records))
     workloads = [workload.name for workload in run.workloads]
-    benchmarks = list(dict.fromkeys([*BENCHMARKS, *(record.benchmark for record in run.records)]))
+    spoken_of = [(name, benchmark) for name, suite in known.items() for benchmark in suite.benchmarks]
+    benchmarks = list(dict.fromkeys([*spoken_of, *((record.suite, record.benchmark) for record in run.records)]))
 
     def position(job: Job) -> tuple[object, ...]:
-        place = suites.index(job.suite), workloads.index(job.workload), benchmarks.index(job.benchmark)
+        place = suites.index(job.suite), workloads.index(job.workload), benchmarks.index((job.suite, job.benchmark))
         return *place, [_sortable(job.params[name]) for name in sorted(job.params)]
 
     return sorted(jobs.values(), key=position)
 
 
-def _label(job: Job, jobs: list[Job]) -> str:
+def _label(job: Job, template: str, jobs: list[Job]) -> str:
     """ "add 100", "explorers N=4"; other parameters only if they tell this job from its usual kind."""
-    template = BENCHMARKS.get(job.benchmark, job.benchmark)
     said = {name for _, name, _, _ in Formatter().parse(template) if name}
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
     near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
@@ -195,26 +140,14 @@ def _sortable(value: object) -> tuple[int, float, str]:
     return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
 
 
-def base_name(peer: str) -> str:
-    """The library of a variant: cpprb of "cpprb[MP]"."""
-    return peer.partition("[")[0]
-
-
-def by_library(run: Run) -> list[Peer]:
-    """The run's peers, the variants of a library side by side."""
-    libraries = list(dict.fromkeys(base_name(peer.name) for peer in run.peers))
-    return sorted(run.peers, key=lambda peer: libraries.index(base_name(peer.name)))
-
-
-def reference_name(run: Run, suite: str) -> str | None:
+def reference_name(run: Run, suite: Suite) -> str | None:
     """The peer that the ratios of this suite are to, or the first peer with a figure where that one has none.
 
     None if the suite measured no peer.
     """
-    measured = {record.peer for record in run.records if record.suite == suite and has_figure(record)}
+    measured = {record.peer for record in run.records if record.suite == suite.name and has_figure(record)}
     present = [peer.name for peer in run.peers if peer.name in measured]
-    wanted = SHARED_REFERENCE if suite in SHARED_SUITES else REFERENCE
-    return wanted if wanted in present else next(iter(present), None)
+    return suite.reference if suite.reference in present else next(iter(present), None)
 
 
 def launches_of(jobs: Sequence[Job]) -> str:

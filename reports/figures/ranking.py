@@ -7,9 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reports.figures.jobs import Job, fastest_first
+from reports.figures.peers import keeps_references
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure, speed_ups
-from results import Peer, Record, Run
+from results import Record, Run
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,6 @@ class Answer:
         won, blocks = self.blocks_won
         word = "clear" if self.clear else "likely" if self.likely else "too close to call"
         return f"{word} ({won} of {blocks} blocks)"
-
-
-def keeps_references(peer: Peer, job: Job) -> bool:
-    """This add stores the caller's arrays themselves: less work, and they must not change afterwards.
-
-    The feature says "yes...", "no..." or, where they differ, "one step: yes...; a batch: no...".
-    """
-    if job.benchmark not in ("add", "add_dicts"):  # lists become arrays that no caller holds
-        return False
-    said = peer.features.get("copies_on_add", "")
-    parts = dict(part.partition(": ")[::2] for part in said.split("; "))
-    return parts.get("one step" if job.params.get("batch", 1) == 1 else "a batch", said).startswith("no")
 
 
 def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Answer]:

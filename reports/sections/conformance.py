@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import listed
-from reports.figures.jobs import CONFORMANCE_SUITE, Job
-from reports.tables import notes
-from reports.tables.cells import number_of
+from reports.figures.jobs import Kind, Suite
+from reports.sections.section import Context, Part, Section
+from reports.tables.checks import Check, Outcome
+from reports.tables.troubles import Trouble, number_of
 from results import Record, Run
 
+SUITE = Suite("conformance", kind=Kind.CHECKS)
 FAILED = "◊"
 FAILED_MEANS = "failed a conformance check: what it gives is not what it promises, or not what every buffer must give."
 HAZARD = "!"
@@ -72,25 +74,44 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class ConformancePart:
+class Conformance:
     summary: str
     tables: Sequence[SeenTable]
     evidence: Sequence[Evidence]
+    failed: str
+    failed_means: str
+    hazard: str
 
 
 def failed_checks(run: Run) -> dict[str, list[str]]:
     """Peer -> the checks that it failed, in words."""
     failed: dict[str, list[str]] = {}
     for record in run.records:
-        if record.suite == CONFORMANCE_SUITE and record.status == "wrong":
+        if record.suite == SUITE.name and record.status == "wrong":
             failed.setdefault(record.peer, []).append(CHECKS.get(record.benchmark, record.benchmark))
     return failed
 
 
-def conformance_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> ConformancePart | None:
-    """None if the run has no such suite."""
+def outcomes(run: Run) -> dict[str, Outcome]:
+    records: dict[str, list[Record]] = {}
+    for record in run.records:
+        if record.suite == SUITE.name:
+            records.setdefault(record.peer, []).append(record)
+    failed = failed_checks(run)
+    return {
+        peer: Outcome(False, failed[peer][0]) if peer in failed else Outcome(_is_whole(mine) or None)
+        for peer, mine in records.items()
+    }
+
+
+def _is_whole(records: Sequence[Record]) -> bool:
+    return any(each.ok for each in records) and all(each.ok or each.status == "skipped" for each in records)
+
+
+def parts(context: Context) -> list[Part]:
+    run, jobs, troubles = context.run, context.jobs_of(SUITE), context.troubles
     if not jobs:
-        return None
+        return []
     by_check = {job.benchmark: job.cells for job in jobs}
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
     tables = []
@@ -102,11 +123,15 @@ def conformance_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Tro
     records = {
         peer: [cells[peer] for check in CHECKS if (cells := by_check.get(check, {})).get(peer)] for peer in peers
     }
-    return ConformancePart(
+    body = Conformance(
         summary=_summary(run, records),
         tables=tables,
         evidence=[Evidence(peer, [_line(each) for each in records[peer] if each.seen]) for peer in peers],
+        failed=FAILED,
+        failed_means=FAILED_MEANS,
+        hazard=HAZARD,
     )
+    return [Part("conformance", "conformance", SUITE.title, body)]
 
 
 def _word(record: Record) -> str:
@@ -117,7 +142,7 @@ def _kind(record: Record) -> str:
     return "hazard" if record.ok and record.hazard else record.status
 
 
-def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> SeenCell | None:
+def _cell(record: Record | None, troubles: Sequence[Trouble]) -> SeenCell | None:
     if record is None:
         return None
     if record.seen:
@@ -143,3 +168,7 @@ def _summary(run: Run, records: Mapping[str, Sequence[Record]]) -> str:
     if unseen := [peer for peer, mine in records.items() if not any(each.seen for each in mine)]:
         sentences.append(f"Not looked at: {listed(unseen, most=30)}.")
     return " ".join(sentences)
+
+
+CHECK = Check(SUITE.name, SUITE.title, FAILED, FAILED_MEANS, outcomes)
+SECTION = Section(parts, SUITE, CHECK)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING, evidence_of, without_evidence
+from reports.sections.section import Context, Part, Section
+from reports.sections.speeds import is_scaling
 from results import Peer, Run
 
 PEERS_A_TABLE = 6
@@ -56,11 +58,17 @@ class FeatureTable:
     rows: Sequence[tuple[str, Sequence[Fact]]]
 
 
-def feature_tables(run: Run, only_scaling: Sequence[str]) -> list[FeatureTable]:
-    """Peers as columns, a few a table, so that each can be read without scrolling; scaling-only variants apart."""
+def parts(context: Context) -> list[Part]:
+    scaling = [jobs for jobs in context.ranking.values() if is_scaling(jobs)]
+    apart = {peer for jobs in scaling for job in jobs for peer in job.cells}
+    return [Part("features", "features", "What each peer can do", feature_tables(context.run, apart))]
+
+
+def feature_tables(run: Run, apart: Collection[str]) -> list[FeatureTable]:
+    """Peers as columns, a few a table, so that each can be read without scrolling; those `apart` after the others."""
     groups = (
-        [peer for peer in run.peers if peer.name not in only_scaling],
-        [peer for peer in run.peers if peer.name in only_scaling],
+        [peer for peer in run.peers if peer.name not in apart],
+        [peer for peer in run.peers if peer.name in apart],
     )
     tables = []
     for group in groups:
@@ -95,3 +103,6 @@ def _seen(run: Run, peer: Peer, feature: str) -> str:
             if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:
                 return f"seen in this run: {suite}, {benchmark.replace('_', ' ')}"
     return ""
+
+
+SECTION = Section(parts)

@@ -6,12 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import counted, listed, number
-from reports.figures.jobs import APEX_SUITE, INTEGRITY_SUITE, WHOLE, Job
-from reports.tables import notes
-from reports.tables.cells import number_of
+from reports.figures.jobs import Kind, Suite
+from reports.sections.section import Context, Part, Section
+from reports.tables.checks import Check, Outcome
+from reports.tables.troubles import Trouble, number_of
 from results import Record, Run
 from results.record import first_line
 
+#: The Ape-X suite counts rows that it checked while explorers ran: broken ones are a fault of the buffer here, too.
+APEX, WHOLE = "apex", "whole"
+SUITE = Suite(
+    "integrity",
+    kind=Kind.CHECKS,
+    benchmarks={
+        "torn": "torn rows",
+        "unwritten": "never-written rows",
+        "stale": "stale priorities",
+        "starvation": "starvation",
+        "lost": "lost rows",
+        "duplicated": "rows stored twice",
+        "killed": "explorers killed",
+    },
+)
 UNSAFE = "✗"
 UNSAFE_MEANS = "unsafe between processes: its figure is the speed of a buffer that can return wrong rows, or hang."
 
@@ -55,24 +71,25 @@ class CheckCell:
 
 
 @dataclass(frozen=True)
-class IntegrityPart:
+class Integrity:
     params: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Safety, Sequence[CheckCell | None]]]
     summary: str
+    safety: Mapping[str, Safety]
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
     """Of the peers that the integrity suite was to test, or whose rows were found broken in an Ape-X run."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
-        if record.suite == INTEGRITY_SUITE or _is_broken_ape_x(record):
+        if record.suite == SUITE.name or _is_broken_ape_x(record):
             by_peer.setdefault(record.peer, []).append(record)
     return {peer: _safety(records) for peer, records in by_peer.items()}
 
 
 def _is_broken_ape_x(record: Record) -> bool:
-    return (record.suite, record.benchmark, record.status) == (APEX_SUITE, WHOLE, "wrong")
+    return (record.suite, record.benchmark, record.status) == (APEX, WHOLE, "wrong")
 
 
 def _safety(records: Sequence[Record]) -> Safety:
@@ -87,15 +104,31 @@ def _fault(record: Record) -> str:
     return "broken rows in Ape-X" if record.benchmark == WHOLE else CHECKS[record.benchmark][1]
 
 
-def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> IntegrityPart | None:
-    """None if the run has no such suite."""
+def outcomes(run: Run) -> dict[str, Outcome]:
+    passed = {"sound": True, "unsafe": False}
+    return {peer: Outcome(passed.get(each.word), each.found) for peer, each in safety_of(run).items()}
+
+
+def missing(context: Context) -> str:
+    """Why the page does not say which buffers are sound; empty if it does."""
+    if context.jobs_of(SUITE):
+        return ""
+    return (
+        "The time budget left out the integrity suite"
+        if SUITE.name in context.left_out_whole
+        else "This run has no integrity suite"
+    )
+
+
+def parts(context: Context) -> list[Part]:
+    run, jobs, troubles = context.run, context.jobs_of(SUITE), context.troubles
     if not jobs:
-        return None
+        return []
     by_check = {job.benchmark: job for job in jobs}
     checks = [name for name in CHECKS if name in by_check]
     safety = safety_of(run)
     tested = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
-    return IntegrityPart(
+    body = Integrity(
         params=", ".join(f"{name} {value}" for name, value in jobs[0].params.items()),
         columns=[CHECKS[name][0] for name in checks],
         rows=[
@@ -103,10 +136,12 @@ def integrity_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troub
             for peer in tested
         ],
         summary=_summary({peer: safety[peer] for peer in tested}),
+        safety=safety,
     )
+    return [Part("integrity", "integrity", SUITE.title, body)]
 
 
-def _cell(record: Record | None, troubles: Sequence[notes.Trouble]) -> CheckCell | None:
+def _cell(record: Record | None, troubles: Sequence[Trouble]) -> CheckCell | None:
     if record is None:
         return None
     if not record.ok:
@@ -129,3 +164,7 @@ def _summary(safety: Mapping[str, Safety]) -> str:
     if unsafe:
         sentences.append(f"Unsafe: {listed(unsafe)}.")
     return " ".join(sentences)
+
+
+CHECK = Check(SUITE.name, SUITE.title, UNSAFE, UNSAFE_MEANS, outcomes)
+SECTION = Section(parts, SUITE, CHECK)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.figures.jobs import LATENCY_SUITE, REFERENCE, Job, launches_of, reference_name
-from reports.tables import notes
+from reports.figures.jobs import REFERENCE, Job, Kind, Suite, launches_of
+from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell
-from reports.tables.marks import marks_of
-from results import Run
 
 CALLS = {"add": "add", "sample": "sample", "update": "update priorities"}
 TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+SUITE = Suite(
+    "latency",
+    kind=Kind.RATIOS,
+    benchmarks={f"{call}_{end}": f"{call} {tail}" for call in CALLS for end, tail in TAILS.items()},
+)
 
 
 @dataclass(frozen=True)
@@ -23,40 +26,37 @@ class LatencyTable:
 
 
 @dataclass(frozen=True)
-class LatencyPart:
+class Latency:
     where: str
     launches: str
     reference: str
     tables: Sequence[LatencyTable]
 
 
-def latency_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> LatencyPart | None:
-    """A table for each kind of call; None if the run has no such suite."""
+def parts(context: Context) -> list[Part]:
+    jobs = context.jobs_of(SUITE)
     if not jobs:
-        return None
+        return []
     params = jobs[0].params
     where = f"{jobs[0].workload}, capacity {int(params['capacity']):,}, batches of {params['batch']}"
-    reference = reference_name(run, LATENCY_SUITE) or REFERENCE
+    reference = context.reference(SUITE) or REFERENCE
     by_benchmark = {job.benchmark: job for job in jobs}
     tables = []
     for call, title in CALLS.items():
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
-            tables.append(_table(run, title, columns, reference, troubles))
-    return LatencyPart(where, launches_of(jobs), reference, tables)
+            tables.append(_table(context, title, columns, reference))
+    return [Part("latency", "latency", SUITE.title, Latency(where, launches_of(jobs), reference, tables))]
 
 
-def _table(
-    run: Run,
-    title: str,
-    columns: Sequence[tuple[str, Job]],
-    reference: str,
-    troubles: Sequence[notes.Trouble],
-) -> LatencyTable:
-    signs = marks_of(run)
-    peers = [peer.name for peer in run.peers if any(peer.name in job.cells for _, job in columns)]
+def _table(context: Context, title: str, columns: Sequence[tuple[str, Job]], reference: str) -> LatencyTable:
+    signs, troubles = context.signs, context.troubles
+    peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for _, job in columns)]
     rows = [
         (peer, [speed_cell(job, peer, reference, troubles, signs[peer], scale_of(job)) for _, job in columns])
         for peer in peers
     ]
     return LatencyTable(title, [(label, scale_of(job).unit) for label, job in columns], rows)
+
+
+SECTION = Section(parts, SUITE)

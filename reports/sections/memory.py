@@ -8,13 +8,34 @@ from functools import partial
 
 from reports import plots
 from reports.figures.formatting import interval, number, size, times
-from reports.figures.jobs import LEAKS, MEMORY_SUITE, Job, launches_of
+from reports.figures.jobs import Job, Kind, Suite, launches_of
+from reports.figures.peers import copies_rows
 from reports.figures.ratios import figure_of
-from reports.sections.speeds import Picture
+from reports.plots import Picture
+from reports.sections.section import Context, Part, Section
 from reports.tables import notes
-from reports.tables.cells import Cell, number_of, without_figure
+from reports.tables.cells import Cell, without_figure
+from reports.tables.troubles import Trouble, number_of
 from results import Run
 
+SUITE = Suite(
+    "memory",
+    kind=Kind.AMOUNTS,
+    benchmarks={
+        "plain": "memory, plain",
+        "priorities": "memory, prioritized",
+        "next_of": "memory, next_of",
+        "stack_compress": "memory, stack_compress",
+        "both": "memory, next_of and stack_compress",
+        "constructed": "memory when made",
+        "quarter": "memory, a quarter full",
+        "half": "memory, half full",
+        "peak": "peak while sampling",
+        "leak": "leak",
+        "leak_prioritized": "leak, prioritized",
+    },
+)
+LEAKS = ("leak", "leak_prioritized")
 #: benchmark -> what the buffer was asked for; others come after, under their own name
 ASKED = {
     "plain": "plain",
@@ -67,17 +88,17 @@ class LevelsTable:
 
 
 @dataclass(frozen=True)
-class MemoryPart:
+class Memory:
     tables: Sequence[MemoryTable]
     levels: Sequence[LevelsTable]
     pictures: Sequence[Picture]
     launches: str
 
 
-def memory_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> MemoryPart | None:
-    """None if the run has no such suite."""
+def parts(context: Context) -> list[Part]:
+    run, jobs, troubles = context.run, context.jobs_of(SUITE), context.troubles
     if not jobs:
-        return None
+        return []
     row_bytes = {workload.name: workload.row_bytes for workload in run.workloads}
     by_workload: dict[str, list[Job]] = {}
     for job in jobs:
@@ -89,17 +110,18 @@ def memory_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]
     panels = {
         f"{name}, {row_bytes[name]:,} bytes per row": _points(mine, row_bytes[name]) for name, mine in buffers.items()
     }
-    title = f"{MEMORY_SUITE}: bytes per transition over the row's own bytes"
-    pictures = [Picture(title, *plots.draw(title, lambda: plots.multiples(panels, shown, plots.looks(names, shown))))]
+    title = f"{SUITE.name}: bytes per transition over the row's own bytes"
+    pictures = [plots.draw(title, lambda: plots.multiples(panels, shown, plots.looks(names, shown)))]
     curves = {name: found for name, mine in by_workload.items() if (found := _curves(mine))}
     for name, mine in curves.items():
         pictures += _fill_pictures(name, mine, plots.looks(names, [peer for peer in names if peer in mine]))
-    return MemoryPart(
+    body = Memory(
         tables=tables,
         levels=[_levels_table(run, name, mine, troubles) for name, mine in by_workload.items() if name in curves],
         pictures=pictures,
         launches=launches_of(jobs),
     )
+    return [Part("memory", "memory", SUITE.title, body, pictures)]
 
 
 def _curves(jobs: Sequence[Job]) -> dict[str, list[tuple[float, float]]]:
@@ -118,13 +140,13 @@ def _fill_pictures(
     parts, pictures = plots.in_parts(list(curves), look), []
     for place, part in enumerate(parts, start=1):
         label = workload if len(parts) == 1 else f"{workload}, part {place} of {len(parts)}"
-        title = f"{MEMORY_SUITE}: bytes per transition over the fill level, {label}"
+        title = f"{SUITE.name}: bytes per transition over the fill level, {label}"
         make = partial(plots.filling, label, curves, part, look)
-        pictures.append(Picture(title, *plots.draw(title, make)))
+        pictures.append(plots.draw(title, make))
     return pictures
 
 
-def _levels_table(run: Run, workload: str, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> LevelsTable:
+def _levels_table(run: Run, workload: str, jobs: Sequence[Job], troubles: Sequence[Trouble]) -> LevelsTable:
     of = {job.benchmark: job for job in jobs}
     shown = [benchmark for benchmark in (*LEVELS, *BESIDE) if benchmark in of]
     shown = list(dict.fromkeys(shown))
@@ -136,7 +158,7 @@ def _levels_table(run: Run, workload: str, jobs: Sequence[Job], troubles: Sequen
     )
 
 
-def _beside(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None:
+def _beside(job: Job, peer: str, troubles: Sequence[Trouble]) -> Cell | None:
     record = job.cells.get(peer)
     if record is None:
         return None
@@ -157,9 +179,7 @@ def _asked(job: Job) -> str:
     return ASKED.get(job.benchmark, job.benchmark)
 
 
-def _table(
-    run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, troubles: Sequence[notes.Trouble]
-) -> MemoryTable:
+def _table(run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, troubles: Sequence[Trouble]) -> MemoryTable:
     peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
     elsewhere = _elsewhere(run, jobs, row_bytes)
     capacities = sorted({int(job.params.get("capacity", 0)) for job in jobs})
@@ -178,16 +198,14 @@ def _elsewhere(run: Run, jobs: Sequence[Job], row_bytes: int) -> set[str]:
     return {
         peer.name
         for peer in run.peers
-        if peer.features.get("copies_on_add", "").startswith("yes")
+        if copies_rows(peer)
         and any(
             peer.name in job.measured and figure_of(job.measured[peer.name]).value < COUNTED * row_bytes for job in full
         )
     }
 
 
-def _cell(
-    job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troubles: Sequence[notes.Trouble]
-) -> Cell | None:
+def _cell(job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troubles: Sequence[Trouble]) -> Cell | None:
     record = job.cells.get(peer)
     if record is None:
         return None
@@ -211,3 +229,6 @@ def _points(jobs: Sequence[Job], row_bytes: int) -> Mapping[str, Mapping[str, fl
         _asked(job): {peer: figure_of(record).value / row_bytes for peer, record in job.measured.items()}
         for job in jobs
     }
+
+
+SECTION = Section(parts, SUITE)

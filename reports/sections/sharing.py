@@ -9,15 +9,33 @@ from typing import Any
 
 from reports import plots
 from reports.figures.formatting import Scale, counted
-from reports.figures.jobs import SHARED_REFERENCE, Job, base_name, fastest_first, launches_of, usual
+from reports.figures.jobs import SHARED_REFERENCE, Job, Kind, Suite, fastest_first, launches_of, usual
+from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
-from reports.sections.speeds import Picture, crowding_note
-from reports.tables import notes
+from reports.plots import Picture
+from reports.sections import integrity
+from reports.sections.integrity import Safety
+from reports.sections.section import Context, Part, Section
+from reports.sections.speeds import crowding_note
 from reports.tables.cells import Cell, scale_of, speed_cell
-from reports.tables.marks import marks_of
 from results import Run
 
+SUITE = Suite(
+    "sharing",
+    kind=Kind.RATIOS,
+    reference=SHARED_REFERENCE,
+    benchmarks={
+        "adds": "add {batch} from N={explorers}",
+        "samples": "sample 32 beside N={explorers}, add {batch}",
+        "slowest": "slowest of N={explorers}, add {batch}",
+        "prioritized_adds": "prioritized add {batch} from N={explorers}",
+        "prioritized_cycles": "prioritized cycle beside N={explorers}, add {batch}",
+        "prioritized_slowest": "slowest of N={explorers}, prioritized add {batch}",
+        "step": "learner's step, {batch} added",
+        "add_alone": "add {batch} alone",
+    },
+)
 #: benchmark -> what its table is called
 CROWD = {
     "adds": "rows added per second, over all explorers",
@@ -54,26 +72,37 @@ class SharingTable:
 
 
 @dataclass(frozen=True)
-class SharingPart:
+class Sharing:
     crowding: str
     highlights: Sequence[str]
     tables: Sequence[SharingTable]
     pictures: Sequence[Picture]
     launches: str
+    reference: str
+    safety: Mapping[str, Safety]
+    no_integrity: str  # why the page does not say which buffers are sound
+    unsafe_means: str  # where it does
 
 
-def sharing_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> SharingPart | None:
-    """None if the run has no such suite."""
+def parts(context: Context) -> list[Part]:
+    run, jobs = context.run, context.jobs_of(SUITE)
     if not jobs:
-        return None
+        return []
     crowds = [job for job in jobs if job.benchmark in CROWD]
-    return SharingPart(
+    no_integrity = integrity.missing(context)
+    pictures = [plots.draw(title, make) for title, make in _lines(context, crowds)]
+    body = Sharing(
         crowding=crowding_note(run, crowds) if crowds else "",
         highlights=list(_highlights(crowds)),
-        tables=[*_crowd_tables(run, crowds, troubles), *_other_tables(run, jobs, troubles)],
-        pictures=[Picture(title, *plots.draw(title, make)) for title, make in _lines(run, crowds)],
+        tables=[*_crowd_tables(context, crowds), *_other_tables(context, jobs)],
+        pictures=pictures,
         launches=launches_of(jobs),
+        reference=SHARED_REFERENCE,
+        safety=integrity.safety_of(run),
+        no_integrity=no_integrity,
+        unsafe_means="" if no_integrity else f"{integrity.UNSAFE} {integrity.UNSAFE_MEANS}",
     )
+    return [Part("sharing", "sharing", SUITE.title, body, pictures)]
 
 
 def _by(jobs: Sequence[Job], key: Callable[[Job], Any]) -> dict[Any, list[Job]]:
@@ -113,7 +142,7 @@ def _scale(job: Job) -> Scale:
     return Scale(1e3, "thousand rows/s") if job.unit == "rows/s" else scale_of(job)
 
 
-def _crowd_tables(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> Iterator[SharingTable]:
+def _crowd_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTable]:
     """One a benchmark, or one for all of them where a workload has a single crowd."""
     for workload, mine in _by(jobs, lambda job: job.workload).items():
         capacity = usual([job.params["capacity"] for job in mine])
@@ -122,27 +151,27 @@ def _crowd_tables(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Troubl
         if all(len(group) == 1 for group in groups.values()):
             columns = [(CROWD[job.benchmark], job) for job in mine]
             crowd = f"{counted(mine[0].params['explorers'], 'explorer')}, add {mine[0].params['batch']}"
-            yield _table(run, f"{where}, {crowd}", columns, troubles)
+            yield _table(context, f"{where}, {crowd}", columns)
             continue
         for benchmark, group in groups.items():
             columns = [
                 (f"N={job.params['explorers']}, add {job.params['batch']}", job)
                 for job in sorted(group, key=lambda job: job.params["batch"])
             ]
-            yield _table(run, f"{where}, N explorers: {CROWD[benchmark]}", columns, troubles)
+            yield _table(context, f"{where}, N explorers: {CROWD[benchmark]}", columns)
 
 
-def _other_tables(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> Iterator[SharingTable]:
+def _other_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTable]:
     steps = [job for job in jobs if job.benchmark == "step"]
     if steps:
         columns = [(f"capacity {job.params['capacity']:,}", job) for job in steps]
         title = f"A learner's step in one process: {steps[0].params['batch']} rows added, 32 sampled and updated"
-        table = _table(run, f"{title}, {steps[0].workload}", columns, troubles)
+        table = _table(context, f"{title}, {steps[0].workload}", columns)
         yield _with_column(table, "time, last column over first", lambda peer: _growth(steps, peer))
     for job in jobs:
         if job.benchmark == "add_alone":
             title = f"Adding one row per call, alone, {job.workload}"
-            table = _table(run, title, [("add 1", job)], troubles)
+            table = _table(context, title, [("add 1", job)])
             yield _with_column(
                 table, "time, over its library's unshared class", lambda peer, job=job: _price(job, peer)
             )
@@ -166,25 +195,25 @@ def _with_column(table: SharingTable, label: str, compare: Callable[[str], Ratio
     return replace(table, columns=[*table.columns, (label, "ratio")], rows=rows)
 
 
-def _table(run: Run, title: str, columns: Sequence[tuple[str, Job]], troubles: Sequence[notes.Trouble]) -> SharingTable:
-    jobs, marks = [job for _, job in columns], marks_of(run)
+def _table(context: Context, title: str, columns: Sequence[tuple[str, Job]]) -> SharingTable:
+    jobs = [job for _, job in columns]
     return SharingTable(
         title=title,
         columns=[(label, _scale(job).unit) for label, job in columns],
-        rows=[(peer, [_cell(job, peer, troubles, marks[peer]) for job in jobs]) for peer in _peers(run, jobs)],
+        rows=[(peer, [_cell(context, job, peer) for job in jobs]) for peer in _peers(context.run, jobs)],
         has_ratios=any(job.benchmark not in SHARES and SHARED_REFERENCE in job.measured for job in jobs),
     )
 
 
-def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble], marks: str) -> Cell | None:
+def _cell(context: Context, job: Job, peer: str) -> Cell | None:
     reference = None if job.benchmark in SHARES else SHARED_REFERENCE
-    cell = speed_cell(job, peer, reference, troubles, marks, _scale(job))
+    cell = speed_cell(job, peer, reference, context.troubles, context.signs[peer], _scale(job))
     return replace(cell, ratio="") if cell and peer == SHARED_REFERENCE else cell
 
 
-def _lines(run: Run, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _lines(context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Over the number of explorers, where there is more than one number."""
-    look = plots.looks([peer.name for peer in run.peers], _peers(run, jobs))
+    look = plots.looks([peer.name for peer in context.run.peers], _peers(context.run, jobs))
     kinds = _by([job for job in jobs if job.benchmark in PLOTTED], lambda job: (job.workload, job.params["batch"]))
     for (workload, batch), alike in kinds.items():
         for benchmark, mine in _by(alike, lambda job: job.benchmark).items():
@@ -194,7 +223,7 @@ def _lines(run: Run, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], An
                     lines.setdefault(peer, {})[int(job.params["explorers"])] = figure_of(record)
             if len(mine) > 1 and lines:
                 title = f"{PLOTTED[benchmark]}, add {batch} on {workload}"
-                yield f"sharing: {title}", _line_plot(title, lines, mine[0].unit, look, marks_of(run))
+                yield f"sharing: {title}", _line_plot(title, lines, mine[0].unit, look, context.signs)
 
 
 def _line_plot(
@@ -205,3 +234,6 @@ def _line_plot(
     marks: Mapping[str, str],
 ) -> Callable[[], Any]:
     return lambda: plots.scaling(title, lines, unit, "number of explorers", look, marks, log=True)
+
+
+SECTION = Section(parts, SUITE)

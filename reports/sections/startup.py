@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import interval, scale_for
-from reports.figures.jobs import REFERENCE, Job, launches_of
+from reports.figures.jobs import REFERENCE, Job, Kind, Suite, launches_of
 from reports.figures.ratios import figure_of, ratio_of
-from reports.tables import notes
+from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, without_figure
-from results import Run
+from reports.tables.troubles import Trouble
 
 #: benchmark -> its column; others come after, under their own name
 STEPS = {
@@ -21,13 +21,20 @@ STEPS = {
     "first_sample": "first sample",
     "first_cycle": "first prioritized cycle",
 }
+SUITE = Suite(
+    "startup",
+    title="Start-up",
+    spoken="start-up",
+    kind=Kind.AMOUNTS,
+    benchmarks=STEPS | {"first_sample": "first sample of 32", "first_cycle": "first prioritized cycle of 32"},
+)
 #: Of these a ratio says something; what is done once in a fraction of a millisecond is of no concern.
 WITH_RATIO = ("fill",)
 LEAST = 1e-9  # seconds, and who imports nothing has them: a record's samples are above zero
 
 
 @dataclass(frozen=True)
-class StartupPart:
+class Startup:
     """A row a peer, a column a step. Each cell has its own unit: imports and first calls are far apart."""
 
     columns: Sequence[str]
@@ -37,22 +44,22 @@ class StartupPart:
     launches: str
 
 
-def startup_part(run: Run, jobs: Sequence[Job], troubles: Sequence[notes.Trouble]) -> StartupPart | None:
-    """None if the run has no such suite."""
+def parts(context: Context) -> list[Part]:
+    jobs, troubles = context.jobs_of(SUITE), context.troubles
     if not jobs:
-        return None
-    jobs = sorted(jobs, key=lambda job: list(STEPS).index(job.benchmark) if job.benchmark in STEPS else len(STEPS))
-    peers = [peer.name for peer in run.peers if any(peer.name in job.cells for job in jobs)]
-    return StartupPart(
+        return []
+    peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for job in jobs)]
+    body = Startup(
         columns=[STEPS.get(job.benchmark, job.benchmark) for job in jobs],
         rows=[(peer, [_cell(job, peer, troubles) for job in jobs]) for peer in peers],
         where=f"{jobs[0].workload}, capacity {jobs[0].params['capacity']:,}",
         reference=REFERENCE,
         launches=launches_of(jobs),
     )
+    return [Part("startup", "startup", SUITE.title, body)]
 
 
-def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None:
+def _cell(job: Job, peer: str, troubles: Sequence[Trouble]) -> Cell | None:
     record = job.cells.get(peer)
     if record is None:
         return None
@@ -70,3 +77,6 @@ def _cell(job: Job, peer: str, troubles: Sequence[notes.Trouble]) -> Cell | None
         ratio=ratio.text if ratio else "",
         fastest=figure.value == least,
     )
+
+
+SECTION = Section(parts, SUITE)

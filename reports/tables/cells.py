@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from reports.figures.formatting import NOTHING, Scale, interval, scale_for
 from reports.figures.jobs import Job, fastest_first, has_figure
 from reports.figures.ratios import figure_of, ratio_of
-from reports.tables.notes import BEFORE_IT_WENT_WRONG, Trouble
+from reports.tables.notes import BEFORE_IT_WENT_WRONG
+from reports.tables.troubles import Trouble, number_of
 from results import Record
 
 
@@ -31,10 +32,6 @@ def scale_of(job: Job) -> Scale:
 
 def without_figure(record: Record, marks: str, troubles: Sequence[Trouble]) -> Cell:
     return Cell(record.peer, marks, status=record.status.replace("_", " "), trouble=number_of(record, troubles))
-
-
-def number_of(record: Record, troubles: Sequence[Trouble]) -> int | None:
-    return next((trouble.number for trouble in troubles if record in trouble.records), None)
 
 
 def speed_cell(

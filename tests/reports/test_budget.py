@@ -8,8 +8,8 @@ from reports import readme
 from reports.answer.heatmap import heat_map
 from reports.answer.sentences import sentences
 from reports.build import _breakable, build
-from reports.figures.jobs import jobs_of, reference_name
 from reports.figures.ranking import answers_of, standings
+from reports.sections import context_of, throughput
 from reports.sections.features import feature_tables
 from reports.tables import notes
 
@@ -27,7 +27,7 @@ def leave_out(run, **which):
 
 
 def said(run):
-    return {each.reader: each.text for each in sentences(run, jobs_of(run))}
+    return {each.reader: each.text for each in sentences(context_of(run))}
 
 
 def add_conformance(run, peers):
@@ -69,7 +69,8 @@ def test_a_job_of_the_leader_alone_is_no_win_either():
 
 def test_the_table_of_standings_counts_jobs_without_a_rival_apart():
     run = leave_out(throughput_run(peers=("cpprb_impl", "cpprb")), peer="cpprb", benchmark="add")
-    jobs, reference = jobs_of(run), reference_name(run, "throughput")
+    context = context_of(run)
+    jobs, reference = context.jobs, context.reference(throughput.SUITE)
     ours, theirs = standings(run, jobs, answers_of(run, jobs, reference), reference)
     assert (ours.jobs, ours.fastest + theirs.fastest, ours.alone, theirs.alone) == (6, 4, 2, 0)
 
@@ -191,22 +192,22 @@ def add_integrity_of_two(run):
 def test_no_sign_is_not_a_check_that_was_passed():
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     add_conformance(run, ("cpprb_impl", "cpprb"))
-    assert not any(sign == "no ◊:" for sign, _ in heat_map(run, jobs_of(run)).notes)
+    assert not any(sign == "no ◊:" for sign, _ in heat_map(context_of(run)).notes)
     leave_out(run, suite="conformance", peer="cpprb")
-    assert ("no ◊:", "conformance of cpprb was not checked in this run") in heat_map(run, jobs_of(run)).notes
+    assert ("no ◊:", "conformance of cpprb was not checked in this run") in heat_map(context_of(run)).notes
     leave_out(run, suite="conformance")
-    assert ("no ◊:", "conformance was not checked in this run") in heat_map(run, jobs_of(run)).notes
+    assert ("no ◊:", "conformance was not checked in this run") in heat_map(context_of(run)).notes
 
 
 def test_a_mark_has_one_meaning_on_the_page_in_its_picture_and_in_readme():
     run = throughput_run(blocks=1)
     run.records[-1].fail("wrong", "late (synthetic)")
-    jobs = jobs_of(run)
-    in_readme = readme._table(run, [(job.label, job) for job in jobs], "cpprb")
-    for mark, meaning in heat_map(run, jobs).notes:
+    context = context_of(run)
+    in_readme = readme._table(context, [(job.label, job) for job in context.jobs], "cpprb")
+    for mark, meaning in heat_map(context).notes:
         if mark in notes.MEANINGS:
             assert meaning == notes.MEANINGS[mark] and f"{mark} {meaning}.  " in in_readme
-    below = dict(notes.footnotes(run, jobs))
+    below = dict(notes.footnotes(run, context.jobs))
     assert {"†", "¶"} <= below.keys() and all(text.startswith(notes.MEANINGS[mark]) for mark, text in below.items())
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from reports.build import build
-from reports.tables.notes import left_out
+from reports.tables.budget import left_out
 from results import Run
 
 from .synthetic_runs import throughput_run

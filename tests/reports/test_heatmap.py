@@ -10,7 +10,7 @@ from reports.answer.heatmap_svg import PAGES, picture
 from reports.answer.sentences import sentences
 from reports.answer.shades import DARK, LIGHT
 from reports.figures.formatting import NOTHING
-from reports.figures.jobs import jobs_of
+from reports.sections import context_of
 
 from .synthetic_runs import empty_run, throughput_run
 from .synthetic_use import add_shared, use_run
@@ -24,7 +24,7 @@ def run():
 
 
 def table(run, title="One process"):
-    return next(each for each in heat_map(run, jobs_of(run)).tables if each.title == title)
+    return next(each for each in heat_map(context_of(run)).tables if each.title == title)
 
 
 def cell(found, peer, label, group=""):
@@ -81,9 +81,9 @@ def test_a_withdrawn_figure_is_not_in_it():
 
 @pytest.mark.parametrize("theme", PAGES)
 def test_the_picture_is_whole_and_deterministic(run, theme):
-    heat = heat_map(run, jobs_of(run))
+    heat = heat_map(context_of(run))
     drawn = picture(heat, theme)
-    assert drawn == picture(heat_map(run, jobs_of(run)), theme)
+    assert drawn == picture(heat_map(context_of(run)), theme)
     texts = [text for element in ElementTree.fromstring(drawn).iter() if (text := (element.text or "").strip())]
     for peer in ("cpprb_impl", "torchrl[shared]", "cpprb[MP] ✗"):
         assert peer in texts
@@ -105,7 +105,7 @@ def test_texts_stand_out_from_their_shades(shades):
 
 
 def test_one_sentence_for_each_reader(run):
-    said = {each.reader: each.text for each in sentences(run, jobs_of(run))}
+    said = {each.reader: each.text for each in sentences(context_of(run))}
     assert list(said) == [
         "One process, small rows", "One process, large rows such as Atari frames", "Many processes",
         "Correctness first",
@@ -123,7 +123,7 @@ def test_one_sentence_for_each_reader(run):
 
 
 def test_headlines_come_in_the_order_of_use_and_say_what_they_do_not_show(run):
-    found = headlines(run, jobs_of(run))
+    found = headlines(context_of(run))
     assert [each.kind for each in found] == ["apex", "step", "calls"]
     assert all(each.not_shown for each in found)
     assert found[0].text.startswith("cpprb_impl[lock=none]: explorers ")
@@ -132,12 +132,11 @@ def test_headlines_come_in_the_order_of_use_and_say_what_they_do_not_show(run):
 
 
 def test_what_was_not_measured_is_left_out():
-    assert sentences(empty_run(), []) == [] and headlines(empty_run(), []) == []
-    assert heat_map(empty_run(), []).tables == []
-    alone = throughput_run(blocks=1)
-    assert [each.reader for each in sentences(alone, jobs_of(alone))] == ["One process, small rows"]
-    assert [each.kind for each in headlines(alone, jobs_of(alone))] == ["calls"]
+    empty, alone = context_of(empty_run()), context_of(throughput_run(blocks=1))
+    assert sentences(empty) == [] and headlines(empty) == [] and heat_map(empty).tables == []
+    assert [each.reader for each in sentences(alone)] == ["One process, small rows"]
+    assert [each.kind for each in headlines(alone)] == ["calls"]
     shared = throughput_run(blocks=1)
     shared.records.clear()
     add_shared(shared)
-    assert [each.title for each in heat_map(shared, jobs_of(shared)).tables] == ["Many processes"]
+    assert [each.title for each in heat_map(context_of(shared)).tables] == ["Many processes"]

@@ -4,7 +4,7 @@ import re
 
 from reports.build import build
 from reports.figures.formatting import runnable
-from reports.figures.jobs import jobs_of
+from reports.sections import jobs_of
 
 from .synthetic_runs import add_apex, add_integrity, add_memory, add_sharing, throughput_cell, throughput_run
 

@@ -5,15 +5,17 @@ import random
 
 import pytest
 
-from reports.figures.jobs import jobs_of, reference_name
-from reports.figures.ranking import answers_of, keeps_references, standings
+from reports.figures.peers import keeps_references
+from reports.figures.ranking import answers_of, standings
+from reports.sections import context_of, jobs_of, throughput
 
 from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
 
 
 def answers(run, suite="throughput"):
-    jobs = [job for job in jobs_of(run) if job.suite == suite]
-    reference = reference_name(run, suite)
+    context = context_of(run)
+    jobs = [job for job in context.jobs if job.suite == suite]
+    reference = context.reference(context.suite(suite))
     return jobs, answers_of(run, jobs, reference), reference
 
 
@@ -104,7 +106,7 @@ def test_higher_is_better_in_the_ape_x_suite_and_every_ratio_is_to_one_peer():
 
 def test_without_the_reference_ratios_are_to_the_first_peer():
     assert answers(throughput_run(peers=("rllib", "reverb")))[2] == "rllib"
-    assert reference_name(empty_run(), "throughput") is None
+    assert context_of(empty_run()).reference(throughput.SUITE) is None
 
 
 def test_standings_count_what_the_answers_say():

@@ -1,0 +1,121 @@
+"""Which peer is fastest at what: the answers and the standings of each suite that ranks peers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.figures.formatting import NOTHING, interval, scale_for
+from reports.figures.jobs import Job, Suite
+from reports.figures.ranking import Answer, Standing, answers_of, standings
+from reports.figures.ratios import Ratio, figure_of
+from reports.figures.statistics import Figure
+from reports.sections.section import Context, Part, Section
+from reports.sections.speeds import crowding_note, is_scaling
+from reports.tables import notes
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    workload: str
+    job: str
+    fastest: str
+    figure: str
+    ratio: str  # over the reference
+    reference: str  # who that is, and its own figure
+    runner_up: str
+    runner_up_ratio: str
+    sureness: str
+    clear: bool
+    among_copying: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Of one suite."""
+
+    title: str
+    reference: str | None
+    note: str
+    answers: Sequence[AnswerRow]
+    answer_signs: Sequence[tuple[str, str]]
+    standings: Sequence[tuple[str, Standing]]  # with the peer's name and signs
+
+
+@dataclass(frozen=True)
+class Fastest:
+    rankings: Sequence[Ranking]
+    keeps_means: str
+    approximate_means: str
+
+
+def parts(context: Context) -> list[Part]:
+    rankings = [_ranking(context, context.suite(name), jobs) for name, jobs in context.ranking.items()]
+    keeps, approximate = (f"{mark} {notes.MEANINGS[mark]}." for mark in (notes.KEEPS_REFERENCES, notes.APPROXIMATE))
+    return [Part("fastest", "fastest", "Fastest at what", Fastest(rankings, keeps, approximate))] if rankings else []
+
+
+def _ranking(context: Context, suite: Suite, jobs: Sequence[Job]) -> Ranking:
+    reference = context.reference(suite)
+    answers = answers_of(context.run, jobs, reference)
+    crowding = crowding_note(context.run, jobs) if is_scaling(jobs) else ""
+    rows = [_answer_row(answer, context.signs) for answer in answers]
+    return Ranking(
+        title=suite.title,
+        reference=reference,
+        note=" ".join(filter(None, [_reference_note(reference, suite), crowding])),
+        answers=rows,
+        answer_signs=context.explained("".join(row.fastest + row.reference + row.runner_up for row in rows)),
+        standings=[(context.signs[row.peer], row) for row in standings(context.run, jobs, answers, reference)],
+    )
+
+
+def _reference_note(reference: str | None, suite: Suite) -> str:
+    """Which peer's speed the ratios are to, where that isn't the usual one."""
+    if reference is None or reference == suite.reference:
+        return ""
+    return f"{suite.reference} has no figure in this suite, so ratios are to {reference}, the first peer that has."
+
+
+def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:
+    def named(peer: str | None, mark: str = "") -> str:
+        return f"{peer} {mark}{unsafe.get(peer or '', '')}".strip()
+
+    job = answer.job
+    reference = job.cells.get(answer.reference or "")
+    mark = notes.KEEPS_REFERENCES if answer.keeps_references else ""
+    return AnswerRow(
+        workload=job.workload,
+        job=job.label + (" (copying)" if answer.among_copying else ""),
+        fastest=named(answer.winner, mark) if answer.winner else NOTHING,
+        figure=_with_interval(answer.figure, job.unit) if answer.figure else NOTHING,
+        ratio=_ratio(answer.over_reference)
+        if answer.over_reference
+        else "is the reference"
+        if answer.winner and answer.winner == answer.reference
+        else NOTHING,
+        reference=f"{named(answer.reference)}, {_alone(figure_of(reference), job.unit)}" if reference else NOTHING,
+        runner_up=f"{named(answer.runner_up)}, {_alone(answer.runner_up_figure, job.unit)}"
+        if answer.runner_up and answer.runner_up_figure
+        else NOTHING,
+        runner_up_ratio=_ratio(answer.over_runner_up) if answer.over_runner_up else NOTHING,
+        sureness=answer.sureness,
+        clear=answer.clear,
+        among_copying=answer.among_copying,
+    )
+
+
+def _with_interval(figure: Figure, unit: str) -> str:
+    return f"{_alone(figure, unit)} {interval(figure, scale_for(unit, [figure.value]).factor)}"
+
+
+def _alone(figure: Figure, unit: str) -> str:
+    scale = scale_for(unit, [figure.value])
+    return f"{scale.of(figure)} {scale.unit}"
+
+
+def _ratio(ratio: Ratio) -> str:
+    return f"{ratio.text} {ratio.interval}".strip()
+
+
+SECTION = Section(parts)

@@ -1,0 +1,89 @@
+"""The contract of a section: what it declares of its suite, and the parts of a page that it makes from a run.
+
+A section is a module of this folder that sets SECTION, with its templates beside it. `reports/sections/__init__.py`
+lists them in the order of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from reports.figures.jobs import Job, Kind, Suite, reference_name
+from reports.plots import Picture
+from reports.tables import budget, checks
+from reports.tables.checks import Check
+from reports.tables.troubles import Trouble, troubles
+from results import Run
+
+
+@dataclass(frozen=True)
+class Part:
+    """One `<section>` of the page. Its templates, TEMPLATE.html.j2 and TEMPLATE.md.j2, know `body` as `part`."""
+
+    template: str
+    anchor: str  # the section's id
+    link: str  # what the navigation calls it
+    body: object = None
+    pictures: Sequence[Picture] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """A run, read with what the sections declare: what a page, README and the first screen are made from."""
+
+    run: Run
+    jobs: Sequence[Job]
+    suites: Mapping[str, Suite]  # every suite that a section declares
+    checks: Sequence[Check]
+
+    def suite(self, name: str) -> Suite:
+        return self.suites.get(name, Suite(name))
+
+    @cached_property
+    def measured(self) -> list[Job]:
+        """The jobs of all suites but those that the time budget left out whole."""
+        return [job for job in self.jobs if job.suite not in self.left_out_whole]
+
+    def jobs_of(self, suite: Suite) -> list[Job]:
+        return [job for job in self.measured if job.suite == suite.name]
+
+    @cached_property
+    def ranking(self) -> dict[str, list[Job]]:
+        """suite -> its jobs, of suites that say which peer is fastest."""
+        found: dict[str, list[Job]] = {}
+        for job in self.measured:
+            suite = self.suite(job.suite)
+            if suite.kind is Kind.RANKS and job.benchmark not in suite.counts:
+                found.setdefault(job.suite, []).append(job)
+        return found
+
+    def reference(self, suite: Suite) -> str | None:
+        return reference_name(self.run, suite)
+
+    @cached_property
+    def troubles(self) -> list[Trouble]:
+        return troubles(self.run, self.jobs)
+
+    @cached_property
+    def left_out_whole(self) -> list[str]:
+        return budget.left_out_whole(self.run)
+
+    @cached_property
+    def signs(self) -> dict[str, str]:
+        """What stands beside each peer's name and figures: nothing, where nothing is known to be wrong."""
+        return checks.signs_of(self.run, self.checks)
+
+    def explained(self, text: str) -> list[tuple[str, str]]:
+        """(sign, meaning) of those in this text."""
+        return checks.explained(self.checks, text)
+
+
+@dataclass(frozen=True)
+class Section:
+    """`parts` gives none if the run has nothing for this section, and several where it has several suites."""
+
+    parts: Callable[[Context], Sequence[Part]]
+    suite: Suite | None = None
+    check: Check | None = None  # where the suite looks whether answers are right

@@ -1,0 +1,74 @@
+"""What the time budget left out of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from reports.figures.formatting import counted, listed
+from reports.figures.jobs import is_finding
+from results import Record, Run
+
+
+def left_out(run: Run) -> str:
+    """How long the run took, its budget, and what that left out; empty for a run without a budget that measured all."""
+    dropped = [record for record in run.records if record.status == "left_out"]
+    if run.minutes is None and not dropped:
+        return ""
+    took = f"The run took {_minutes(round(minutes, 1))}" if (minutes := run_minutes(run)) is not None else "The run"
+    budget = f" of a budget of {_minutes(run.minutes)}" if run.minutes is not None else ""
+    if not dropped:
+        return f"{took}{budget}; no cell was left out."
+    by_peer: dict[str, int] = {}
+    for record in dropped:
+        by_peer[record.peer] = by_peer.get(record.peer, 0) + 1
+    what = listed([f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()], most=12)
+    return f"{took}{budget}. The budget left out {counted(len(dropped), 'cell')}: {what}."
+
+
+def _minutes(count: float) -> str:
+    return f"{count:g} minute{'' if count == 1 else 's'}"
+
+
+def left_out_whole(run: Run) -> list[str]:
+    """The suites of which the budget left no figure: what else they hold could not be measured at all."""
+    suites = dict.fromkeys(record.suite for record in run.records if record.status == "left_out")
+    return [suite for suite in suites if not any(_has_result(each) for each in run.records if each.suite == suite)]
+
+
+def _has_result(record: Record) -> bool:
+    return record.ok or is_finding(record) or bool(record.samples)
+
+
+def peers_left_out_whole(run: Run) -> list[str]:
+    """Those of which the budget left no figure."""
+    peers = dict.fromkeys(record.peer for record in run.records if record.status == "left_out")
+    return [peer for peer in peers if not any(_has_result(each) for each in run.records if each.peer == peer)]
+
+
+def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str]) -> str:
+    """For the top of the page: how much of the run its budget allowed, and how few launches; empty if all of it.
+
+    `spoken` names suites in a sentence, `with_ratios` those whose figures are compared as ratios.
+    """
+    parts = []
+    if dropped := sum(record.status == "left_out" for record in run.records):
+        measured = sum(record.ok or is_finding(record) for record in run.records)
+        budget = "Time budget" if run.minutes is None else f"{run.minutes:g}-minute budget"
+        parts.append(f"{budget}: {measured:,} of {run.declared:,} figures measured, {dropped:,} left out.")
+        if whole := left_out_whole(run):
+            names = [spoken.get(suite, suite) for suite in whole]
+            parts.append(f"Left out whole: {listed(names, most=len(names))}.")
+        if peers := peers_left_out_whole(run):
+            parts.append(f"No figure of {listed(peers, most=len(peers))}.")
+    compared = {len(each.samples) for each in run.records if each.ok and each.suite in with_ratios}
+    if compared == {1} and (dropped or run.minutes is not None):
+        parts.append("Every ratio stands on one launch.")
+    return " ".join(parts)
+
+
+def run_minutes(run: Run) -> float | None:
+    if run.finished is None:
+        return None
+    started, finished = (datetime.fromisoformat(time) for time in (run.started, run.finished))
+    return (finished - started).total_seconds() / 60

@@ -1,0 +1,53 @@
+"""Suites that check answers: the sign beside the name and the figures of each peer that failed one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.figures.formatting import listed
+from results import Run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one peer in one suite. `passed` is None if it could not be checked to the end."""
+
+    passed: bool | None
+    found: str = ""  # what is wrong with it
+
+
+@dataclass(frozen=True)
+class Check:
+    suite: str
+    title: str
+    sign: str
+    meaning: str
+    outcomes: Callable[[Run], Mapping[str, Outcome]]  # of the peers that it was to check
+
+
+def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
+    """What stands beside each peer's name and figures: nothing, where nothing is known to be wrong."""
+    failed = {
+        check.sign: {peer for peer, outcome in check.outcomes(run).items() if outcome.passed is False}
+        for check in checks
+    }
+    return {peer.name: "".join(sign for sign, peers in failed.items() if peer.name in peers) for peer in run.peers}
+
+
+def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list[tuple[str, str]]:
+    """("no ◊:", "not checked in this run") where a suite was to check these peers and could not check them all."""
+    found = []
+    for check in checks:
+        mine = [record for record in run.records if record.suite == check.suite and record.peer in peers]
+        seen = {record.peer for record in mine if record.ok or record.status == "wrong"}
+        missing = list(dict.fromkeys(record.peer for record in mine if record.peer not in seen))
+        if missing:
+            whose = f" of {listed(missing, most=4)}" if seen else ""
+            found.append((f"no {check.sign}:", f"{check.suite}{whose} was not checked in this run"))
+    return found
+
+
+def explained(checks: Sequence[Check], text: str) -> list[tuple[str, str]]:
+    """(sign, meaning) of those in this text."""
+    return [(check.sign, check.meaning) for check in checks if check.sign in text]
