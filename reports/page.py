@@ -7,12 +7,11 @@ from typing import Any
 from reports.answer import shades
 from reports.answer.headlines import headlines
 from reports.answer.heatmap import heat_map
-from reports.answer.sentences import sentences
+from reports.answer.sentences import not_said, sentences
 from reports.figures.formatting import listed, spoken_time
 from reports.figures.jobs import Kind, is_finding
-from reports.sections import SECTIONS, context_of, integrity
+from reports.sections import SECTIONS, context_of
 from reports.sections.section import Context
-from reports.sections.speeds import is_scaling
 from reports.sections.troubles import measured
 from reports.tables import budget
 from results import Run
@@ -34,7 +33,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "heat_key": shades.KEY,
         "headlines": headlines(context),
         "below": _below(context),
-        "not_said": _not_said(context),
+        "not_said": not_said(context),
         "left_out": budget.left_out(run),
         "parts": [part for section in SECTIONS for part in section.parts(context)],
     }
@@ -60,14 +59,6 @@ def _below(context: Context) -> str:
         return "This run has no figure, so there is no answer."
     each = "its section is" if len(suites) == 1 else "their sections are"
     return f"This run is about {listed(suites, most=len(suites))} only; {each} below."
-
-
-def _not_said(context: Context) -> str:
-    """Why the page does not say which of the buffers that many processes used are sound."""
-    missing = integrity.missing(context)
-    if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
-        return ""
-    return f"{missing}: this page does not say whether the buffers that many processes used are sound."
 
 
 def _warnings(run: Run) -> list[str]:

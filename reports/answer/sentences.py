@@ -12,9 +12,10 @@ from reports.figures.jobs import Job
 from reports.figures.peers import base_name, keeps_references
 from reports.figures.ranking import Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
-from reports.sections import apex, throughput
+from reports.sections import apex, integrity, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
+from reports.sections.speeds import is_scaling
 from reports.tables.checks import Check
 from results import Run, Workload
 
@@ -182,3 +183,11 @@ def _budget(run: Run, check: Check) -> str:
     """Why there are unchecked peers, if that is why."""
     left = any(record.suite == check.suite and record.status == "left_out" for record in run.records)
     return " (time budget)" if left else ""
+
+
+def not_said(context: Context) -> str:
+    """Why the page does not say which of the buffers that many processes used are sound; empty if it does."""
+    missing = integrity.missing(context)
+    if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
+        return ""
+    return f"{missing}: this page does not say whether the buffers that many processes used are sound."
