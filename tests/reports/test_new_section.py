@@ -1,0 +1,87 @@
+"""A new section is one module, its templates, and one line in the list; the page that loops over it knows no suite."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports.sections import NAMES, SECTIONS, SUITES
+from results import save
+
+from .synthetic_runs import throughput_run
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+#: What loops over the sections: adding one must not need a change here.
+WITHOUT_SUITES = ("page.py", "build.py", "tables", "figures", "plots.py", "templates")
+MODULE = """
+from reports.figures.jobs import Kind, Suite
+from reports.sections.section import Context, Part, Section
+
+SUITE = Suite("endurance", title="Endurance test", kind=Kind.AMOUNTS, benchmarks={"pss": "bytes after {hours} hours"})
+
+
+def parts(context: Context) -> list[Part]:
+    jobs = context.jobs_of(SUITE)
+    return [Part("endurance", "endurance", SUITE.title, jobs)] if jobs else []
+
+
+SECTION = Section(parts, SUITE)
+"""
+TEMPLATES = {
+    "html": '<section id="endurance">\n<h2>Endurance test</h2>\n{% for job in part %}\n<p>{{ job.label }}</p>\n'
+    "{% endfor %}\n</section>\n",
+    "md": "## Endurance test\n\n{% for job in part %}\n- {{ job.label }}\n{% endfor %}\n\n",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for room in ("reports", "results"):
+        shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=shutil.ignore_patterns("out", "reference", "runs"))
+    return tmp_path
+
+
+def test_a_new_section_touches_three_files(checkout):
+    sections = checkout / "reports" / "sections"
+    (sections / "endurance.py").write_text(MODULE, encoding="utf-8")
+    for kind, template in TEMPLATES.items():
+        (sections / f"endurance.{kind}.j2").write_text(template, encoding="utf-8")
+    names = sections / "__init__.py"
+    names.write_text(names.read_text(encoding="utf-8").replace('    "memory",\n', '    "endurance",\n    "memory",\n'))
+    run = throughput_run(peers=("cpprb",), blocks=1)
+    run.cell(
+        suite="endurance", benchmark="pss", peer="cpprb", workload="CartPole-v1", params={"hours": 3}, unit="bytes",
+        better="lower",
+    ).add_sample(0, 1e9)  # fmt: skip
+    save(checkout / "run.json", run)
+    command = [sys.executable, "-m", "reports.build", "run.json", "--out", "out"]
+    subprocess.run(command, cwd=checkout, env=dict(os.environ, PYTHONPATH=str(checkout)), check=True, timeout=200)
+    html, markdown = ((checkout / "out" / f"report.{kind}").read_text(encoding="utf-8") for kind in TEMPLATES)
+    assert '<a href="#endurance">Endurance test</a>' in html and "<p>bytes after 3 hours</p>" in html
+    assert "## Endurance test\n\n- bytes after 3 hours" in markdown
+    assert "pss" not in markdown.split("\n## Endurance test")[0]  # it has a section of its own, and no say elsewhere
+
+
+def test_every_listed_section_has_its_templates():
+    assert len(NAMES) == len(set(NAMES)) == len(SECTIONS)
+    folder = CHECKOUT / "reports" / "sections"
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "section", "speeds"}
+    assert modules == set(NAMES)
+    for template in folder.glob("*.html.j2"):
+        assert template.with_name(template.name.replace(".html.", ".md.")).exists()
+
+
+def test_what_loops_over_the_sections_names_no_suite():
+    suites = [suite for suite in SUITES if suite != "memory"]  # which is also a word for what a machine has
+    for place in WITHOUT_SUITES:
+        path = CHECKOUT / "reports" / place
+        for file in [path] if path.is_file() else [*path.rglob("*.py"), *path.rglob("*.j2")]:
+            text = file.read_text(encoding="utf-8")
+            for suite in suites:
+                assert not re.search(rf"[\"'#]{suite}[\"']", text), f"{file.name} names {suite}"
