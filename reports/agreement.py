@@ -43,7 +43,7 @@ class Agreement:
 
 
 def agreements(first: Run, second: Run) -> Iterator[Agreement]:
-    """Of the jobs that both runs hold, in the first one's order."""
+    """One for each job that both runs measured, in the order of the first."""
     there = {_key(job): job for job in jobs_of(second)}
     for job in jobs_of(first):
         again = there.get(_key(job))
@@ -55,23 +55,23 @@ def agreements(first: Run, second: Run) -> Iterator[Agreement]:
         figures = [[figure_of(each.measured[peer]).value for peer in peers] for each in (job, again)]
         reference = reference_name(first, SUITES[job.suite])  # of both runs
         pairs = [(peer, _ratio(job, peer, reference), _ratio(again, peer, reference)) for peer in peers]
-        told = [(peer, one, two) for peer, one, two in pairs if _has_interval(one) and _has_interval(two)]
+        both = [(peer, one, two) for peer, one, two in pairs if _has_interval(one) and _has_interval(two)]
         yield Agreement(
             label=job.full_label,
             peers=len(peers),
             correlation=float(stats.spearmanr(*figures).statistic),
-            opposite=_opposite(told),
-            ratios=len(told),
-            within=sum(_within(two, one) for _, one, two in told),
-            apart=[f"{peer} {one.words} and {two.words}" for peer, one, two in told if not _overlap(one, two)],
+            opposite=_opposite(both),
+            ratios=len(both),
+            within=sum(_within(two, one) for _, one, two in both),
+            apart=[f"{peer} {one.words} and {two.words}" for peer, one, two in both if not _overlap(one, two)],
         )
 
 
-def _opposite(told: Sequence[tuple[str, Ratio, Ratio]]) -> list[str]:
-    """Pairs of peers whose intervals don't overlap in either run, and whose order is another."""
+def _opposite(compared: Sequence[tuple[str, Ratio, Ratio]]) -> list[str]:
+    """Pairs of peers whose intervals don't overlap in either run, and whose order differs."""
     return [
         f"{first} and {second}"
-        for (first, *mine), (second, *theirs) in itertools.combinations(told, 2)
+        for (first, *mine), (second, *theirs) in itertools.combinations(compared, 2)
         if not any(_overlap(one, two) for one, two in zip(mine, theirs, strict=True))
         and len({one.value < two.value for one, two in zip(mine, theirs, strict=True)}) == 2
     ]
@@ -122,7 +122,7 @@ def report(found: Sequence[Agreement]) -> str:
         "",
         f"{close} of {len(found)} jobs have a rank correlation of at least {WANTED_CORRELATION}. "
         f"{ratios - apart} of {ratios} ratios agree{share}; {within} of the second run lie within the first one's "
-        f"interval. {counted(opposite, 'pair')} of peers told apart in opposite orders.",
+        f"interval. {counted(opposite, 'pair')} of peers in opposite orders, each run being sure of its own.",
     ]
     return "\n".join(lines)
 

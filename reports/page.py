@@ -64,11 +64,11 @@ def _below(context: Context) -> str:
 def _warnings(run: Run) -> list[str]:
     lines = []
     if run.interrupted:
-        lines.append("This run was interrupted: what follows is only what it had measured by then.")
+        lines.append("This run was interrupted: the report shows what it had measured by then.")
     elif run.finished is None:
-        lines.append("This run never finished: it was killed, or is still going on.")
+        lines.append("This run never finished: it was killed, or is still running.")
     if changed := changed_since(run.revision):
-        lines.append(f"This run is older than the code that it measured. Changed since: {listed(changed, most=3)}.")
+        lines.append(f"The measured code has changed since this run: {listed(changed, most=3)}.")
     if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")
     elif not (run.interrupted or run.finished is None) and run.missing():

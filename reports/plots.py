@@ -1,7 +1,7 @@
 """Plots of one job (dots with intervals) and of a scaling suite (lines over N).
 
-The pictures stand inline in the page, as SVG whose colours are the page's CSS variables: they follow its
-light or dark theme. The same drawing code makes PNG files for the Markdown report, in the light colours.
+The page holds the pictures inline, as SVG whose colours are the page's CSS variables, so they follow its light or
+dark theme. The same code draws PNG files for the Markdown report, in the light colours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reports.figures.formatting import Scale, number
 from reports.figures.peers import base_name
 from reports.figures.statistics import Figure
 
-#: Light theme; templates/style.css has the dark ones. Told apart by the colour-blind too, and markers differ as well.
+#: Light theme; templates/style.css has the dark ones. The colour-blind can tell them apart, and markers differ as well.
 INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
 PALETTE = ("#1f6fb4", "#c2560a", "#1a8754", "#8250c4", "#c2334d", "#0e7c86", "#7a6a00", "#5f6672")
 MARKERS = "osD^vPX*"
@@ -164,7 +164,7 @@ def scaling(
     marks: Mapping[str, str],
     log: bool = False,
 ) -> Drawing:
-    """One line a peer: figure over `along` (the number of explorers, say), from zero or on a log axis. `marks` stand
+    """One line per peer: figure over `along` (the number of explorers, say), from zero or on a log axis. `marks` stand
     beside the peers' names."""
     picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
@@ -205,7 +205,7 @@ def scaling(
 def multiples(
     panels: Mapping[str, Mapping[str, Mapping[str, float]]], peers: Sequence[str], look: Mapping[str, Look]
 ) -> Drawing:
-    """A panel a workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
+    """A panel per workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
     kinds = list(dict.fromkeys(kind for panel in panels.values() for kind in panel))
     each, legend = 0.55 + 0.27 * len(peers), 0.2 + 0.21 * ((len(kinds) + 1) // 2)  # inches
     height = (each + 0.55) * len(panels) + legend
@@ -252,8 +252,8 @@ def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
 def filling(
     title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
 ) -> Drawing:
-    """Bytes a transition of capacity over the share of it that is filled, on a log axis; who has taken hardly anything
-    yet begins at its lower end. Those not `shown` are faint lines behind."""
+    """Bytes per transition of capacity over the share of it that is filled, on a log axis. A buffer that holds hardly
+    any memory yet starts at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
     picture = Drawing(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)

@@ -1,7 +1,7 @@
 """README's figures, written from the committed records between its markers.  python -m reports.readme
 
-A marker is a line `<!-- generated: NAME -->`; what stands between it and `<!-- end -->` is replaced. The heat map is
-written beside it, as docs/answer-light.svg and docs/answer-dark.svg. Nothing changes while the records don't.
+The text between a line `<!-- generated: NAME -->` and the next `<!-- end -->` is replaced. The heat map is written to
+docs/answer-light.svg and docs/answer-dark.svg. The same records always give the same text.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
 def headline_lines(found: Mapping[str, Reference]) -> list[str]:
     """A headline of each kind, from the first record that has one."""
     lines = []
-    told = [(each, headlines(each.context)) for each in _in_order(found)]
+    found_in = [(each, headlines(each.context)) for each in _in_order(found)]
     for kind in ("apex", "step", "calls"):
         chosen = next(
-            ((each, headline) for each, mine in told for headline in mine if headline.kind == kind),
+            ((each, headline) for each, mine in found_in for headline in mine if headline.kind == kind),
             None,
         )
         if chosen:

@@ -5,7 +5,8 @@ a one-sided sign-flip test on within-block log ratios, Holm-corrected over the b
 unchanged tree is called a regression at most once in 1/alpha runs, however many benchmarks there are.
 It passes if a slow-down as large as the minimal effect can be excluded: the same test, at alpha, puts
 the upper end of its interval below it.
-What is neither can't be told on this machine with these launches. What base can't do is not judged.
+Anything between is "can't tell": this machine with these launches does not decide it. A benchmark that base lacks is
+not judged.
 
 Exit status: 0 pass, 1 a regression, 2 can't tell, 3 harness error.
 """

@@ -74,7 +74,7 @@ def _steps(context: Context, subject: str) -> Headline | None:
     adds, batch = steps[0].params["adds"], steps[0].params["batch"]
     return Headline(
         "step",
-        f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, its new priorities",
+        f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, the update of its priorities",
         f"{subject} on {steps[0].workload}: {'; '.join(said)}.",
         "One process, with nothing else between the calls: a network's own work would evict the caches and take most "
         "of the time.",

@@ -56,7 +56,7 @@ Wanted = Sequence[tuple[str, Mapping[str, object], str, bool]]
 class HeatCell:
     text: str
     shade: int | None  # 0 is as fast, 4 much faster, -4 much slower; None: no figure
-    about: str  # for a reader who points at it
+    about: str  # shown on hover
 
     @property
     def css(self) -> str:

@@ -55,19 +55,19 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
     sure = [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if each.is_close and leader in (each.winner, each.runner_up)]
     unsure = [each for each in ahead if each not in sure and each not in close]
-    among = " of the buffers that copy what they add" if any(_careless(run, job) for job in mine) else ""
+    among = "among the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
     parts = []
     if sure:
         span = _span([each.job for each in sure], leader, reference)
-        parts.append(f"clearly or likely fastest{among} at {len(sure)} of {_jobs(compared)}{span}")
+        parts.append(f"clearly or likely the fastest at {len(sure)} of {_jobs(compared)}{span}")
     if unsure:
-        where = f" at {len(unsure)}" if sure else f"{among} at {len(unsure)} of {_jobs(compared)}"
+        where = f" at {len(unsure)}" if sure else f" at {len(unsure)} of {_jobs(compared)}"
         span = _span([each.job for each in unsure], leader, reference)
-        parts.append(f"ahead{where}{span}, in too few launches for a verdict")
+        parts.append(f"ahead{where}{span}, with too few launches for a verdict")
     if close:
         where = "" if sure or unsure else f" of {_jobs(compared)}"
         parts.append(f"too close to call at {len(close)}{where}")
-    text = f"{leader} is {'; '.join(parts)}"
+    text = f"{among}{leader} is {'; '.join(parts)}"
     others: dict[str, list[str]] = {}
     for each in compared:
         if each not in ahead and each not in close:
@@ -90,7 +90,7 @@ def _were(count: int) -> str:
 
 
 def _careless(run: Run, job: Job) -> set[str]:
-    """The peers measured here that only keep references to what they are given."""
+    """The peers measured here that keep references to the caller's arrays."""
     return {peer.name for peer in run.peers if peer.name in job.measured and keeps_references(peer, job)}
 
 
@@ -101,11 +101,11 @@ def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
         return ""
     least, most = (pick(ratios, key=lambda ratio: ratio.value) for pick in (min, max))
     span = least.short if least is most else f"{least.short} to {most.short}"
-    return f", {span} the speed of {reference}"
+    return f", {span} as fast as {reference}"
 
 
 def _many_processes(context: Context) -> str:
-    """In Ape-X, else in empty loops: the soundest buffer first, and its explorers beside its learner."""
+    """The fastest learner of the sound buffers in Ape-X, else in empty loops, and how fast its explorers add."""
     in_apex, in_empty_loops = shared_columns(context.jobs)
     columns = in_apex or in_empty_loops
     sides = [column.job for column in columns[:2]]
@@ -119,7 +119,7 @@ def _many_processes(context: Context) -> str:
     sound = [peer for peer in measured if not tested or (peer in safety and safety[peer].word == "sound")]
     checked = f" of the {'sound ' if tested else ''}buffers"
     if unknown:
-        checked = " of those whose integrity was checked and found sound"
+        checked = " of the buffers that were checked and found sound"
     if unknown and not sound:
         sound, checked = unknown, " of the buffers not found unsafe"
     unchecked = f"; not checked: {listed(unknown, most=6)}" if unknown else ""
@@ -131,12 +131,12 @@ def _many_processes(context: Context) -> str:
     adds, learns = (ratio_of(job.shown.get(best.winner), job.shown.get(reference or "")) for job in sides)
     where = f"{'in Ape-X' if suite == apex.SUITE.name else 'in empty loops'} with"
     where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
-    who = f"{best.winner} has the fastest learner"
+    leads = f"{best.winner} has the fastest learner"
     if best.is_close:
-        who = f"{best.winner} and {best.runner_up} have the fastest learners (too close to call)"
+        leads = f"{best.winner} and {best.runner_up} have the fastest learners (too close to call)"
     elif best.runner_up and not (best.clear or best.likely):
-        who = f"{best.winner} has the fastest learner (too few launches for a verdict)"
-    passed = f"{who}{checked} {where}"
+        leads = f"{best.winner} has the fastest learner (too few launches for a verdict)"
+    passed = f"{where}, {leads}{checked}"
     if not (adds and learns):
         return f"{passed}{unchecked}."
     subject = best.winner if best.is_close else "it"
@@ -163,7 +163,7 @@ def _checked(run: Run, check: Check) -> str:
     failed = [peer for peer in order if outcomes[peer].passed is False]
     unknown = [peer for peer in order if outcomes[peer].passed is None]
     if len(unknown) == len(order):
-        return f"{check.title} was fully checked for none of {counted(len(order), 'peer')}{_budget(run, check)}."
+        return f"{check.title}: none of {counted(len(order), 'peer')} was fully checked{_budget(run, check)}."
     subject = run.peers[0].name
     good = sorted(passed, key=lambda peer: base_name(peer) != base_name(subject))
     checked = len(order) - len(unknown)
@@ -190,4 +190,4 @@ def not_said(context: Context) -> str:
     missing = integrity.missing(context)
     if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
         return ""
-    return f"{missing}: this page does not say whether the buffers that many processes used are sound."
+    return f"{missing}: this page does not say whether the buffers shared by many processes are sound."

@@ -1,1 +1,1 @@
-"""What is said of one record or of two: jobs, statistics, ratios, ranks, numbers as text. Imports `results` alone."""
+"""Figures from records: jobs, statistics, ratios, ranks, numbers as text. Imports `results` alone."""

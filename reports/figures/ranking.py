@@ -53,7 +53,7 @@ class Answer:
         if self.runner_up is None:
             return "no rival measured"
         if self.over_runner_up is None or self.blocks_won is None:
-            return "no block has both"
+            return "no block in common"
         if self.over_runner_up.figure.is_range:
             return f"too few launches ({self.over_runner_up.figure.launches})"
         won, blocks = self.blocks_won

@@ -1,4 +1,4 @@
-"""Ratios to a reference peer: what may be said of one, given its launches and the calls that it stands on."""
+"""Ratios to a reference peer: what can be concluded from one, given its launches and calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from reports.figures.formatting import TIMES, digits_of, interval, times
 from reports.figures.statistics import Figure, figure, speed_up
 from results import Record
 
-#: Where a library's code happens to lie in memory is worth up to 10%, in every launch (docs/measuring.md).
+#: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring.md).
 MATTERS = 1.1
-FEWEST_FOR_CLEAR = 5  # launches: fewer can't give an interval worth the name
+FEWEST_FOR_CLEAR = 5  # launches: fewer give no useful interval
 FEWEST_CALLS = 1_000  # of the reference in a window: with fewer, its rate is too uncertain to divide by
 
 

@@ -133,7 +133,7 @@ def middle_and_bounds(differences: np.ndarray, alpha: float) -> tuple[float, flo
 
 
 def _reach(centred: np.ndarray, alpha: float) -> float:
-    """How far below their median of 0 a limit must lie until these differences are significantly above it."""
+    """How far below their median of 0 a limit must be until these differences are significantly above it."""
     near, far = 0.0, float(np.ptp(centred)) or 1e-12
     for _ in range(40):
         half = (near + far) / 2

@@ -1,4 +1,4 @@
-"""Do it again: the commands that repeat the run."""
+"""Reproduce this run: the commands that repeat the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Again:
 
 def parts(context: Context) -> list[Part]:
     run = context.run
-    return [Part("again", "again", "Do it again", Again(run, spoken_time(run.started), peers_option(run.command)))]
+    return [
+        Part("again", "again", "Reproduce this run", Again(run, spoken_time(run.started), peers_option(run.command)))
+    ]
 
 
 def peers_option(command: str) -> str:

@@ -1,4 +1,4 @@
-"""The conformance suite's part of the report: what was seen of each peer at each check, and on what that stands."""
+"""Conformance: the word observed for each peer at each check, and the evidence behind it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from results import Record, Run
 
 SUITE = Suite("conformance", kind=Kind.CHECKS)
 FAILED = "◊"
-FAILED_MEANS = "failed a conformance check: what it gives is not what it promises, or not what every buffer must give."
+FAILED_MEANS = "failed a conformance check: it does not do what its adapter promises, or what every buffer must do."
 HAZARD = "!"
 
 #: tables, and their columns: check -> its name
 TABLES: Mapping[str, Mapping[str, str]] = {
     "What is stored": {
-        "round_trip": "a row comes back",
+        "round_trip": "round trip of a row",
         "dtype": "dtype",
         "shape": "shape",
         "ring_order": "what a full buffer overwrites",
         "references": "the caller's arrays",
-        "returned_batch": "a batch still held",
+        "returned_batch": "a batch held by the caller",
     },
-    "What is drawn": {
+    "What is sampled": {
         "uniform": "uniform draws",
         "prioritized": "prioritized draws",
         "replacement": "replacement",
         "prioritized_replacement": "replacement, prioritized",
         "weights": "largest weight is 1",
-        "seed": "the same again",
+        "seed": "same samples from a seed",
     },
     "Priorities": {
         "new_row_priority": "of a new row",
-        "given_priority": "given with a row",
-        "stale_update": "given for an overwritten row",
+        "given_priority": "passed with a row",
+        "stale_update": "set for an overwritten row",
         "nan_priority": "NaN",
         "negative_priority": "negative",
         "infinite_priority": "infinite",
@@ -67,7 +67,7 @@ class SeenTable:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the words of one peer stand on: (check, kind, what was seen)."""
+    """For the words of one peer: (check, kind, what was observed)."""
 
     peer: str
     lines: Sequence[tuple[str, str, str]]
@@ -161,12 +161,12 @@ def _summary(run: Run, records: Mapping[str, Sequence[Record]]) -> str:
     whole = [peer for peer, mine in records.items() if peer not in failed and any(each.ok for each in mine)]
     sentences = []
     if whole:
-        sentences.append(f"As promised in every check: {listed(whole, most=30)}.")
+        sentences.append(f"Passed every check: {listed(whole, most=30)}.")
     if failed:
         parts = [f"{peer} ({', '.join(checks)})" for peer, checks in failed.items()]
-        sentences.append(f"Not as promised, or wrong: {listed(parts, most=30)}.")
+        sentences.append(f"Failed: {listed(parts, most=30)}.")
     if unseen := [peer for peer, mine in records.items() if not any(each.seen for each in mine)]:
-        sentences.append(f"Not looked at: {listed(unseen, most=30)}.")
+        sentences.append(f"Not checked: {listed(unseen, most=30)}.")
     return " ".join(sentences)
 
 

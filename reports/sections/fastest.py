@@ -22,7 +22,7 @@ class AnswerRow:
     fastest: str
     figure: str
     ratio: str  # over the reference
-    reference: str  # who that is, and its own figure
+    reference: str  # its name and its own figure
     runner_up: str
     runner_up_ratio: str
     sureness: str
@@ -74,7 +74,7 @@ def _reference_note(reference: str | None, suite: Suite) -> str:
     """Which peer's speed the ratios are to, where that isn't the usual one."""
     if reference is None or reference == suite.reference:
         return ""
-    return f"{suite.reference} has no figure in this suite, so ratios are to {reference}, the first peer that has."
+    return f"{suite.reference} has no figure in this suite, so ratios are to {reference}, the first peer that has one."
 
 
 def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:

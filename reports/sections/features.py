@@ -1,4 +1,4 @@
-"""What each peer can do, and how that is known: its adapter's statement, its evidence, and what this run saw of it."""
+"""What each peer can do, and how that is known: its adapter's statement, the evidence, what this run observed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STATED = "stated by its adapter"
 
 @dataclass(frozen=True)
 class Fact:
-    """One cell: what is said, and how it is known."""
+    """One cell: what is stated, and how it is known."""
 
     text: str
     evidence: str = ""
@@ -97,7 +97,7 @@ def _fact(run: Run, peer: Peer, feature: str) -> Fact:
 
 
 def _seen(run: Run, peer: Peer, feature: str) -> str:
-    """What this run saw of it, by this very peer: a variant's record says nothing of the class that it varies."""
+    """Where this run observed it of this very peer: a variant's record is no evidence about other classes."""
     for suite, benchmark in SHOWN_BY.get(feature, ()):
         for record in run.records:
             if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:

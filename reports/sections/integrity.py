@@ -1,4 +1,4 @@
-"""The integrity suite's part of the report, and the word about each peer's safety that stands beside its speeds."""
+"""Integrity between processes, and the word on each peer's safety beside its speeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.tables.troubles import Trouble, number_of
 from results import Record, Run
 from results.record import first_line
 
-#: The Ape-X suite counts rows that it checked while explorers ran: broken ones are a fault of the buffer here, too.
+#: A benchmark of the Ape-X suite that checks rows while explorers run: broken rows count as a fault here, too.
 APEX, WHOLE = "apex", "whole"
 SUITE = Suite(
     "integrity",
@@ -151,7 +151,7 @@ def _cell(record: Record | None, troubles: Sequence[Trouble]) -> CheckCell | Non
     if record.benchmark == "starvation":
         return CheckCell(f"{number(min(values))} {counts}", record.status)
     if record.benchmark == "killed":
-        return CheckCell(f"all went on after {counted(int(sum(values)), 'kill')}", record.status)
+        return CheckCell(f"all continued after {counted(int(sum(values)), 'kill')}", record.status)
     return CheckCell(f"none in {sum(values):,.0f} {counts}", record.status)
 
 

@@ -1,4 +1,4 @@
-"""The latency suite's part of the report: how long single calls take, the slowest included."""
+"""Latency: how long single calls take, including the slowest."""
 
 from __future__ import annotations
 

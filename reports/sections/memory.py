@@ -1,4 +1,4 @@
-"""The memory suite's part of the report: bytes a transition by peer and feature, beside the row's own bytes."""
+"""Memory: bytes per transition by peer and feature, beside the row's own bytes."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ ASKED = {
 #: benchmark -> the share of the capacity that is filled; the last is the plain buffer's own figure
 LEVELS = {"constructed": 0.0, "quarter": 0.25, "half": 0.5, "plain": 1.0}
 PEAK, PEAK_BATCH = "peak", 256
-#: What is told of a buffer beside its bytes a transition when full.
+#: Benchmarks beside the bytes per transition of a full buffer.
 BESIDE = ("constructed", "quarter", "half", PEAK, *LEAKS)
 COLUMNS = {
     "constructed": "just made",
     "quarter": "a quarter full",
     "half": "half full",
     "plain": "full",
-    PEAK: f"peak, drawing {PEAK_BATCH} rows",
+    PEAK: f"peak, sampling {PEAK_BATCH} rows",
     "leak": "leaks per round",
     "leak_prioritized": "leaks per round, prioritized",
 }
-COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows and has less keeps them where they are not counted
-NOTHING_BYTES = 0.5  # a transition: pages are what is counted, so less is none
+COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows and takes less keeps some in uncounted memory
+NOTHING_BYTES = 0.5  # per transition: whole pages are counted, so less than this is none
 
 
 @dataclass(frozen=True)
 class MemoryTable:
-    """One workload: a row a peer, a column a feature."""
+    """One workload: a row per peer, a column per feature."""
 
     workload: str
     row_bytes: int
@@ -80,7 +80,7 @@ class MemoryTable:
 
 @dataclass(frozen=True)
 class LevelsTable:
-    """One workload: a row a peer; bytes at each fill level, and what is seen of the full buffer beside that."""
+    """One workload: a row per peer, with its bytes at each fill level, its peak and its leaks."""
 
     workload: str
     columns: Sequence[str]
@@ -125,7 +125,7 @@ def parts(context: Context) -> list[Part]:
 
 
 def _curves(jobs: Sequence[Job]) -> dict[str, list[tuple[float, float]]]:
-    """peer -> (share of the capacity that is filled, bytes a transition of capacity)."""
+    """peer -> (share of the capacity that is filled, bytes per transition of capacity)."""
     found: dict[str, list[tuple[float, float]]] = {}
     of = {job.benchmark: job for job in jobs}
     for benchmark, share in LEVELS.items() if of.keys() >= LEVELS.keys() else ():
@@ -193,7 +193,7 @@ def _table(run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, trouble
 
 
 def _elsewhere(run: Run, jobs: Sequence[Job], row_bytes: int) -> set[str]:
-    """Peers that copy each row and yet take less than its bytes: the rest is where it is not counted, as in a file."""
+    """Peers that copy each row, yet take fewer bytes than it has: the rest is in uncounted memory, such as a file."""
     full = [job for job in jobs if job.benchmark in ("plain", "priorities")]
     return {
         peer.name

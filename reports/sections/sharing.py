@@ -1,5 +1,4 @@
-"""The sharing suite's part of the report: what explorers add and a learner samples at the same time, a learner's
-step, and what a buffer costs that could be shared."""
+"""Shared buffers in empty loops: what explorers add and a learner samples at the same time, and a learner's step."""
 
 from __future__ import annotations
 
@@ -40,10 +39,10 @@ SUITE = Suite(
 CROWD = {
     "adds": "rows added per second, over all explorers",
     "samples": "samples of 32 per second, of the learner beside them",
-    "slowest": "share of the slowest explorer, where a fair one is 1",
+    "slowest": "share of the slowest explorer (1 is a fair share)",
     "prioritized_adds": "rows added per second to a prioritized buffer, over all explorers",
     "prioritized_cycles": "prioritized samples of 32 per second, each with new priorities, of the learner beside them",
-    "prioritized_slowest": "share of the slowest explorer of a prioritized buffer, where a fair one is 1",
+    "prioritized_slowest": "share of the slowest explorer of a prioritized buffer (1 is a fair share)",
 }
 #: Shares of a peer's own explorers: no ratio to another peer's.
 SHARES = ("slowest", "prioritized_slowest")
@@ -167,13 +166,13 @@ def _other_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTabl
         columns = [(f"capacity {job.params['capacity']:,}", job) for job in steps]
         title = f"A learner's step in one process: {steps[0].params['batch']} rows added, 32 sampled and updated"
         table = _table(context, f"{title}, {steps[0].workload}", columns)
-        yield _with_column(table, "time, last column over first", lambda peer: _growth(steps, peer))
+        yield _with_column(table, "time, last column relative to first", lambda peer: _growth(steps, peer))
     for job in jobs:
         if job.benchmark == "add_alone":
             title = f"Adding one row per call, alone, {job.workload}"
             table = _table(context, title, [("add 1", job)])
             yield _with_column(
-                table, "time, over its library's unshared class", lambda peer, job=job: _price(job, peer)
+                table, "time, relative to its library's unshared class", lambda peer, job=job: _price(job, peer)
             )
 
 

@@ -125,7 +125,7 @@ def _common(jobs: Sequence[Job]) -> Iterator[str]:
         if value is None or name in SPOKEN:
             continue
         said = f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        yield said if len(set(values)) == 1 else f"{said} where no other is named"
+        yield said if len(set(values)) == 1 else f"{said} unless stated otherwise"
 
 
 def _job_table(context: Context, job: Job, reference: str | None) -> JobTable:

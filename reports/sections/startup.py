@@ -1,4 +1,4 @@
-"""The start-up suite's part of the report: what a user waits for before the first batch."""
+"""Start-up: what a user waits for before the first batch."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SUITE = Suite(
     kind=Kind.AMOUNTS,
     benchmarks=STEPS | {"first_sample": "first sample of 32", "first_cycle": "first prioritized cycle of 32"},
 )
-#: Of these a ratio says something; what is done once in a fraction of a millisecond is of no concern.
+#: Steps with a ratio: the others are done once, mostly in a fraction of a millisecond.
 WITH_RATIO = ("fill",)
-LEAST = 1e-9  # seconds, and who imports nothing has them: a record's samples are above zero
+LEAST = 1e-9  # seconds: older records store this in place of 0, for a peer that imports nothing
 
 
 @dataclass(frozen=True)
 class Startup:
-    """A row a peer, a column a step. Each cell has its own unit: imports and first calls are far apart."""
+    """A row per peer, a column per step. Each cell has its own unit: imports and first calls are far apart."""
 
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell | None]]]

@@ -21,13 +21,13 @@ SUITE = Suite(
         "compressed_sample": "frames once: sample {batch}",
     },
     explained={
-        "add_dicts": "from dicts: each step is kept as a dict, and goes in by keyword where the library has keywords",
+        "add_dicts": "from dicts: each step is a dict, passed as keyword arguments where the library takes them",
         "add_lists": "from lists: columns are nested Python lists",
         "learner_step": "learner's step: transitions added one by one to a prioritized buffer, then one prioritized "
         "sample of 32 and the update of its priorities, timed as a whole",
         "learner_step_uniform": "uniform: the same on a uniform buffer, so without priorities",
         "sample_held": "held: the newest batches stay referenced, so their arrays cannot be recycled",
-        "sample_beside": "beside work: how long sample blocked a learner that works on 8 MB of other data between "
+        "sample_beside": "beside work: how long sample blocks a learner that works on 8 MB of other data between "
         "samples",
         "prioritized": "prioritized cycle: a prioritized sample, and the update of its priorities",
         "compressed_add": "frames once: next observations, and each frame of a stack, are stored once",

@@ -58,12 +58,12 @@ def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str
         parts.append(f"{budget}: {measured:,} of {run.declared:,} figures measured, {dropped:,} left out.")
         if whole := left_out_whole(run):
             names = [spoken.get(suite, suite) for suite in whole]
-            parts.append(f"Left out whole: {listed(names, most=len(names))}.")
+            parts.append(f"Suites left out entirely: {listed(names, most=len(names))}.")
         if peers := peers_left_out_whole(run):
-            parts.append(f"No figure of {listed(peers, most=len(peers))}.")
+            parts.append(f"No figures for {listed(peers, most=len(peers))}.")
     compared = {len(each.samples) for each in run.records if each.ok and each.suite in with_ratios}
     if compared == {1} and (dropped or run.minutes is not None):
-        parts.append("Every ratio stands on one launch.")
+        parts.append("Every ratio is based on one launch.")
     return " ".join(parts)
 
 

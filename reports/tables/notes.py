@@ -21,17 +21,17 @@ FOOTNOTES = {
             "buffer changes too"
         ),
     ),
-    GIVES_ROWS: ("gives", "returns rows: stacking them into columns is part of its figure, as it is for its user"),
+    GIVES_ROWS: ("gives", "returns rows: its figure includes stacking them into columns, as a user would have to"),
     NO_BATCH_ADD: ("batch_add", "adds one row per call as used here: the figure is for that many single adds"),
 }
 #: mark -> its meaning, wherever it is explained: the page, its pictures and README
 MEANINGS = {
     **{mark: meaning for mark, (_, meaning) in FOOTNOTES.items()},
-    BEFORE_IT_WENT_WRONG: "measured before the peer failed or answered wrong at this job",
-    APPROXIMATE: "stands on one or two launches: no interval",
-    BOUND: "a bound: the reference made too few calls for a ratio",
-    ELSEWHERE: "copies each row, yet takes less than its bytes, so it is not called the least: rows are compressed, "
-    "share parts, or lie where they are not counted, as in a file",
+    BEFORE_IT_WENT_WRONG: "measured before the peer failed or returned a wrong answer at this job",
+    APPROXIMATE: "based on one or two launches, so without an interval",
+    BOUND: "a lower bound: the reference made too few calls for a ratio",
+    ELSEWHERE: "copies each row, yet takes fewer bytes than it has, so it is not marked as the least: rows are "
+    "compressed, share parts, or lie in memory that is not counted, such as a file",
 }
 
 

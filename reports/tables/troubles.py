@@ -51,7 +51,7 @@ _COMMAND = re.compile(r"(\S*/)?python -m ")
 
 def troubles(run: Run, jobs: Sequence[Job]) -> list[Trouble]:
     """Every record that isn't ok, grouped by peer, status and reason, findings first; and peers whose own reason no
-    record gives. What the time budget left out is no trouble."""
+    record gives. Cells that the time budget left out are not listed."""
     labels = {id(record): job.full_label for job in jobs for record in job.cells.values()}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.records:

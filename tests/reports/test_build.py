@@ -136,7 +136,7 @@ def test_the_answer_comes_first(pages):
         "## What each peer",
         "## What has no",
         "## How it was",
-        "## Do it",
+        "## Reproduce this run",
     ]
     places = [pages[1].index(f"\n{heading}") for heading in order]
     assert places == sorted(places)
@@ -258,7 +258,7 @@ def test_an_interrupted_run_says_so(tmp_path):
 def test_a_missing_reference_is_said(tmp_path):
     build(without_reference(), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "cpprb has no figure in this suite, so ratios are to rllib, the first peer that has." in text
+    assert "cpprb has no figure in this suite, so ratios are to rllib, the first peer that has one." in text
 
 
 def test_pictures_of_an_earlier_report_do_not_stay(tmp_path):

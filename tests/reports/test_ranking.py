@@ -151,4 +151,4 @@ def test_no_common_block_is_no_comparison():
     run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
     throughput_cell(run, "add", 1, "cpprb", "CartPole-v1").samples[:] = []
     throughput_cell(run, "add", 1, "cpprb", "CartPole-v1").add_sample(7, 1.0)
-    assert answer_to(run, "add 1").sureness == "no block has both"
+    assert answer_to(run, "add 1").sureness == "no block in common"

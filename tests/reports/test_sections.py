@@ -38,8 +38,8 @@ def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
         f"{OURS} N=4, add 1 | **8,080** | thousand rows/s | [8,000, 8,160] | 50.0{TIMES} |",
         "| cpprb[MP] | N=4, add 1 | 162 | thousand rows/s | [160, 163] |  |  |",
         f"{OURS} N=4, add 100 | **0.808** | of a fair share | [0.800, 0.816] |  |  |",
-        f"{OURS} time, last column over first | 1.58{TIMES} | ratio |",
-        f"{OURS} time, over its library's unshared class | 2.00{TIMES} | ratio |",
+        f"{OURS} time, last column relative to first | 1.58{TIMES} | ratio |",
+        f"{OURS} time, relative to its library's unshared class | 2.00{TIMES} | ratio |",
         "- CartPole-v1, 4 explorers, 1 row per call: adds most: cpprb_impl[lock=buffer], 8,080 thousand rows/s "
         f"(50.0{TIMES} cpprb[MP]); samples most: cpprb_impl[lock=buffer], 126,000 samples/s",
         "This machine has 2 cores",
@@ -90,7 +90,7 @@ def test_the_usual_capacity_is_said_once(tmp_path):
     assert "With capacity 100,000." in build(run, tmp_path)[1].read_text(encoding="utf-8")
     throughput_cell(run, "prioritized", 32, "cpprb", "CartPole-v1", capacity=1_000_000).add_sample(0, 1e-6)
     text = build(run, tmp_path)[1].read_text(encoding="utf-8")
-    assert "With capacity 100,000 where no other is named." in text
+    assert "With capacity 100,000 unless stated otherwise." in text
 
 
 def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
@@ -104,7 +104,7 @@ def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
     assert "## What was found" in section
     for line in (
         "| cpprb_impl[lock=buffer] | sound | none in 480,000 rows read | none in 480,000 rows added | "
-        "all went on after 480,000 kills | 0.750 of a fair share | ",
+        "all continued after 480,000 kills | 0.750 of a fair share | ",
         "| cpprb[MP] | ✗ unsafe | 12 of 480,000 rows read were torn (3) | none in 480,000 rows added | "
         "the learner blocked for ever (4) | 0.750 of a fair share | ",
         "| reverb | ✗ unsafe | none in 480,000 rows read | 3 of 480,000 rows added were not stored (2) | ",

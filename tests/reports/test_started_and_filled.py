@@ -59,7 +59,7 @@ def test_fill_levels_peak_and_leaks_stand_beside_bytes_a_transition(tmp_path):
     assert "leaks 9,000 B" not in markdown.split("## What has no figure")[1]  # it is a figure
     pictures = re.findall(r"!\[memory: [^]]*\]\(([^)]+)\)", section)
     assert len(pictures) == 2 and all((tmp_path / file).exists() for file in pictures)
-    assert "While it is filled" in html
+    assert "While a buffer is filled" in html
 
 
 def test_what_was_left_behind_is_listed(tmp_path):
