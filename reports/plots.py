@@ -134,7 +134,11 @@ def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Ma
 
 
 def _log_axis(axes: Axes, values: Sequence[float]) -> None:
-    low, high = min(values) / 1.25, max(values) * 1.25
+    """A value of 0 has no place on it."""
+    positive = [value for value in values if value > 0]
+    if not positive:
+        return
+    low, high = min(positive) / 1.25, max(positive) * 1.25
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     _log_ticks(axes.xaxis, high / low)
@@ -185,9 +189,11 @@ def scaling(
             linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
     if log:
-        ends = [end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high)]
+        ends = [
+            end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high) if end > 0
+        ]
         axes.set_yscale("log")
-        _log_ticks(axes.yaxis, max(ends) / min(ends))
+        _log_ticks(axes.yaxis, max(ends, default=1.0) / min(ends, default=1.0))
     else:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value) if value else "0"))

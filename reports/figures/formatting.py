@@ -34,10 +34,11 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
     Seconds become ns, µs or ms after the fastest, which matters most; other units stay as they are.
     """
     what, _, per = unit.partition("/")
-    if what != "s" or not values:
+    above = [value for value in values if value > 0]
+    if what != "s" or not above:
         return Scale(1.0, unit)
     # A column may start at 0.1, so that its other end has fewer digits.
-    least = min(values) * (10 if len(values) > 1 else 1)
+    least = min(above) * (10 if len(above) > 1 else 1)
     fitting = [scale for scale in TIME_SCALES if scale[0] <= least] or [TIME_SCALES[0]]
     factor, name = fitting[-1]
     return Scale(factor, f"{name}/{per}" if per else name)
@@ -50,7 +51,9 @@ def digits_of(figure: Figure) -> int:
 
 def number(value: float, digits: int = 3) -> str:
     """Three significant digits (two below 0.1), thousands apart, no exponent: 0.012, 1.25, 12.5, 1,250, 12,500."""
-    if value == 0 or not math.isfinite(value):
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
         return str(value)
     significant = digits if abs(value) >= 0.1 else min(digits, 2)
     # Rounding may carry into a new digit (9.999 is 10.0), so the place is found after it.
@@ -98,16 +101,6 @@ def counted(count: int, noun: str) -> str:
     """1 job, 2 jobs, 3 launches"""
     plural = noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else plural}"
-
-
-def without_evidence(stated: str) -> str:
-    """What a feature says: "yes, option Nstep [seen: a test]" without what stands in brackets at its end."""
-    return stated.rpartition(" [")[0] if stated.endswith("]") and " [" in stated else stated
-
-
-def evidence_of(stated: str) -> str:
-    """And how that is known: what stands in the brackets, if anything does."""
-    return stated[:-1].rpartition(" [")[2] if stated.endswith("]") and " [" in stated else ""
 
 
 def runnable(command: str) -> str:

@@ -46,3 +46,13 @@ def has_batch_add(peer: Peer) -> bool:
 def returns_rows(peer: Peer) -> bool:
     """A sample comes as rows, which its user stacks into columns."""
     return peer.features.get("gives", "").startswith("rows")
+
+
+def without_evidence(stated: str) -> str:
+    """A feature's sentence without the evidence in brackets at its end: "yes, option Nstep [seen: a test]"."""
+    return stated.rpartition(" [")[0] if stated.endswith("]") and " [" in stated else stated
+
+
+def evidence_of(stated: str) -> str:
+    """The evidence in these brackets, if there is any."""
+    return stated[:-1].rpartition(" [")[2] if stated.endswith("]") and " [" in stated else ""

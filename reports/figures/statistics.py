@@ -69,8 +69,10 @@ def by_block(record: Record) -> dict[int, float]:
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
-    """Per block in which neither is missing or 0: how many times as fast as the reference. Above 1 is faster, whatever
-    `better` is."""
+    """Per block that has both: how many times as fast as the reference. Above 1 is faster, whatever `better` is.
+
+    A value of 0 has no ratio.
+    """
     mine, theirs = by_block(record), by_block(reference)
     blocks = sorted(block for block in mine.keys() & theirs.keys() if mine[block] and theirs[block])
     if record.better == "lower":

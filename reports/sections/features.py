@@ -6,7 +6,8 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from reports.figures.formatting import NOTHING, evidence_of, without_evidence
+from reports.figures.formatting import NOTHING
+from reports.figures.peers import evidence_of, without_evidence
 from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import is_scaling
 from results import Peer, Run

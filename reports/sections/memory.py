@@ -216,7 +216,7 @@ def _cell(job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troub
     return Cell(
         peer=peer,
         marks=notes.ELSEWHERE if peer in elsewhere else "",
-        value=number(figure.value),
+        value=number(figure.value) if figure.value > NOTHING_BYTES else "none",
         interval="" if figure.launches == 1 else interval(figure),
         ratio=times(figure.value / row_bytes),
         fastest=peer not in elsewhere and figure.value == min(counted_whole),

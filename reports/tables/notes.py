@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.figures.formatting import without_evidence
 from reports.figures.jobs import Job
-from reports.figures.peers import has_batch_add, keeps_references, returns_rows
+from reports.figures.peers import has_batch_add, keeps_references, returns_rows, without_evidence
 from results import Peer, Run
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"

@@ -7,7 +7,7 @@ import pytest
 
 from reports import build as command
 from reports.build import build
-from results import save
+from results import Sample, save
 
 from .synthetic_runs import (
     BYTES,
@@ -226,6 +226,16 @@ def memory_nobody_has():
     return run
 
 
+def zeros():
+    """Nothing takes no time, and holds no bytes."""
+    run = large_run()
+    add_memory(run)
+    for record in run.records:
+        if record.peer == "cpprb_impl" or record.benchmark == "sample":
+            record.samples = [Sample(sample.block, 0.0) for sample in record.samples]
+    return run
+
+
 def hostile_text():
     run = throughput_run(peers=("cpprb", "rllib"))
     run.records[0].fail("failed", "a | b\n<script>alert(1)</script> {{ x }} `c`")
@@ -236,7 +246,7 @@ def hostile_text():
     "make",
     [
         empty_run, one_launch, nothing_reached, one_peer, without_reference, only_apex, peers_without_features,
-        unknown_suite, only_memory, memory_nobody_has, hostile_text, gate_run,
+        unknown_suite, only_memory, memory_nobody_has, zeros, hostile_text, gate_run,
     ],
 )  # fmt: skip
 def test_any_run_gives_a_report(make, tmp_path):
