@@ -1,86 +1,18 @@
-"""Plots of one job (dots with intervals) and of a scaling suite (lines over N).
-
-The page holds the pictures inline, as SVG whose colours are the page's CSS variables, so they follow its light or
-dark theme. The same code draws PNG files for the Markdown report, in the light colours.
-"""
+"""The charts: dots with intervals, lines over the number of explorers, multiples of 1, fill levels."""
 
 from __future__ import annotations
 
-import io
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
-from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reports.figures.formatting import Scale, number
-from reports.figures.peers import base_name
 from reports.figures.statistics import Figure
-
-#: Light theme; templates/style.css has the dark ones. The colour-blind can tell them apart, and markers differ as well.
-INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
-PALETTE = ("#1f6fb4", "#c2560a", "#1a8754", "#8250c4", "#c2334d", "#0e7c86", "#7a6a00", "#5f6672")
-MARKERS = "osD^vPX*"
-STYLES = ("-", "--", ":", "-.")
-NAMES = 1.54  # inches, for peers' names beside a plot's axes
-LINES_A_PLOT = 8
-
-CSS_OF = {INK: "currentColor", FAINT: "var(--faint)", GRID: "var(--line)"} | {
-    color: f"var(--peer-{number})" for number, color in enumerate(PALETTE)
-}
-RC = {
-    "font.size": 10,
-    "font.family": "DejaVu Sans",  # what matplotlib measures with; the page puts its own, no wider, in its place
-    "svg.fonttype": "none",
-    "text.color": INK,
-    "axes.edgecolor": GRID,
-    "axes.labelcolor": FAINT,
-    "xtick.color": FAINT,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a peer is drawn, everywhere: the colour says which library, marker and line which variant of it."""
-
-    color: str
-    marker: str
-    line: str
-
-
-def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
-    """Of the peers `shown` together; `peers` are all of the run, so that a library keeps its colour in every plot."""
-    libraries = list(dict.fromkeys(base_name(peer) for peer in peers))
-    seen: dict[str, int] = {}
-    result = {}
-    for peer in shown:
-        again, library = divmod(libraries.index(base_name(peer)), len(PALETTE))
-        variant = seen.setdefault(base_name(peer), 0)
-        seen[base_name(peer)] += 1
-        # A library that has another's colour, since there are no more of them, has other markers and lines.
-        result[peer] = Look(
-            PALETTE[library],
-            MARKERS[(library + variant + 3 * again) % len(MARKERS)],
-            STYLES[(variant + again) % len(STYLES)],
-        )
-    return result
-
-
-def names_width(peers: Iterable[str]) -> float:
-    """Inches that the longest of these names takes with three marks; the same in all plots of usual names."""
-    ends = [TextPath((0, 0), f"{peer} †§◊", size=RC["font.size"]).get_extents().x1 for peer in peers]
-    return max(NAMES, max(ends, default=0.0) / 72 + 0.15)
+from reports.plots.looks import FAINT, GRID, INK, MARKERS, Look, names_width
 
 
 @dataclass(frozen=True)
@@ -245,16 +177,6 @@ def multiples(
     return picture
 
 
-def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
-    """Even parts of so few that their lines can be told apart, the variants of a library side by side."""
-    order = list(look)
-    libraries = list(dict.fromkeys(base_name(peer) for peer in order))
-    sorted_ = sorted(peers, key=lambda peer: (libraries.index(base_name(peer)), order.index(peer)))
-    parts = math.ceil(len(sorted_) / LINES_A_PLOT)
-    width = math.ceil(len(sorted_) / parts) if parts else 1
-    return [sorted_[start : start + width] for start in range(0, len(sorted_), width)]
-
-
 def filling(
     title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
 ) -> Drawing:
@@ -285,47 +207,3 @@ def filling(
     axes.set_axisbelow(True)
     picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
     return picture
-
-
-@dataclass(frozen=True)
-class Picture:
-    name: str  # also names its file beside the Markdown report
-    svg: str
-    png: bytes
-
-    @property
-    def file(self) -> str:
-        return "plots/" + "".join(c if c.isalnum() else "-" for c in self.name).strip("-").lower() + ".png"
-
-
-def draw(name: str, make: Callable[[], Drawing]) -> Picture:
-    """For the page and for a file. `name` says what it shows and is not used twice in a page."""
-    with mpl.rc_context(RC):
-        picture = make()
-        png, svg = io.BytesIO(), io.StringIO()
-        FigureCanvasAgg(picture)
-        picture.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})
-        FigureCanvasSVG(picture)
-        # The salt goes into the ids by which an SVG refers to its own parts: they must differ within a page.
-        with mpl.rc_context({"svg.hashsalt": name}):
-            picture.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
-    return Picture(name, _for_the_page(svg.getvalue(), name), png.getvalue())
-
-
-def _for_the_page(svg: str, name: str) -> str:
-    """Only the <svg> element, named for those who can't see it, with the page's colours and font."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r'<(g|path) id="[a-zA-Z.\d]+_\d+"', r"<\1", svg
-    )  # the same in every picture, and nothing refers to them
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = svg.replace("'DejaVu Sans'", "var(--font)")
-    for color, variable in CSS_OF.items():
-        svg = svg.replace(color, variable)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{_attribute(name)}"', 1)
-
-
-def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

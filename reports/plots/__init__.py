@@ -1,0 +1,22 @@
+"""Pictures of a run: charts of as many peers as there are, each library in one colour everywhere."""
+
+from reports.plots.charts import Dot, dots, filling, multiples, scaling
+from reports.plots.looks import LINES_A_PLOT, NAMES, RC, Look, in_parts, looks, names_width
+from reports.plots.picture import Picture, draw
+
+__all__ = [
+    "LINES_A_PLOT",
+    "NAMES",
+    "RC",
+    "Dot",
+    "Look",
+    "Picture",
+    "dots",
+    "draw",
+    "filling",
+    "in_parts",
+    "looks",
+    "multiples",
+    "names_width",
+    "scaling",
+]

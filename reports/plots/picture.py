@@ -1,0 +1,67 @@
+"""A chart as a picture, for both pages.
+
+The HTML page holds it inline, as SVG whose colours are the page's CSS variables, so that it follows its light or dark
+theme. The Markdown page shows a PNG file, in the light colours.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Drawing
+
+from reports.plots.looks import FAINT, GRID, INK, PALETTE, RC
+
+CSS_OF = {INK: "currentColor", FAINT: "var(--faint)", GRID: "var(--line)"} | {
+    color: f"var(--peer-{number})" for number, color in enumerate(PALETTE)
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str  # also names its file beside the Markdown report
+    svg: str
+    png: bytes
+
+    @property
+    def file(self) -> str:
+        return "plots/" + "".join(c if c.isalnum() else "-" for c in self.name).strip("-").lower() + ".png"
+
+
+def draw(name: str, make: Callable[[], Drawing]) -> Picture:
+    """For the page and for a file. `name` says what it shows and is not used twice in a page."""
+    with mpl.rc_context(RC):
+        picture = make()
+        png, svg = io.BytesIO(), io.StringIO()
+        FigureCanvasAgg(picture)
+        picture.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})
+        FigureCanvasSVG(picture)
+        # The salt goes into the ids by which an SVG refers to its own parts: they must differ within a page.
+        with mpl.rc_context({"svg.hashsalt": name}):
+            picture.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+    return Picture(name, _for_the_page(svg.getvalue(), name), png.getvalue())
+
+
+def _for_the_page(svg: str, name: str) -> str:
+    """Only the <svg> element, named for those who can't see it, with the page's colours and font."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(
+        r'<(g|path) id="[a-zA-Z.\d]+_\d+"', r"<\1", svg
+    )  # the same in every picture, and nothing refers to them
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    svg = svg.replace("'DejaVu Sans'", "var(--font)")
+    for color, variable in CSS_OF.items():
+        svg = svg.replace(color, variable)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{_attribute(name)}"', 1)
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
