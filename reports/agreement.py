@@ -1,4 +1,4 @@
-"""Does a second run of the same revision say the same?  python -m reports.agreement REFERENCE.json AGAIN.json
+"""Do two runs of the same revision agree?  python -m reports.agreement REFERENCE.json AGAIN.json
 
 For each job that both runs measured at three peers or more: Spearman's rank correlation of the peers' figures; how many
 pairs of peers the two runs put in opposite orders, though each tells them apart; and how many ratios to the reference

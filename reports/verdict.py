@@ -85,7 +85,7 @@ def _decide(
 
 
 def launches_needed(benchmarks: int, alpha: float = ALPHA) -> int:
-    """Launches a side below which no slow-down, however large, could be significant: p can't fall below 2^-n."""
+    """Launches per side below which no slow-down, however large, could be significant: p can't fall below 2^-n."""
     return max(FEWEST_LAUNCHES, math.ceil(math.log2(max(1, benchmarks) / alpha)))
 
 
@@ -118,7 +118,7 @@ def _checked_jobs(run: Run, alpha: float) -> list[Job]:
             raise HarnessError(f"{job.full_label}: only one side was launched in block {lost}")
         if len(base) < needed:
             why = "" if needed == FEWEST_LAUNCHES else f", or nothing could be significant over {len(jobs)} benchmarks"
-            raise HarnessError(f"{job.full_label}: {len(base)} launches a side; at least {needed} are needed{why}")
+            raise HarnessError(f"{job.full_label}: {len(base)} launches per side; at least {needed} are needed{why}")
     return jobs
 
 

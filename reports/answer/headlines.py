@@ -27,7 +27,7 @@ class Headline:
 
 
 def headlines(context: Context) -> list[Headline]:
-    """Of the run's first peer, or in Ape-X of the first of its variants. Those without a record are left out."""
+    """About the run's first peer, or in Ape-X about its first variant. A headline without a record is left out."""
     if not context.run.peers:
         return []
     subject = context.run.peers[0].name

@@ -132,13 +132,13 @@ def heat_map(context: Context) -> HeatMap:
 
 
 def _reference(context: Context, *suites: Suite) -> str:
-    """Of the first of these suites that has one."""
+    """The reference of the first of these suites that has one."""
     found = (context.reference(suite) for suite in suites)
     return next(filter(None, found), suites[0].reference)
 
 
 def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """Of small rows, and of large ones; each on the workload that has most jobs of its kind."""
+    """For small rows and for large rows, each on the workload with most jobs of its kind."""
     speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
     found = []
     kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))
@@ -159,7 +159,7 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
 
 
 def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """Of Ape-X, and of shared buffers in empty loops; each with the most explorers that were measured."""
+    """For Ape-X and for shared buffers in empty loops, each with the largest number of explorers measured."""
     found = []
     for suite, title, wanted in ((apex.SUITE, "Ape-X", APEX), (sharing.SUITE, "empty loops", SHARING)):
         mine = [job for job in jobs if job.suite == suite.name and job.benchmark in {each[0] for each in wanted}]

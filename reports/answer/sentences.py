@@ -151,7 +151,7 @@ def _said(ratio: Ratio) -> str:
 
 
 def _checked(run: Run, check: Check) -> str:
-    """Of how many peers a check was made, which passed, which did not, and which were left out.
+    """How many peers were checked, which passed, which failed, and which were left out.
 
     Empty if the run has no such suite. A peer that was checked only in part counts as not checked.
     """

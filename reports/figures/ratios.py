@@ -37,7 +37,7 @@ class Ratio:
 
     @property
     def text(self) -> str:
-        """1.94, ~1.9 of too few launches for an interval, or >500 of too few calls."""
+        """ "1.94", "~1.9" if too few launches for an interval, or ">500" if the reference made too few calls."""
         return self._text(digits_of(self.figure))
 
     @property

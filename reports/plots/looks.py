@@ -42,7 +42,7 @@ class Look:
 
 
 def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
-    """Of the peers `shown` together; `peers` are all of the run, so that a library keeps its colour in every plot."""
+    """How to draw the peers `shown`. `peers` are all of the run, so that a library keeps its colour in every plot."""
     libraries = list(dict.fromkeys(base_name(peer) for peer in peers))
     seen: dict[str, int] = {}
     result = {}
@@ -66,7 +66,7 @@ def names_width(peers: Iterable[str]) -> float:
 
 
 def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
-    """Even parts of so few that their lines can be told apart, the variants of a library side by side."""
+    """Even groups small enough to tell their lines apart; the variants of a library stay together."""
     order = list(look)
     libraries = list(dict.fromkeys(base_name(peer) for peer in order))
     sorted_ = sorted(peers, key=lambda peer: (libraries.index(base_name(peer)), order.index(peer)))

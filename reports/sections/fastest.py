@@ -32,7 +32,7 @@ class AnswerRow:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Of one suite."""
+    """The answers and standings of one suite."""
 
     title: str
     reference: str | None

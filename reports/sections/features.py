@@ -66,7 +66,7 @@ def parts(context: Context) -> list[Part]:
 
 
 def feature_tables(run: Run, apart: Collection[str]) -> list[FeatureTable]:
-    """Peers as columns, a few a table, so that each can be read without scrolling; those `apart` after the others."""
+    """Peers as columns, few enough per table to read without scrolling; those `apart` come after the others."""
     groups = (
         [peer for peer in run.peers if peer.name not in apart],
         [peer for peer in run.peers if peer.name in apart],
@@ -98,7 +98,7 @@ def _fact(run: Run, peer: Peer, feature: str) -> Fact:
 
 
 def _seen(run: Run, peer: Peer, feature: str) -> str:
-    """Where this run observed it of this very peer: a variant's record is no evidence about other classes."""
+    """The record of this run that shows it for this very peer: a variant's is no evidence about other classes."""
     for suite, benchmark in SHOWN_BY.get(feature, ()):
         for record in run.records:
             if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:

@@ -45,7 +45,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Safety:
-    """Of one peer. `found` says what is wrong with it, or what of it could not be tested."""
+    """The word on one peer. `found` says what is wrong with it, or which checks could not be made."""
 
     word: str  # "sound", "unsafe" or "not tested"
     found: str = ""
@@ -80,7 +80,7 @@ class Integrity:
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """Of the peers that the integrity suite was to test, or whose rows were found broken in an Ape-X run."""
+    """Peer -> the word on it, if the integrity suite was to test it or an Ape-X run found its rows broken."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
         if record.suite == SUITE.name or _is_broken_ape_x(record):

@@ -142,7 +142,7 @@ def _scale(job: Job) -> Scale:
 
 
 def _crowd_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTable]:
-    """One a benchmark, or one for all of them where a workload has a single crowd."""
+    """One per benchmark, or a single one if a workload was measured with one number of explorers."""
     for workload, mine in _by(jobs, lambda job: job.workload).items():
         capacity = usual([job.params["capacity"] for job in mine])
         where = f"{workload}, capacity {capacity:,}" if isinstance(capacity, int) else workload

@@ -29,8 +29,6 @@ SPOKEN = {"batch", ALONG}  # parameters that the names of jobs always hold
 class JobTable:
     label: str
     unit: str
-    better: str
-    reference: str | None
     cells: Mapping[str, Cell | None]
 
 
@@ -46,7 +44,7 @@ class WorkloadPart:
 
     @property
     def job_groups(self) -> list[Sequence[JobTable]]:
-        """As columns, a few a table: even parts."""
+        """The jobs in even groups, few enough to be columns of one table."""
         parts = math.ceil(len(self.jobs) / JOBS_A_TABLE)
         width = math.ceil(len(self.jobs) / parts) if parts else 1
         return [self.jobs[start : start + width] for start in range(0, len(self.jobs), width)]
@@ -137,7 +135,7 @@ def _job_table(context: Context, job: Job, reference: str | None) -> JobTable:
         for peer in context.run.peers
         if peer.name in job.cells
     }
-    return JobTable(job.label, scale.unit, job.better, reference if reference in job.shown else None, cells)
+    return JobTable(job.label, scale.unit, cells)
 
 
 def _dots(

@@ -11,7 +11,7 @@ from results import Run
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one peer in one suite. `passed` is None if it could not be checked to the end."""
+    """What a suite of checks found about one peer. `passed` is None if it could not be checked to the end."""
 
     passed: bool | None
     found: str = ""  # what is wrong with it
@@ -19,6 +19,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Check:
+    """A suite that checks whether answers are right, and how its findings show on the page."""
+
     suite: str
     title: str
     sign: str

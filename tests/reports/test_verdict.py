@@ -175,9 +175,9 @@ def test_nothing_to_judge_is_a_harness_error():
 
 
 def test_too_few_launches_is_a_harness_error():
-    with pytest.raises(HarnessError, match=r"7 launches a side; at least 8 are needed$"):
+    with pytest.raises(HarnessError, match=r"7 launches per side; at least 8 are needed$"):
         judge(gate_run(launches=7))
-    with pytest.raises(HarnessError, match="8 launches a side; at least 9 are needed, or nothing could be significant"):
+    with pytest.raises(HarnessError, match="8 launches per side; at least 9 are needed, or nothing could be"):
         judge(gate_run(launches=8, benchmarks=18))
 
 
