@@ -86,9 +86,11 @@ def main(arguments: Sequence[str], room: Path = HERE) -> int:
         return 2
     cls = "".join(part.capitalize() for part in module.split("_"))
     line = f'    environment = "{environment}"\n' if environment else ""
-    (room / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
-    _register(room / "registry.py", f'    "{name}": "adapters.{module}:{cls}",\n')
-    print(f"adapters/{module}.py is there, and a line in adapters/registry.py; CONTRIBUTING.md says what comes next")
+    (room / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
+    _register(room / "registry.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
+    print(
+        f"wrote adapters/peers/{module}.py and its line in adapters/registry.py; CONTRIBUTING.md tells the next steps"
+    )
     return 0
 
 
@@ -99,8 +101,8 @@ def _trouble(name: str, module: str, room: Path) -> str | None:
         return f"{name!r} is no name for a peer: lower-case letters, digits and single dashes, a letter first"
     if name in map(registry.family, registry.every()):
         return f"there is a peer {name!r} already"
-    if (room / f"{module}.py").exists():
-        return f"there is an adapters/{module}.py already"
+    if (room / "peers" / f"{module}.py").exists():
+        return f"there is an adapters/peers/{module}.py already"
     return None
 
 

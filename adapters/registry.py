@@ -12,49 +12,49 @@ from adapters.environments import NotInstalled
 
 #: The peers that live in one process and are measured unless others are named, in the order of the report's tables.
 PEERS: dict[str, str] = {
-    "cpprb_impl": "adapters.cpprb_impl:CpprbImpl",
-    "cpprb": "adapters.cpprb:Cpprb",
-    "rlox": "adapters.rlox:Rlox",
-    "baselines-style": "adapters.baselines_style:BaselinesStyle",
-    "chainerrl-style": "adapters.chainerrl_style:ChainerRLStyle",
-    "rllib": "adapters.rllib:RLlib",
-    "reverb": "adapters.reverb:Reverb",
+    "cpprb_impl": "adapters.peers.cpprb_impl:CpprbImpl",
+    "cpprb": "adapters.peers.cpprb.adapter:Cpprb",
+    "rlox": "adapters.peers.rlox:Rlox",
+    "baselines-style": "adapters.peers.baselines_style:BaselinesStyle",
+    "chainerrl-style": "adapters.peers.chainerrl_style:ChainerRLStyle",
+    "rllib": "adapters.peers.rllib.adapter:RLlib",
+    "reverb": "adapters.peers.reverb.adapter:Reverb",
 }
 
 #: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
 #: using those above.
 MORE: dict[str, str] = {
-    "torchrl": "adapters.torchrl:TorchRL",
-    "torchrl[TensorDictReplayBuffer]": "adapters.torchrl:TorchRLTensorDict",
-    "torchrl[memmap]": "adapters.torchrl:TorchRLMemmap",
-    "torchrl[shared]": "adapters.torchrl_shared:TorchRLShared",
-    "torchrl[prefetch]": "adapters.torchrl_ways:TorchRLPrefetch",
-    "torchrl[compile]": "adapters.torchrl_ways:TorchRLCompile",
-    "torchrl[naive]": "adapters.torchrl:TorchRLNaive",
-    "stable-baselines3": "adapters.stable_baselines3:StableBaselines3",
-    "stable-baselines3[vector]": "adapters.stable_baselines3:StableBaselines3Vector",
-    "tianshou": "adapters.tianshou:Tianshou",
-    "tianshou[vector]": "adapters.tianshou:TianshouVector",
-    "pfrl": "adapters.pfrl:Pfrl",
-    "pfrl[naive]": "adapters.pfrl:PfrlNaive",
-    "d3rlpy": "adapters.d3rlpy:D3rlpy",
-    "baselines": "adapters.baselines:Baselines",
-    "chainerrl": "adapters.chainerrl:ChainerRL",
-    "flashbax": "adapters.flashbax:Flashbax",
-    "flashbax[jitted step]": "adapters.flashbax:FlashbaxJittedStep",
-    "flashbax[naive]": "adapters.flashbax:FlashbaxNaive",
-    "tf-agents": "adapters.tf_agents:TFAgents",
-    "tf-agents[get_next]": "adapters.tf_agents:TFAgentsGetNext",
-    "tf-agents[vector]": "adapters.tf_agents:TFAgentsVector",
-    "seed-rl-style": "adapters.seed_rl_style:SeedRLStyle",
-    "reverb[naive]": "adapters.reverb_ways:Naive",
-    "reverb[Writer]": "adapters.reverb_ways:ByWriter",
-    "reverb[TrajectoryWriter]": "adapters.reverb_ways:ByTrajectoryWriter",
-    "reverb[shared chunks]": "adapters.reverb_ways:SharingChunks",
-    "reverb[TFClient]": "adapters.reverb_ways:ByTFClient",
-    "reverb[TimestepDataset]": "adapters.reverb_ways:OutByTimestepDataset",
-    "reverb[in-process]": "adapters.reverb_ways:InProcess",
-    "rllib[episodes]": "adapters.rllib_episodes:RLlibEpisodes",
+    "torchrl": "adapters.peers.torchrl.adapter:TorchRL",
+    "torchrl[TensorDictReplayBuffer]": "adapters.peers.torchrl.adapter:TorchRLTensorDict",
+    "torchrl[memmap]": "adapters.peers.torchrl.adapter:TorchRLMemmap",
+    "torchrl[shared]": "adapters.peers.torchrl.shared:TorchRLShared",
+    "torchrl[prefetch]": "adapters.peers.torchrl.variants:TorchRLPrefetch",
+    "torchrl[compile]": "adapters.peers.torchrl.variants:TorchRLCompile",
+    "torchrl[naive]": "adapters.peers.torchrl.adapter:TorchRLNaive",
+    "stable-baselines3": "adapters.peers.stable_baselines3:StableBaselines3",
+    "stable-baselines3[vector]": "adapters.peers.stable_baselines3:StableBaselines3Vector",
+    "tianshou": "adapters.peers.tianshou:Tianshou",
+    "tianshou[vector]": "adapters.peers.tianshou:TianshouVector",
+    "pfrl": "adapters.peers.pfrl:Pfrl",
+    "pfrl[naive]": "adapters.peers.pfrl:PfrlNaive",
+    "d3rlpy": "adapters.peers.d3rlpy:D3rlpy",
+    "baselines": "adapters.peers.baselines:Baselines",
+    "chainerrl": "adapters.peers.chainerrl:ChainerRL",
+    "flashbax": "adapters.peers.flashbax:Flashbax",
+    "flashbax[jitted step]": "adapters.peers.flashbax:FlashbaxJittedStep",
+    "flashbax[naive]": "adapters.peers.flashbax:FlashbaxNaive",
+    "tf-agents": "adapters.peers.tf_agents:TFAgents",
+    "tf-agents[get_next]": "adapters.peers.tf_agents:TFAgentsGetNext",
+    "tf-agents[vector]": "adapters.peers.tf_agents:TFAgentsVector",
+    "seed-rl-style": "adapters.peers.seed_rl_style:SeedRLStyle",
+    "reverb[naive]": "adapters.peers.reverb.variants:Naive",
+    "reverb[Writer]": "adapters.peers.reverb.variants:ByWriter",
+    "reverb[TrajectoryWriter]": "adapters.peers.reverb.variants:ByTrajectoryWriter",
+    "reverb[shared chunks]": "adapters.peers.reverb.variants:SharingChunks",
+    "reverb[TFClient]": "adapters.peers.reverb.variants:ByTFClient",
+    "reverb[TimestepDataset]": "adapters.peers.reverb.variants:OutByTimestepDataset",
+    "reverb[in-process]": "adapters.peers.reverb.variants:InProcess",
+    "rllib[episodes]": "adapters.peers.rllib.episodes:RLlibEpisodes",
 }
 
 #: Stands for all peers there are.
@@ -63,19 +63,19 @@ ALL = "all"
 #: The buffers that forked explorers and one learner share: each takes `add_batch` from the explorers and
 #: `sample` and `update_priorities` from the process that made it.
 SHARED: dict[str, str] = {
-    "cpprb_impl[lock=none]": "adapters.cpprb_impl:CpprbImplNoLock",
-    "cpprb_impl[lock=buffer]": "adapters.cpprb_impl:CpprbImplBufferLock",
-    "cpprb_impl[lock=critical]": "adapters.cpprb_impl:CpprbImplCriticalLock",
-    "cpprb[PER behind one lock]": "adapters.cpprb_shared:CpprbBehindOneLock",
-    "cpprb[MP]": "adapters.cpprb_shared:CpprbMP",
+    "cpprb_impl[lock=none]": "adapters.peers.cpprb_impl:CpprbImplNoLock",
+    "cpprb_impl[lock=buffer]": "adapters.peers.cpprb_impl:CpprbImplBufferLock",
+    "cpprb_impl[lock=critical]": "adapters.peers.cpprb_impl:CpprbImplCriticalLock",
+    "cpprb[PER behind one lock]": "adapters.peers.cpprb.shared:CpprbBehindOneLock",
+    "cpprb[MP]": "adapters.peers.cpprb.shared:CpprbMP",
 }
 
 #: More of them, whose library brings a server or shared memory of its own: `start_method` says how processes start
 #: that use it, since most must not be forked from one that has.
 SERVED: dict[str, str] = {
-    "reverb": "adapters.reverb:Reverb",
-    "rllib[Ray actor]": "adapters.rllib_actor:RLlibActor",
-    "torchrl[shared]": "adapters.torchrl_shared:TorchRLShared",
+    "reverb": "adapters.peers.reverb.adapter:Reverb",
+    "rllib[Ray actor]": "adapters.peers.rllib.actor:RLlibActor",
+    "torchrl[shared]": "adapters.peers.torchrl.shared:TorchRLShared",
 }
 
 #: What the project itself makes: who has this name, or is a variant of it, must be sound.

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Spec
+from adapters.peers.reverb.adapter import Reverb
 from adapters.registry import adapter_class
-from adapters.reverb import Reverb
 from results import machine
 from suites import workloads
 from suites.runner.filling import fill

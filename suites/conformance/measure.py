@@ -27,8 +27,8 @@ from functools import partial
 
 from adapters import environments, registry
 from adapters.base import Adapter, Unavailable
+from adapters.child_process import exit_with_parent
 from adapters.environments import NotInstalled
-from adapters.lifeline import exit_with_parent
 from adapters.promises import FAULT, HAZARD, KEPT_BY, VOCABULARY
 from suites.conformance import draws as probes_draws
 from suites.conformance import edges as probes_edges

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from adapters.lifeline import exit_with_parent
+from adapters.child_process import exit_with_parent
 from suites.runner.results import Result, append_result
 from suites.suite import S, Settings, Suite
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 
-from adapters.lifeline import exit_with_parent
+from adapters.child_process import exit_with_parent
 from suites.runner.results import PeerTrouble, Stuck, failure
 
 PATIENCE = 10.0  # seconds without any progress after which a launch is given up

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from adapters import environments, registry
 
 TESTS = ("tests/adapters/test_conformance.py", "tests/adapters/test_any_fields.py")
-ONLY_THERE = {"legacy": ["tests/adapters/test_fidelity.py"]}
+ONLY_THERE = {"legacy": ["tests/adapters/peers/test_fidelity.py"]}
 
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from adapters.base import Spec, WrongAnswer
-from adapters.baselines_style import BaselinesStyle
 from adapters.checks import (
     AddedRows,
     check_distribution,
@@ -17,6 +16,7 @@ from adapters.checks import (
     check_rows,
     keyed_columns,
 )
+from adapters.peers.baselines_style import BaselinesStyle
 
 from .conftest import FIELDS
 

@@ -9,7 +9,7 @@ import pytest
 
 from adapters import registry
 from adapters.base import Features
-from adapters.rlox import load_core
+from adapters.peers.rlox import load_core
 
 ENV = {"obs": {"shape": 2}, "rew": {}, "next_obs": {"shape": 2}, "done": {}}
 THREE_STEPS = {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}
@@ -66,7 +66,7 @@ def test_rlox_has_a_class_that_is_kept_in_a_file_and_none_of_its_two_can_be_save
 
 
 def test_rllib_gives_its_state_and_takes_it_back() -> None:
-    from adapters.rllib import without_tensorflow
+    from adapters.peers.rllib.adapter import without_tensorflow
 
     with without_tensorflow():
         buffers = pytest.importorskip("ray.rllib.utils.replay_buffers")

@@ -35,7 +35,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
 def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> None:
     made = run(copy, "adapters.new_peer", "ring-of-ours")
     assert made.returncode == 0, made.stderr
-    written = ("adapters/ring_of_ours.py", "adapters/registry.py")
+    written = ("adapters/peers/ring_of_ours.py", "adapters/registry.py")
     assert run(copy, "ruff", "check", *written).stdout.strip() == "All checks passed!"
     assert run(copy, "ruff", "format", "--check", *written).returncode == 0
     listed = run(copy, "adapters.environments", "ring-of-ours")
@@ -57,7 +57,7 @@ def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> 
 
 def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
     assert run(copy, "adapters.new_peer", "elsewhere", "own").returncode == 0
-    assert 'environment = "own"' in (copy / "adapters" / "elsewhere.py").read_text()
+    assert 'environment = "own"' in (copy / "adapters" / "peers" / "elsewhere.py").read_text()
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,14 @@ def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
         ("../ring", "no name for a peer"),
         ("ring[memmap]", "no name for a peer"),
         ("cpprb", "there is a peer 'cpprb' already"),
-        ("base", "there is an adapters/base.py already"),
-        ("reverb-server", "there is an adapters/reverb_server.py already"),
+        ("stable_baselines3", "there is an adapters/peers/stable_baselines3.py already"),
     ],
 )
 def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys: pytest.CaptureFixture) -> None:
-    before = {path: path.read_bytes() for path in new_peer.HERE.glob("*.py")}
+    before = {path: path.read_bytes() for path in new_peer.HERE.rglob("*.py")}
     assert new_peer.main([name] if name else []) == 2
     assert trouble in capsys.readouterr().err
-    assert before == {path: path.read_bytes() for path in new_peer.HERE.glob("*.py")}
+    assert before == {path: path.read_bytes() for path in new_peer.HERE.rglob("*.py")}
 
 
 @pytest.mark.parametrize("name", registry.every())

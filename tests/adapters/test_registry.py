@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import adapters.base
-import adapters.reverb_server
+import adapters.peers.reverb.server
 from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.environments import NotInstalled
 from adapters.registry import ALL, MORE, PEERS, UnknownPeer, adapter_class, chosen, describe, every
@@ -100,7 +100,7 @@ print(*sorted({{"cpprb", "cpprb_impl", "ray", "reverb", "rlox", "tensorflow"}} &
 def test_rlox_is_loaded_without_the_package_that_needs_pytorch() -> None:
     code = """
 import sys
-from adapters.rlox import load_core
+from adapters.peers.rlox import load_core
 core = load_core()
 assert load_core() is core
 print(core.ReplayBuffer(4, 2, 1).__class__.__name__, *sorted({"rlox", "torch"} & set(sys.modules)))
@@ -123,6 +123,6 @@ class TestReverbServerThatDoesNotStart:
             make("reverb", Spec(capacity=8, fields=fields))
 
     def test_it_is_waited_for_with_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(adapters.reverb_server, "START_SECONDS", 0.0)
+        monkeypatch.setattr(adapters.peers.reverb.server, "START_SECONDS", 0.0)
         with pytest.raises(RuntimeError, match="did not start in"):
             make("reverb", self.SPEC)

@@ -106,16 +106,7 @@ def test_a_reason_can_always_be_saved():
     assert failure(RuntimeError("\ud800 odd"))[1] == "RuntimeError: ? odd"
 
 
-PROGRAM = """
-import os, sys, time
-from pathlib import Path
-from suites.cells import Result, append_result
-for number in range({figures}):
-    append_result(Path(sys.argv[1]), Result("add", "x", "CartPole-v1", {{"batch": number}}, "ok", 1.0))
-{then}
-"""
-
-
+REVERB = "adapters/peers/reverb/adapter.py"
 SLEEP = "import time; time.sleep(600)"
 
 
@@ -165,13 +156,13 @@ def raised(code: str, file: Path) -> BaseException:
     ("file", "code", "outcome"),
     [
         ("suites/sharing/measure.py", "1 / 0", "broken"),
-        ("adapters/reverb.py", "1 / 0", "failed"),
+        (REVERB, "1 / 0", "failed"),
         ("../somewhere/reverb/client.py", "1 / 0", "failed"),
         ("suites/sharing/measure.py", "from suites.runner.results import Stuck; raise Stuck('no turn')", "failed"),
-        ("adapters/reverb.py", "import not_there", "broken"),
+        (REVERB, "import not_there", "broken"),
         ("adapters/checks.py", "from adapters.base import WrongAnswer; raise WrongAnswer('torn')", "wrong"),
-        ("adapters/reverb.py", "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),
-        ("adapters/reverb.py", "raise NotImplementedError('one reward a row')", "skipped"),
+        (REVERB, "from adapters.base import Unavailable; raise Unavailable('no wheel')", "skipped"),
+        (REVERB, "raise NotImplementedError('one reward a row')", "skipped"),
         ("cpprb_impl/buffers.py", "raise NotImplementedError('not yet')", "failed"),
         (".venv/lib/python3.11/site-packages/reverb/client.py", "raise NotImplementedError('not yet')", "failed"),
     ],

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from adapters import registry
-from adapters.baselines_style import BaselinesStyle
+from adapters.peers.baselines_style import BaselinesStyle
 from suites.startup import measure as suite
 from suites.startup.spec import BENCHMARKS
 

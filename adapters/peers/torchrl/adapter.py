@@ -6,7 +6,7 @@
 index in each TensorDict, which takes up to half as long again. "[memmap]" keeps the rows in files
 (`LazyMemmapStorage`); "[naive]" in the default `ListStorage`, as the tutorial "Using Replay Buffers" begins.
 
-Prefetching and compiled functions are rows of their own (`adapters.torchrl_ways`). Priorities are float32; float64 is
+Prefetching and compiled functions are rows of their own (`variants.py`). Priorities are float32; float64 is
 an error ("expected scalar type Float but found Double").
 """
 

@@ -2,7 +2,7 @@
 
 That is how Ray shares any object (Ray docs, Actors), and how RLlib's own Ape-X shared its buffers. Explorers are
 drivers of their own that connect to the same local cluster and find the actor by its name. Rows that bring priorities
-are added one a call, as in `adapters.rllib`, and all calls of a batch are on their way before the first is waited for.
+are added one a call, as in `adapter.py`, and all calls of a batch are on their way before the first is waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Columns, Spec
-from adapters.rllib import RLlib
+from adapters.peers.rllib.adapter import RLlib
 
 ACTOR = NAMESPACE = "replaybench"
 OBJECT_STORE_BYTES = 80_000_000  # near the least that Ray takes: batches this small don't go there

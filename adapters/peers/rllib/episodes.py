@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.peers.rllib.adapter import without_tensorflow
 from adapters.promises import Promises
-from adapters.rllib import without_tensorflow
 
 
 class RLlibEpisodes(Adapter):

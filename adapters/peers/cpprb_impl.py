@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from adapters.base import Features, Spec
-from adapters.cpprb import DISK, FEATURES, SEEN, CpprbAPI, options
+from adapters.peers.cpprb.adapter import DISK, FEATURES, SEEN, CpprbAPI, options
 from adapters.promises import Promises
 
 #: Its documentation, and docs/differences.md where it is not as cpprb.

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from adapters.base import Field, Spec, Unavailable
+from adapters.peers.reverb.server import ServerProcess, Table
 from adapters.registry import adapter_class
-from adapters.reverb_server import ServerProcess, Table
 
 FIELDS = {"number": Field((), "int64")}
 PRIORITIES = [3.0, 5.0, 1.0, 4.0, 2.0]

@@ -1,6 +1,6 @@
 """A row-oriented buffer with the public behaviour of OpenAI Baselines' deepq replay buffer.
 
-Written here from that behaviour; no code is taken from it. `tests/adapters/test_fidelity.py` holds it against the
+Written here from that behaviour; no code is taken from it. `tests/adapters/peers/test_fidelity.py` holds it against the
 original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
 same amount of work. Rows are tuples in a Python list, batches are gathered by a Python loop, priorities live
 in a sum tree and a min tree written in Python. Two oddities are kept because a user of Baselines has

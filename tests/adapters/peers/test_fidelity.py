@@ -2,7 +2,7 @@
 
 The originals live in an environment of their own, so this runs there:
 
-    .peers/legacy/bin/python -m pytest tests/adapters/test_fidelity.py
+    .peers/legacy/bin/python -m pytest tests/adapters/peers/test_fidelity.py
 
 Both get the same rows, the same seed and the same updates; everything they give back must be the same.
 """
@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from adapters.base import Adapter, Columns, Spec, Step
-from adapters.baselines import Baselines
-from adapters.baselines_style import BaselinesStyle
-from adapters.chainerrl import ChainerRL
-from adapters.chainerrl_style import ChainerRLStyle, RandomAccessQueue
 from adapters.checks import as_steps, keyed_columns
 from adapters.environments import NotInstalled, version
+from adapters.peers.baselines import Baselines
+from adapters.peers.baselines_style import BaselinesStyle
+from adapters.peers.chainerrl import ChainerRL
+from adapters.peers.chainerrl_style import ChainerRLStyle, RandomAccessQueue
 
-from .conftest import FIELDS
+from ..conftest import FIELDS
 
 CARTPOLE = FIELDS["CartPole-v1"]
 PAIRS = {"baselines": (Baselines, BaselinesStyle), "chainerrl": (ChainerRL, ChainerRLStyle)}

@@ -18,7 +18,7 @@ import numpy as np
 
 from adapters import legacy
 from adapters.base import Spec
-from adapters.chainerrl_style import ChainerRLStyle
+from adapters.peers.chainerrl_style import ChainerRLStyle
 
 
 class ChainerRL(ChainerRLStyle):

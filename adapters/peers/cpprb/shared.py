@@ -19,8 +19,8 @@ from multiprocessing.managers import SyncManager
 from typing import Any
 
 from adapters.base import Features, Spec
-from adapters.cpprb import DISK, FEATURES, LAST_RELEASE, PROMISES, SEEN, CpprbAPI, options
-from adapters.lifeline import exit_with_parent
+from adapters.child_process import exit_with_parent
+from adapters.peers.cpprb.adapter import DISK, FEATURES, LAST_RELEASE, PROMISES, SEEN, CpprbAPI, options
 
 
 class CpprbMP(CpprbAPI):

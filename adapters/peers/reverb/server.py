@@ -1,4 +1,4 @@
-"""The process that hosts a Reverb server for `adapters.reverb`, and the handle by which an adapter holds it."""
+"""The process that hosts a Reverb server, and the handle by which an adapter holds it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from adapters.base import Field, Spec
-from adapters.lifeline import exit_with_parent
+from adapters.child_process import exit_with_parent
 
 START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times that on a busy machine
 TABLE = "replay"

@@ -1,6 +1,6 @@
 """TorchRL's options for speed: batches that threads fetch ahead, and functions that torch.compile compiles.
 
-"torchrl[prefetch]" is the buffer of `adapters.torchrl` with `prefetch=3`, as TorchRL's own implementations of SAC and
+"torchrl[prefetch]" is the buffer of `adapter.py` with `prefetch=3`, as TorchRL's own implementations of SAC and
 others have it. Whatever the next batch's size, the batches fetched ahead have the size before: here they are dropped.
 
 "torchrl[compile]" compiles `extend` and `sample`, as TorchRL's benchmark of its replay buffers does, with storage and
@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from adapters.base import Columns, Features, Spec
-from adapters.torchrl import FEATURES, PROMISES, TorchRL
+from adapters.peers.torchrl.adapter import FEATURES, PROMISES, TorchRL
 
 PREFETCHED = 3
 COMPILATIONS = 64  # of one function, before torch gives up and runs it as it is: one for each shape and buffer

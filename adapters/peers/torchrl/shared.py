@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec
-from adapters.torchrl import FEATURES, PROMISES, TorchRL
+from adapters.peers.torchrl.adapter import FEATURES, PROMISES, TorchRL
 
 
 class TorchRLShared(TorchRL):

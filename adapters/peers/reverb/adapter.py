@@ -1,7 +1,7 @@
 """Reverb: a table in a real server, in another process on this machine, spoken to over gRPC.
 
-Of the documented ways (the others are in `adapters.reverb_ways`), the fastest one measured for each job (CartPole
-rows, 2 cores):
+Of the documented ways (the others are in `variants.py`), the fastest one measured for each job (CartPole rows, 2
+cores):
 - rows without priorities: StructuredWriter, 30 us a row; TrajectoryWriter 55 us, Client.insert 355 us.
 - rows with priorities: TrajectoryWriter, since StructuredWriter has no priority for each item. Both are flushed
   every `FLUSH_EVERY` items without waiting for the last `LEFT_PENDING` of them (`flush(block_until_num_items=...)`),
@@ -27,8 +27,8 @@ from typing import ClassVar
 import numpy as np
 
 from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.peers.reverb.server import TABLE, ServerHere, ServerProcess, table_for
 from adapters.promises import Promises
-from adapters.reverb_server import TABLE, ServerHere, ServerProcess, table_for
 
 FLUSH_EVERY, LEFT_PENDING = 32, 16  # items: beyond 50 pending ones Reverb warns
 #: one per thread of the CPU, as the docstring of TrajectoryDataset says

@@ -1,4 +1,4 @@
-"""Reverb's other documented ways in and out; `adapters.reverb` has the fastest. Each differs from it in what its class
+"""Reverb's other documented ways in and out; `adapter.py` has the fastest. Each differs from it in what its class
 says and in nothing else.
 
 The pages are Reverb's README (Client.insert, Client.sample, the datasets) and the docstrings of `reverb.Client`,
@@ -14,8 +14,8 @@ from itertools import repeat
 import numpy as np
 
 from adapters.base import Columns, Spec
-from adapters.reverb import FLUSH_EVERY, Reverb, Rows
-from adapters.reverb_server import TABLE, ServerHere
+from adapters.peers.reverb.adapter import FLUSH_EVERY, Reverb, Rows
+from adapters.peers.reverb.server import TABLE, ServerHere
 
 AT_ONCE = replace(Reverb.features, prioritized="yes, priorities on add and later")  # nothing is fetched ahead
 

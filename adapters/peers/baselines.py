@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from adapters import legacy
 from adapters.base import Spec
-from adapters.baselines_style import BaselinesStyle
+from adapters.peers.baselines_style import BaselinesStyle
 
 
 class Baselines(BaselinesStyle):

@@ -1,6 +1,6 @@
 """A buffer of rows with the public behaviour of ChainerRL's replay buffers.
 
-Written here from that behaviour; no code is taken from it. `tests/adapters/test_fidelity.py` holds it against the
+Written here from that behaviour; no code is taken from it. `tests/adapters/peers/test_fidelity.py` holds it against the
 original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
 same amount of work: trees of nested lists, walked by recursion.
 

@@ -1,0 +1,1 @@
+"""The peers: one file, or one folder, for each library. `adapters.registry` lists them."""
