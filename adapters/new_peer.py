@@ -107,9 +107,9 @@ def _trouble(name: str, module: str, room: Path) -> str | None:
 
 
 def _register(file: Path, line: str) -> None:
-    """At the end of MORE: a new peer is measured when named, until it is among the usual ones."""
-    text = file.read_text().replace("MORE: dict[str, str] = {}", "MORE: dict[str, str] = {\n}")
-    end = text.index("\n}", text.index("MORE: dict[str, str] = {")) + 1
+    """At the end of ON_REQUEST: a new peer is measured when named, until it is among the usual ones."""
+    text = file.read_text().replace("ON_REQUEST: dict[str, str] = {}", "ON_REQUEST: dict[str, str] = {\n}")
+    end = text.index("\n}", text.index("ON_REQUEST: dict[str, str] = {")) + 1
     file.write_text(text[:end] + line + text[end:])
 
 

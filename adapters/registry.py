@@ -21,9 +21,9 @@ PEERS: dict[str, str] = {
     "reverb": "adapters.peers.reverb.adapter:Reverb",
 }
 
-#: More of them, measured when named, or by PEERS=all: libraries with an environment of their own, and other ways of
-#: using those above.
-MORE: dict[str, str] = {
+#: Single-process peers that are measured only when named, or by PEERS=all: libraries with an environment of their own,
+#: and other ways of using the peers above.
+ON_REQUEST: dict[str, str] = {
     "torchrl": "adapters.peers.torchrl.adapter:TorchRL",
     "torchrl[TensorDictReplayBuffer]": "adapters.peers.torchrl.adapter:TorchRLTensorDict",
     "torchrl[memmap]": "adapters.peers.torchrl.adapter:TorchRLMemmap",
@@ -106,12 +106,12 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """All names."""
-    return list(dict.fromkeys([*PEERS, *MORE, *SHARED, *SERVED]))
+    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SERVED]))
 
 
 def alone() -> list[str]:
     """Those that live in one process."""
-    return [*PEERS, *MORE]
+    return [*PEERS, *ON_REQUEST]
 
 
 def together() -> list[str]:
@@ -123,7 +123,7 @@ def chosen(names: Collection[str]) -> list[str]:
     """The peers that these names stand for: one for itself and its variants, "all" for all, and none for those that are
     measured unless others are named. Raises `UnknownPeer`."""
     if not names:
-        return [name for name in every() if name not in MORE]
+        return [name for name in every() if name not in ON_REQUEST]
     for name in names:
         if name != ALL:
             adapter_class(name)
@@ -132,7 +132,7 @@ def chosen(names: Collection[str]) -> list[str]:
 
 def adapter_class(name: str) -> type[Adapter]:
     """The adapter's class. Imports the adapter's module, but not the peer's library."""
-    target = PEERS.get(name) or MORE.get(name) or SHARED.get(name) or SERVED.get(name)
+    target = PEERS.get(name) or ON_REQUEST.get(name) or SHARED.get(name) or SERVED.get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")

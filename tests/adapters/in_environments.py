@@ -20,7 +20,7 @@ ONLY_THERE = {"legacy": ["tests/adapters/peers/test_fidelity.py"]}
 
 def main(names: Sequence[str], options: Sequence[str]) -> int:
     try:
-        peers = [name for name in registry.chosen(names or [registry.ALL]) if name in registry.MORE]
+        peers = [name for name in registry.chosen(names or [registry.ALL]) if name in registry.ON_REQUEST]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)
         return 2
