@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from results.facts import Facts, facts_of
 from results.validation import SCHEMA_NAME, BadRecord, cell_key, check
 
 #: failed: the peer crashed, hung or raised. broken: the harness could not measure it. left_out: no time in the budget.
@@ -45,6 +46,12 @@ class Peer:
     usage: str
     features: Mapping[str, str] = field(default_factory=dict)
     reason: str | None = None  # why it could not be measured
+    facts: Mapping[str, Any] | None = None  # as in the file; None: an old record
+
+    @property
+    def known(self) -> Facts:
+        """What the report must know of it as values."""
+        return facts_of(self.facts, self.features)
 
 
 @dataclass(frozen=True)
@@ -154,9 +161,10 @@ class Run:
         usage: str,
         features: Mapping[str, str] | None = None,
         reason: str | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> Peer:
         """Takes `**dataclasses.asdict(peer_info)`. The first peer added is the one the report speaks of by default."""
-        self.peers.append(Peer(name, version, usage, dict(features or {}), reason))
+        self.peers.append(Peer(name, version, usage, dict(features or {}), reason, facts))
         return self.peers[-1]
 
     def add_workload(self, **about: Any) -> Workload:

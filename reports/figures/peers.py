@@ -1,8 +1,4 @@
-"""What a peer's features mean for its figures: the only place that reads their sentences.
-
-A record states features in sentences for people. Each function here decides one fact from the first words of one of
-them, so a record that states these facts as data needs a change here alone.
-"""
+"""What the report needs to know of a peer."""
 
 from __future__ import annotations
 
@@ -22,30 +18,11 @@ def by_library(run: Run) -> list[Peer]:
 
 
 def keeps_references(peer: Peer, job: Job) -> bool:
-    """This add stores the caller's arrays themselves: less work, and they must not change afterwards.
-
-    The feature says "yes...", "no..." or, where they differ, "one step: yes...; a batch: no...".
-    """
+    """This add stores the caller's arrays themselves: less work, and they must not change afterwards."""
     if job.benchmark not in ("add", "add_dicts"):  # lists become arrays that no caller holds
         return False
-    said = peer.features.get("copies_on_add", "")
-    parts = dict(part.partition(": ")[::2] for part in said.split("; "))
-    return parts.get("one step" if job.params.get("batch", 1) == 1 else "a batch", said).startswith("no")
-
-
-def copies_rows(peer: Peer) -> bool:
-    """Each add copies its rows, however many."""
-    return peer.features.get("copies_on_add", "").startswith("yes")
-
-
-def has_batch_add(peer: Peer) -> bool:
-    """True if the record does not say."""
-    return peer.features.get("batch_add", "yes").startswith("yes")
-
-
-def returns_rows(peer: Peer) -> bool:
-    """A sample comes as rows, which its user stacks into columns."""
-    return peer.features.get("gives", "").startswith("rows")
+    kept = peer.known.keeps_references
+    return kept == "always" or (kept == "batches" and job.params.get("batch", 1) != 1)
 
 
 def without_evidence(stated: str) -> str:

@@ -9,7 +9,6 @@ from functools import partial
 from reports import plots
 from reports.figures.formatting import interval, number, size, times
 from reports.figures.jobs import Job, Kind, Suite, launches_of
-from reports.figures.peers import copies_rows
 from reports.figures.ratios import figure_of
 from reports.plots import Picture
 from reports.sections.section import Context, Part, Section
@@ -198,7 +197,7 @@ def _elsewhere(run: Run, jobs: Sequence[Job], row_bytes: int) -> set[str]:
     return {
         peer.name
         for peer in run.peers
-        if copies_rows(peer)
+        if peer.known.keeps_references == "never"
         and any(
             peer.name in job.measured and figure_of(job.measured[peer.name]).value < COUNTED * row_bytes for job in full
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.figures.jobs import Job
-from reports.figures.peers import has_batch_add, keeps_references, returns_rows, without_evidence
+from reports.figures.peers import keeps_references, without_evidence
 from results import Peer, Run
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"
@@ -40,9 +40,9 @@ def marks(peer: Peer, job: Job) -> str:
     if job.benchmark.startswith(("add", "compressed_add")):
         if keeps_references(peer, job):
             found += KEEPS_REFERENCES
-        if job.params.get("batch", 1) != 1 and not has_batch_add(peer):
+        if job.params.get("batch", 1) != 1 and not peer.known.adds_batches:
             found += NO_BATCH_ADD
-    elif returns_rows(peer):
+    elif peer.known.returns_rows:
         found += GIVES_ROWS
     return found
 

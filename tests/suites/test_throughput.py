@@ -6,9 +6,9 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from adapters.baselines_style import BaselinesStyle
 
 from adapters import registry
+from adapters.peers.baselines_style import BaselinesStyle
 from suites.runner import timing
 from suites.runner.timing import Stopwatch
 from suites.throughput import measure

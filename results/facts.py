@@ -1,0 +1,38 @@
+"""What the report must know of a peer as values, beside the sentences of its features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of a peer; the record's `facts`. The defaults are those of a peer of which nothing is known."""
+
+    adds_batches: bool = True  # many rows in one call
+    returns_rows: bool = False  # which the adapter stacks into columns
+    #: to the caller's arrays, after an add: of no add, of adds of many rows, or of all
+    keeps_references: Literal["never", "batches", "always"] | None = None
+
+
+def facts_of(facts: Mapping[str, Any] | None, features: Mapping[str, str]) -> Facts:
+    """A peer's facts. Records from before November 23, 2026 have none: theirs are in the sentences of that time."""
+    return Facts(**facts) if facts else _of_sentences(features)
+
+
+def _of_sentences(features: Mapping[str, str]) -> Facts:
+    copies = features.get("copies_on_add", "")
+    return Facts(
+        adds_batches=features.get("batch_add", "yes").startswith("yes"),
+        returns_rows=features.get("gives", "").startswith("rows"),
+        keeps_references=next((kept for start, kept in _KEPT.items() if copies.startswith(start)), None),
+    )
+
+
+_KEPT: Mapping[str, Literal["never", "batches", "always"]] = {
+    "yes": "never",
+    "no": "always",
+    "one step: yes; a batch: no": "batches",
+}
