@@ -1,9 +1,8 @@
 """The one protocol that every peer is measured through.
 
-An adapter does what an honest user of the peer would have to do to store transitions and to get a
-batch of columns back: nothing more, nothing less. If the library returns rows, stacking them is
-part of its cost. The library itself is imported in the adapter's constructor, never at the top of
-its module, so that a peer that can't be imported is still known by name, features and reason.
+An adapter does what an honest user of the library would have to do to store transitions and to get a batch of columns
+back: nothing more, nothing less. If the library returns rows, stacking them is part of its cost. The constructor
+imports the library, never the module, so that the name and contract of a peer that can't be imported are still known.
 """
 
 from __future__ import annotations
@@ -12,29 +11,31 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapters import environments
-from adapters.promises import Promises
+from adapters.contract import Contract, RowFields
 
-Columns = dict[str, np.ndarray]
+Array = NDArray[Any]
+Columns = dict[str, Array]
 
 
 class Step(NamedTuple):
-    """One transition, as a training loop has it in hand after `env.step`."""
+    """One transition, as a training loop has it after `env.step`."""
 
-    obs: np.ndarray
-    act: np.ndarray | int
+    obs: Array
+    act: Array | int
     rew: float
-    next_obs: np.ndarray
+    next_obs: Array
     done: bool
 
 
 @dataclass(frozen=True)
 class Field:
-    """What one key of a transition holds. A scalar has shape ()."""
+    """Shape and dtype of one key of a transition. A scalar has shape ()."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -42,12 +43,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a buffer is asked to hold, and how it is asked to sample.
+    """The rows that a buffer must hold, and how it must sample.
 
-    priority -> probability is (priority + eps)^alpha where the peer has an eps, priority^alpha
-    elsewhere; weights use beta (Schaul et al. 2015, equations 1 and 2).
-    `next_of`: next_obs is stored once, as the obs of the row after it. `stack_compress`: so is each frame of a
-    stack (obs' last axis). Rows are then added in the order of their episodes, which end where `done` says so.
+    A row is drawn with a probability proportional to (priority + eps)^alpha, where eps is the peer's, and weights use
+    beta (Schaul et al. 2015, equations 1 and 2). With `next_of`, next_obs is stored once, as the obs of the following
+    row; with `stack_compress`, so is each frame of a stack (the last axis of obs). Rows are then added in the order of
+    their episodes, which end where `done` is true.
     """
 
     capacity: int
@@ -61,90 +62,48 @@ class Spec:
 
     @property
     def is_plain(self) -> bool:
-        """The five fields of a `Step`, and no others. Otherwise steps are dicts, keyed like `fields`."""
+        """Whether rows have exactly the five fields of a `Step`. Otherwise steps are dicts, keyed as `fields`."""
         return tuple(self.fields) == Step._fields
 
 
-@dataclass(frozen=True)
-class Features:
-    """What a peer can do: the columns of the report's feature table, in its users' words.
-
-    Each may end in its evidence, in brackets: "yes, 3 steps [seen: tests/adapters/test_features.py]", or the page of
-    the peer's documentation that says so. What a run has seen itself, the report adds.
-    """
-
-    batch_add: str  # "yes", "no", or what it does instead
-    flexible_fields: str
-    prioritized: str
-    weights: str  # how importance weights are normalised, or "no"
-    duplicates: str  # can one batch hold the same row twice?
-    gives: str  # "columns" or "rows"
-    copies_on_add: str  # "yes", or "no: keeps references to the caller's arrays"
-    n_step: str
-    processes: str
-    framework: str  # what must be installed beside it
-    licence: str
-    compression: str = "no"  # next_obs, and the frames of a stack, stored once
-    disk: str = ""  # can it be saved, or kept in files?
-    machines: str = ""  # can it be used from another machine?
-    last_release: str = ""  # "11.0.0, 2024-06-03": the version that is pinned, and when it was published
-
-
-class Unavailable(Exception):  # noqa: N818 (a state of things rather than an error)
-    """This platform can't have this peer (no wheel, say): a skipped row with a reason, no failure."""
+class Unavailable(Exception):  # noqa: N818 (a state rather than an error)
+    """This platform can't have this peer (no wheel, for instance): its cells are skipped with this reason."""
 
 
 class WrongAnswer(AssertionError):  # noqa: N818 (its name is the verdict)
-    """A peer gave back something else than what was stored, or drew it wrongly: it gets no time.
+    """A peer returned something that was not stored, or drew rows wrongly: it gets no time.
 
-    The message names the field (or "weights", "indexes", "priorities") and what was wrong with it.
+    The message names the field (or "weights", "indexes", "priorities") and what is wrong with it.
     """
 
 
 class Adapter(ABC):
-    """One peer holding one buffer.
+    """One buffer of one peer.
 
-    Class attributes name it; the constructor takes a `Spec` and imports the library.
+    Class attributes describe the peer. The constructor takes a `Spec` and imports the library.
     """
 
     fields: Mapping[str, Field]  # of the spec; set by the constructor
 
     name: ClassVar[str]
-    distribution: ClassVar[str | None]  # on PyPI; None when the peer's code stands in this project
-    features: ClassVar[Features]
+    distribution: ClassVar[str | None]  # on PyPI; None if the peer's code is part of this project
     #: one sentence on how it is used here and which page of its documentation says so
     usage: ClassVar[str]
+    contract: ClassVar[Contract]
+
     #: the last Python that the pinned version of the library can be installed on; None: no limit known
     last_python: ClassVar[tuple[int, int] | None] = None
-
-    #: how processes start that use one buffer of this peer together; and what a "forkserver" imports first
+    #: the environment that it is installed in (`adapters.environments`); None: the common one
+    environment: ClassVar[str | None] = None
+    #: how processes start that share one buffer of this peer; and what a "forkserver" imports first
     start_method: ClassVar[str] = "fork"
     preload: ClassVar[tuple[str, ...]] = ()
-
-    # What `adapters.checks` must know of a peer's documented behaviour to tell right from wrong.
-    #: added to a raw priority before alpha
-    eps: ClassVar[float] = 0.0
-    #: whether its functions are compiled anew for each capacity, which takes megabytes that are not the rows'
-    compiles: ClassVar[bool] = False
-    #: batches fetched ahead of `sample`: those still follow the priorities from before an update
-    batches_ahead: ClassVar[int] = 0
-
-    #: True where whole episodes are overwritten: not as many rows as the capacity are stored then, but about so many
-    whole_episodes: ClassVar[bool] = False
-
-    #: the environment it is installed in (`adapters.environments`); None: the one that everything else is in
-    environment: ClassVar[str | None] = None
-    #: whether rows may have any fields, or only those of a `Step`
-    any_fields: ClassVar[bool] = False
-
-    #: what it promises, for the conformance suite to see
-    promises: ClassVar[Promises] = Promises()
 
     @classmethod
     def version(cls) -> str:
         """The library's version, or "in this project".
 
-        Raises `Unavailable` where the platform can't have it and `NotInstalled` where it could but doesn't.
+        Raises `Unavailable` if the platform can't have it, and `NotInstalled` if it could but does not.
         """
         if cls.distribution is None:
             return "in this project"
@@ -153,80 +112,80 @@ class Adapter(ABC):
         except environments.NotInstalled:
             if cls.last_python is not None and sys.version_info[:2] > cls.last_python:
                 raise Unavailable(
-                    f"{cls.distribution} can't be installed on this Python: {'.'.join(map(str, cls.last_python))} "
-                    "is the last one it has wheels for"
+                    f"{cls.distribution} has wheels up to Python {'.'.join(map(str, cls.last_python))}, "
+                    f"and this is {'.'.join(map(str, sys.version_info[:2]))}"
                 ) from None
             raise
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:
-        """The adapter. Raises `Unavailable` where the platform can't have the peer, and NotImplementedError
-        where the peer can't do what `spec` asks for."""
+        """The adapter. Raises `Unavailable` if the platform can't have the peer, and NotImplementedError if the peer
+        can't do what `spec` asks for."""
         cls.version()
         if refusal := cls.refusal(spec):
             raise NotImplementedError(refusal)
-        if not (spec.is_plain or cls.any_fields):
+        if not spec.is_plain and cls.contract.fields.value is RowFields.FIXED:
             raise NotImplementedError(f"{cls.name} stores {', '.join(Step._fields)}, and no other fields")
         return cls(spec)
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
-        """Why the peer can't do what `spec` asks for, as far as its features say so; the fields are not looked at."""
-        for asked, feature in (
-            (spec.prioritized, "prioritized"),
-            (spec.next_of or spec.stack_compress, "compression"),
-        ):
-            if asked and not getattr(cls.features, feature).startswith("yes"):
-                return f"{cls.name} offers none of this ({feature})"
+        """Why the contract rules out what `spec` asks for, whatever the fields are; None if it does not."""
+        if spec.prioritized and not cls.contract.priorities.value:
+            return f"{cls.name} has no priorities"
+        if (spec.next_of or spec.stack_compress) and not cls.contract.compression.value:
+            return f"{cls.name} has no compression of next_obs or frames"
         return None
 
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...
 
-    # Adding, in the forms that a training loop has its transitions in. The loops stand here, in the peer's own
-    # idiom, so that no call of the harness is timed between two adds.
+    # Adding, in the forms in which a training loop may have its transitions. The loops are in the adapter, in the
+    # library's own idiom, so that no call of the harness is timed between two adds.
 
     @abstractmethod
     def add(self, steps: Sequence[Step]) -> None:
         """Store `steps`, one call of the library each."""
 
-    def add_dicts(self, steps: Sequence[dict]) -> None:
-        """The same, where each step is kept as a dict with the keys of `Step` in their order.
+    def add_dicts(self, steps: Sequence[dict[str, Any]]) -> None:
+        """Store `steps`, each a dict with the keys of `Step` in their order.
 
-        Here for a library that has no keywords for them: the values are taken out of the dict. Rows whose fields are
-        others (`any_fields`) come this way, by `add_columns` and by `add_batch` only.
+        This default is for a library without keywords for the keys: it takes the values out of the dict. Rows with
+        other fields than a `Step` are added by this method, `add_columns` and `add_batch` only.
         """
-        self.add([step.values() for step in steps])
+        # `add` only unpacks its steps, and making a Step of each would be a cost that no user has.
+        self.add([step.values() for step in steps])  # type: ignore[misc]
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         """Store `steps` in a prioritized buffer, one call each, with a raw priority each.
 
-        Here for a library that takes no priority with a step: its plain add, and `features.prioritized` says so.
+        This default is for a library that takes no priority with a step (`GivenPriority.NOT_POSSIBLE` in its contract):
+        it drops them.
         """
         self.add(steps)
 
     @abstractmethod
-    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+    def add_batch(self, columns: Columns, priorities: Array | None = None) -> None:
         """Store all rows of `columns` ((rows, *shape) each) in as few calls as the library allows.
 
-        `priorities` are raw (before eps and alpha), float64 (rows,); where the library takes none
-        on add, the adapter sets them as its user would have to.
+        `priorities` are raw (before eps and alpha), float64 (rows,). If the library takes none on add, the adapter sets
+        them as its user would have to.
         """
 
     def add_batches(self, batches: Sequence[Step]) -> None:
-        """Each of `batches` is many rows, a column in each place of the step: stored one after the other."""
+        """Store `batches` one after the other; each holds many rows, a column in each place of the step."""
         for batch in batches:
             self.add_batch(batch._asdict())
 
     def add_columns(self, batches: Sequence[Columns]) -> None:
-        """The same where the fields are others than a step's (`any_fields`): each of `batches` is a dict of columns."""
+        """Store `batches` one after the other; each is a dict of columns, which may have any fields."""
         for batch in batches:
             self.add_batch(batch)
 
     def add_lists(self, batches: Sequence[Step]) -> None:
-        """As `add_batches`, each column a nested list.
+        """Store `batches` as `add_batches` does; each column is a nested list.
 
-        Here for a library that takes no lists for columns, or loses their dtype: they are made arrays first.
+        This default is for a library that takes no lists as columns, or loses their dtype: it makes arrays of them.
         """
         fields = self.fields
         for batch in batches:
@@ -235,24 +194,24 @@ class Adapter(ABC):
 
     @abstractmethod
     def sample(self, batch_size: int) -> Columns:
-        """A batch of columns, (batch_size, *shape) each; scalars may be (batch_size,) or (batch_size, 1).
+        """Return a batch of columns, (batch_size, *shape) each; scalars may be (batch_size,) or (batch_size, 1).
 
-        A prioritized buffer adds "weights" and "indexes" (whatever `update_priorities` takes back, an
-        array or a list). A prioritized caller alternates `sample` and `update_priorities`, as a learner
-        does: some peers refuse a second sample before the update. A batch is good until the next call:
-        some peers reuse its memory.
+        A prioritized buffer adds "weights" and "indexes" (anything that `update_priorities` takes, an array or a
+        list). The caller of a prioritized buffer alternates `sample` and `update_priorities`, as a learner does: some
+        peers refuse a second sample before the update. A batch is valid until the next call: some peers reuse its
+        memory.
         """
 
-    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        """Give the rows of the last sample new raw priorities, (batch_size,) float64, above 0."""
+    def update_priorities(self, indexes: Array, priorities: Array) -> None:
+        """Set new raw priorities, (batch_size,) float64, above 0, for the rows of the last sample."""
         raise NotImplementedError(f"{self.name} has no priorities")
 
-    # A learner's step, whole: overridden by a library whose authors would write these calls as one.
+    # A whole step of a learner. Overridden for a library whose authors would write these calls as one.
 
-    def learner_step(self, steps: Sequence[Step], batch_size: int, priorities: np.ndarray) -> Columns:
-        """Add `steps` one by one to a prioritized buffer, then return a sample whose rows have new `priorities`.
+    def learner_step(self, steps: Sequence[Step], batch_size: int, priorities: Array) -> Columns:
+        """Add `steps` one by one to a prioritized buffer, and return a sample after setting new `priorities` for it.
 
-        The priorities are raw, (batch_size,) float64, above 0, and count from the next sample on.
+        The priorities are raw, (batch_size,) float64, above 0, and take effect with the next sample.
         """
         self.add(steps)
         batch = self.sample(batch_size)
@@ -260,29 +219,30 @@ class Adapter(ABC):
         return batch
 
     def learner_step_uniform(self, steps: Sequence[Step], batch_size: int) -> Columns:
-        """Add `steps` one by one to a uniform buffer, then return a sample."""
+        """Add `steps` one by one to a uniform buffer, and return a sample."""
         self.add(steps)
         return self.sample(batch_size)
 
     @abstractmethod
     def __len__(self) -> int:
-        """Rows that can be sampled now."""
+        """The number of rows that can be sampled now."""
 
     @property
     def waiting(self) -> int:
-        """Rows added last that the library has not been given yet, since a call takes a fixed number of them."""
+        """The number of newest rows not yet passed to the library, since its calls take a fixed number of rows."""
         return 0
 
-    def close(self) -> None:  # noqa: B027 (most peers have nothing to give back)
-        """Give back processes, segments and files. Called once; the adapter is not used afterwards."""
+    def close(self) -> None:  # noqa: B027 (most peers have nothing to release)
+        """Release processes, segments and files. Called once; the adapter is not used afterwards."""
 
 
 @dataclass(frozen=True)
 class PeerInfo:
-    """What the record says of a peer; made from an adapter class by `adapters.registry.describe`."""
+    """What a record stores of a peer. `adapters.registry.describe` makes it from an adapter class."""
 
     name: str
     version: str | None
     usage: str
-    features: dict[str, str] = field(default_factory=dict)
+    features: dict[str, str] = field(default_factory=dict)  # `adapters.features.sentences`
     reason: str | None = None  # why it can't be measured here
+    facts: dict[str, Any] | None = None  # `adapters.features.facts`

@@ -1,25 +1,27 @@
 """The answer is checked before it is timed: what every peer must get right, whatever its speed.
 
-`AddedRows` knows the rows that were added and tells whether a batch holds such rows, byte for byte
-and all its fields together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
+`AddedRows` knows the rows that were added, and finds out whether a batch holds only such rows, byte for byte and with
+all fields together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Field, Spec, Step, WrongAnswer
+from adapters.base import Adapter, Array, Columns, Field, Spec, Step, WrongAnswer
+from adapters.behaviours import Weights
 
-#: A right peer fails a distribution check less often than this.
+#: The probability with which a correct peer fails a distribution check.
 SIGNIFICANCE = 1e-6
 
 
 def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Columns:
-    """Rows `first` .. `first + rows - 1` of an endless series in which no two rows share a value of a float, of a
-    wide integer or of a frame. Flags, actions and small integers repeat."""
+    """Rows `first` .. `first + rows - 1` of an endless series in which every float, wide integer and frame is unique.
+    Flags, actions and small integers repeat."""
     keys = np.arange(first, first + rows)
     columns = {}
     for offset, (name, field) in enumerate(fields.items()):
@@ -30,10 +32,10 @@ def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Col
         elif name == "act" and dtype.kind in "iu":
             values = (keys[:, None] + each) % 5
         elif dtype.kind == "u" and dtype.itemsize == 1:
-            # The key's four bytes, over and over, so that each part of a frame tells its row.
+            # The key's four bytes repeat, so that each part of a frame identifies its row.
             stamp = (keys + offset * 1_000_003).astype("<u4").view(np.uint8).reshape(rows, 4)
             values = np.tile(stamp, (1, cells // 4 + 1))[:, :cells]
-        elif dtype.kind in "iu":  # not through floats, which a narrow integer can't hold
+        elif dtype.kind in "iu":  # not by way of floats, which don't fit into a narrow integer
             values = keys[:, None] + offset + each
         else:
             values = keys[:, None] + (offset + 1) / 8 + each / 1024
@@ -42,7 +44,7 @@ def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Col
 
 
 def as_steps(columns: Columns) -> list[Step]:
-    """The rows of `columns` as a training loop has them in hand: scalars are Python's, arrays are the row's own."""
+    """The rows of `columns` as a training loop has them: scalars are Python's, arrays belong to the row."""
     parts = []
     for name in Step._fields:
         column = columns[name]
@@ -50,8 +52,8 @@ def as_steps(columns: Columns) -> list[Step]:
     return list(map(Step, *parts))
 
 
-def as_dicts(columns: Columns) -> list[dict]:
-    """The same, for rows of any fields."""
+def as_dicts(columns: Columns) -> list[dict[str, Any]]:
+    """The rows of `columns`, which may have any fields, as dicts."""
     return [
         {name: row.item() if row.ndim == 0 else row.copy() for name, row in zip(columns, rows, strict=True)}
         for rows in zip(*columns.values(), strict=True)
@@ -59,7 +61,7 @@ def as_dicts(columns: Columns) -> list[dict]:
 
 
 class AddedRows:
-    """The rows that may come back. Make it once for a workload: it reads every byte of `columns`."""
+    """The rows that a sample may contain. Make it once per workload: it reads every byte of `columns`."""
 
     def __init__(self, columns: Columns, fields: Mapping[str, Field]) -> None:
         self.fields = fields
@@ -67,14 +69,14 @@ class AddedRows:
         self._row = {row: number for number, row in reversed(list(enumerate(zip(*digests.values(), strict=True))))}
         self._known = {name: set(column) for name, column in digests.items()}
 
-    def check(self, batch: Columns, rows: int | None = None) -> np.ndarray:
-        """The number of the added row that each row of `batch` is (the first such, where rows repeat).
+    def check(self, batch: Columns, rows: int | None = None) -> Array:
+        """Return, for each row of `batch`, the number of the added row that it equals (the first such).
 
-        `rows` is the number of rows the batch should have.
+        `rows` is the number of rows that the batch must have.
         """
         missing = [name for name in self.fields if name not in batch]
         if missing:
-            raise WrongAnswer(f"{missing[0]}: not in the batch, which has {', '.join(batch)}")
+            raise WrongAnswer(f"{missing[0]}: missing from the batch, which has {', '.join(batch)}")
         if rows is None:
             rows = len(batch[next(iter(self.fields))])
         digests = self._digests(batch, rows)
@@ -92,32 +94,32 @@ class AddedRows:
     def _explain(self, position: int, row: dict[str, bytes]) -> str:
         for name, digest in row.items():
             if digest not in self._known[name]:
-                return f"{name}: row {position} of the batch holds a value that was never added"
+                return f"{name}: row {position} of the batch has a value that was never added"
         names = ", ".join(self.fields)
-        return f"{names}: row {position} of the batch is put together from different added rows"
+        return f"{names}: row {position} of the batch mixes different added rows"
 
 
-def _field_digests(name: str, column: np.ndarray, field: Field, rows: int) -> list[bytes]:
+def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[bytes]:
     column, dtype = np.asarray(column), np.dtype(field.dtype)
     shapes = [(rows, *field.shape)] if field.shape else [(rows,), (rows, 1)]
     if column.shape not in shapes:
         raise WrongAnswer(f"{name}: shape {column.shape}, expected {' or '.join(map(str, shapes))}")
     if column.dtype.kind != dtype.kind:
         raise WrongAnswer(f"{name}: dtype {column.dtype}, expected {dtype}")
-    # A library that keeps Python's float64 is as right as one that stores float32: compare what the learner reads.
+    # A library that keeps Python's float64 is as correct as one that stores float32: compare what the learner reads.
     cells = np.ascontiguousarray(column.astype(dtype, copy=False)).reshape(rows, -1).view(np.uint8)
     if cells.shape[1] <= 64:
         return [cell.tobytes() for cell in cells]
     return [hashlib.blake2b(cell, digest_size=16).digest() for cell in cells]
 
 
-def check_rows(batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> np.ndarray:
-    """Each row of `batch` is one of the rows of `columns`: gives their numbers. See `AddedRows` for many batches."""
+def check_rows(batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> Array:
+    """Check that each row of `batch` is a row of `columns`; return their numbers. For many batches use `AddedRows`."""
     return AddedRows(columns, fields).check(batch)
 
 
 def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
-    """One batch, as a learner draws it: a prioritized buffer is told some priorities afterwards."""
+    """Draw one batch as a learner does: the priorities of a prioritized buffer are updated afterwards."""
     batch = adapter.sample(batch_size)
     if spec.prioritized:
         copy = {name: np.array(column) for name, column in batch.items()}
@@ -127,23 +129,23 @@ def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
 
 
 def check_full(adapter: Adapter, capacity: int) -> None:
-    """As many rows are stored as there is room for."""
+    """Check that the buffer holds as many rows as its capacity."""
     stored = len(adapter)
-    if stored != capacity and not (adapter.whole_episodes and stored):
+    if stored != capacity and not (adapter.contract.whole_episodes and stored):
         raise WrongAnswer(f"size: {stored} rows stored, expected {capacity}")
 
 
 def check_round_trip(adapter: Adapter, spec: Spec, known: AddedRows, batch_size: int = 32, batches: int = 4) -> None:
-    """Some batches of an adapter that holds rows of `known` and no others: every row is one of them, whole."""
+    """Check, for an adapter that holds rows of `known` only, that every row of some batches is one of them."""
     for _ in range(batches):
         known.check(draw(adapter, spec, batch_size), batch_size)
 
 
 def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size: int = 32, batches: int = 80) -> None:
-    """Of `columns`, already added in order, the last `capacity` rows and no others can be drawn, and all of them.
+    """Check that, of `columns`, already added in order, all of the last `capacity` rows can be drawn and no others.
 
-    Rows that still wait (`Adapter.waiting`) count as not added. For a small capacity: with the default number of draws,
-    up to about 128 rows.
+    Rows that still wait (`Adapter.waiting`) count as not added. The default number of draws is enough for a capacity of
+    about 128 rows.
     """
     added = len(next(iter(columns.values()))) - adapter.waiting
     kept = min(added, spec.capacity)
@@ -154,18 +156,17 @@ def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size
     for _ in range(batches):
         seen.update(rows.check(draw(adapter, spec, batch_size), batch_size).tolist())
     never = set(range(kept)) - seen
-    if spec.prioritized and not adapter.promises.draws_last_slot:
-        # The kept row, oldest first, that lies in the last slot of the ring.
+    if spec.prioritized and not adapter.contract.draws_last_slot:
+        # The number of the row in the last slot of the ring; the oldest row has number 0.
         never.discard(kept - 1 if added <= spec.capacity else (spec.capacity - 1 - added) % spec.capacity)
     if never:
         raise WrongAnswer(f"rows: {len(never)} of {kept} stored rows were never drawn in {batches * batch_size} draws")
 
 
 def check_priorities(adapter: Adapter, spec: Spec, *, rows: int = 64, batch_size: int = 16, batches: int = 400) -> None:
-    """An empty prioritized adapter draws by priority, gives the right weights, and follows updates.
+    """Check that an empty prioritized adapter draws by priority, returns correct weights, and follows updates.
 
-    Adds `rows` keyed rows (no more than the capacity) and leaves them in the buffer with their priorities
-    changed.
+    Adds `rows` keyed rows (at most the capacity), and leaves them in the buffer with other priorities.
     """
     columns = keyed_columns(spec.fields, rows)
     raw = np.random.default_rng(spec.seed).permutation(np.geomspace(0.05, 5.0, rows))
@@ -176,46 +177,47 @@ def check_priorities(adapter: Adapter, spec: Spec, *, rows: int = 64, batch_size
     _check_update(adapter, spec, known, rows)
 
 
-def _expected_shares(adapter: Adapter, spec: Spec, raw: np.ndarray) -> np.ndarray:
-    shares = (raw + adapter.eps) ** spec.alpha
-    if not adapter.promises.draws_last_slot:
+def _expected_shares(adapter: Adapter, spec: Spec, raw: Array) -> Array:
+    shares: Array = (raw + adapter.contract.eps) ** spec.alpha
+    if not adapter.contract.draws_last_slot:
         shares[-1] = 0.0
-    return shares / shares.sum()
+    shares /= shares.sum()
+    return shares
 
 
 def _check_weights_and_count(
-    adapter: Adapter, spec: Spec, known: AddedRows, raw: np.ndarray, batch_size: int, batches: int
-) -> np.ndarray:
-    """How often each row was drawn. Every batch is given its own priorities again, which changes nothing."""
+    adapter: Adapter, spec: Spec, known: AddedRows, raw: Array, batch_size: int, batches: int
+) -> Array:
+    """Count how often each row is drawn. Each batch is updated with the priorities that its rows already have."""
     counts = np.zeros(len(raw), dtype=np.int64)
     for _ in range(batches):
         batch = adapter.sample(batch_size)
         numbers = known.check(batch, batch_size)
         check_weights(batch["weights"], raw[numbers], raw, adapter, spec)
         adapter.update_priorities(batch["indexes"], raw[numbers])
-        # Without replacement only the first draw of a batch is proportional to the priorities.
-        counted = numbers[:1] if adapter.promises.takes_out else numbers
+        # Without replacement, only the first draw of a batch is proportional to the priorities.
+        counted = numbers[:1] if adapter.contract.withholds_sampled_rows else numbers
         np.add.at(counts, counted, 1)
     return counts
 
 
-def check_weights(weights: np.ndarray, drawn: np.ndarray, all_raw: np.ndarray, adapter: Adapter, spec: Spec) -> None:
-    """Importance weights of rows with raw priorities `drawn`, by Schaul et al. 2015, equation 2."""
-    weights = np.asarray(weights)
+def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter, spec: Spec) -> None:
+    """Check importance weights of rows with raw priorities `drawn` (Schaul et al. 2015, equation 2)."""
+    weights, eps = np.asarray(weights), adapter.contract.eps
     if weights.shape != drawn.shape or weights.dtype.kind != "f":
         raise WrongAnswer(f"weights: {weights.dtype} {weights.shape}, expected floats {drawn.shape}")
-    # N and the total cancel: what is left is the row's priority against that of the most weighted row.
-    base = (drawn if adapter.promises.weights == "over the batch" else all_raw).min()
-    expected = ((drawn + adapter.eps) / (base + adapter.eps)) ** (-spec.alpha * spec.beta)
+    # N and the total cancel: what remains is the row's priority relative to that of the row with the largest weight.
+    base = (drawn if adapter.contract.weights is Weights.OVER_BATCH else all_raw).min()
+    expected = ((drawn + eps) / (base + eps)) ** (-spec.alpha * spec.beta)
     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
         worst = int(np.argmax(np.abs(weights - expected)))
         raise WrongAnswer(f"weights: {weights[worst]:.6g} where the formula gives {expected[worst]:.6g}")
 
 
-def check_distribution(counts: np.ndarray, shares: np.ndarray) -> None:
-    """A chi-square test of `counts` against the expected `shares`; never drawn is right where a share is 0.
+def check_distribution(counts: Array, shares: Array) -> None:
+    """Test `counts` against the expected `shares` by chi-square; a row with share 0 must never be drawn.
 
-    Stratified draws vary less than independent ones, so they pass all the more easily.
+    Stratified draws vary less than independent ones, so they pass more easily.
     """
     impossible = np.flatnonzero((shares == 0) & (counts > 0))
     if impossible.size:
@@ -225,12 +227,12 @@ def check_distribution(counts: np.ndarray, shares: np.ndarray) -> None:
         raise WrongAnswer(f"priorities: rows are not drawn by priority (chi-square {chi2:.1f}, p = {p:.1e})")
 
 
-def chi_square(counts: np.ndarray, shares: np.ndarray, least: float = 0.0) -> tuple[float, float]:
-    """How far `counts` are from the expected `shares`, and how often chance alone gives that much.
+def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float, float]:
+    """Return how far `counts` are from the expected `shares`, and the probability of at least that by chance.
 
-    Rows that would be drawn fewer than `least` times count together: the test holds for no fewer than about five.
+    Rows with fewer than `least` expected draws are grouped: the test needs about five per group.
     """
-    from scipy.special import chdtrc
+    from scipy.special import chdtrc  # type: ignore[import-untyped]
 
     order = np.argsort(shares)
     expected, seen = (shares / shares.sum() * counts.sum())[order], counts[order]
@@ -240,8 +242,8 @@ def chi_square(counts: np.ndarray, shares: np.ndarray, least: float = 0.0) -> tu
     return chi2, float(chdtrc(max(1, len(expected) - 1), chi2))
 
 
-def _groups(expected: np.ndarray, least: float) -> np.ndarray:
-    """Neighbours until there are `least`; what is left over at the end joins the last group."""
+def _groups(expected: Array, least: float) -> Array:
+    """Group neighbours until a group expects `least` draws. The remainder joins the last group."""
     groups, group, held = np.zeros(len(expected), int), 0, 0.0
     for i, each in enumerate(expected):
         if held >= least and held > 0 and expected[i:].sum() >= least:
@@ -252,11 +254,12 @@ def _groups(expected: np.ndarray, least: float) -> np.ndarray:
 
 
 def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> None:
-    """After every eighth row is raised and the rest lowered as they are drawn, nearly all draws are raised rows."""
-    batch_size = 4  # fewer than the raised rows, so that drawing without replacement can do it too
+    """Raise the priority of every eighth row and lower the others as they are drawn: nearly all draws must be raised
+    rows in the end."""
+    batch_size = 4  # fewer than the raised rows, so that drawing without replacement can pass
     raised = np.arange(rows) % 8 == 3
     share: list[float] = []
-    rounds = 8 * rows + adapter.batches_ahead
+    rounds = 8 * rows + adapter.contract.batches_ahead
     for _ in range(rounds):
         batch = adapter.sample(batch_size)
         numbers = known.check(batch, batch_size)

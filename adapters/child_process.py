@@ -1,4 +1,4 @@
-"""Helper processes that never outlive the process they serve, not even when that one is SIGKILLed."""
+"""Child processes that never outlive their parent, even if it is killed by SIGKILL."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ POLL_SECONDS = 0.5
 
 
 def exit_with_parent(parent_pid: int, before_exit: Callable[[], None] | None = None) -> None:
-    """Called in a helper process: end it soon after `parent_pid` is gone.
+    """Called in a child process: exit soon after the process `parent_pid` has.
 
-    A thread watches the parent's id rather than PR_SET_PDEATHSIG, because the kernel sends that signal
-    when the parent's *thread* that forked ends, which kills a helper that was started from a worker
-    thread. The id also tells of a parent that died before this call, and a pipe would not: forked
-    explorers inherit its other end and hold it open.
+    A thread polls the parent's id. PR_SET_PDEATHSIG is no alternative: the kernel sends that signal when the *thread*
+    that forked ends, which would kill a child that was started by a worker thread. The id also reveals a parent that
+    exited before this call. A pipe is no alternative either: forked explorers inherit its other end and keep it open.
     """
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""For libraries with the five fields of a step and no others, whose observations may be dicts of arrays."""
+"""For libraries that store the five fields of a step only, with observations that may be dicts of arrays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ OBS, NEXT_OBS = "obs.", "next_obs."
 
 
 def parts(name: str, spec: Spec) -> list[str]:
-    """The x of each field "obs.x", or none of them where an observation is one array.
+    """The x of each field "obs.x"; empty if an observation is one array.
 
-    Raises NotImplementedError, in the name of the peer, where rows are something else."""
+    Raises NotImplementedError, in the name of the peer, if rows have other fields."""
     found = [field.removeprefix(OBS) for field in spec.fields if field.startswith(OBS)]
     observations = {whole + part for part in found for whole in (OBS, NEXT_OBS)} or {"obs", "next_obs"}
     if set(spec.fields) != {*observations, "act", "rew", "done"}:
@@ -21,10 +21,12 @@ def parts(name: str, spec: Spec) -> list[str]:
             f"{name} stores obs and next_obs (which may be dicts), act, rew and done, no other fields"
         )
     if spec.fields["rew"].shape or spec.fields["done"].shape:
-        raise NotImplementedError(f"{name} stores one reward and one done a row: sequences are drawn from single steps")
+        raise NotImplementedError(
+            f"{name} stores one reward and one done per row: it draws sequences from single steps"
+        )
     return found
 
 
 def nested(row: Mapping[str, Any], parts: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Its observation and next observation, as dicts."""
+    """The observation and the next observation of a row, as dicts."""
     return {part: row[OBS + part] for part in parts}, {part: row[NEXT_OBS + part] for part in parts}

@@ -1,13 +1,13 @@
-"""Environments of their own, for peers whose requirements clash with those of others.
+"""Separate environments for peers whose requirements clash with those of others.
 
-One peer's pins must not hold back another's version, so each group of peers that can live together has a virtual
-environment in `.peers/<name>`, installed from `adapters/pins/<name>.txt` as it stands. A launch of such a peer runs
+One peer's pins must not hold back another's version, so each group of compatible peers has a virtual environment in
+`.peers/<name>`, installed from `adapters/pins/<name>.txt` without resolving anything. A launch of such a peer runs
 there, with the same code and the same protocol as any other launch.
 
-    python -m adapters.environments PEER ...      # make what these peers need; `make` calls it
+    python -m adapters.environments PEER ...      # install what these peers need; `make` calls it
 
-A group that can't be installed is no reason to stop: why is kept in `.peers/<name>/failed`, and becomes the reason of
-its peers' cells.
+If an environment can't be installed, the reason is stored in `.peers/<name>/failed` and becomes the reason of the
+cells of its peers; the run continues.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from typing import IO
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT / ".peers"
 PINS = CHECKOUT / "adapters" / "pins"
-LAST_WORDS = 300  # characters of what pip said
+LAST_WORDS = 300  # characters of pip's messages
 
 
-class NotInstalled(Exception):  # noqa: N818 (a state of things, with its reason)
-    """This peer could be here, and isn't: the message says why."""
+class NotInstalled(Exception):  # noqa: N818 (a state, with its reason)
+    """This peer could be installed here, and is not; the message says why."""
 
 
 def python(environment: str | None) -> str:
-    """The interpreter to launch a peer of this environment with: this one where there is none, so that the launch
-    itself finds out why its peer can't be imported."""
-    own = ROOT / environment / "bin" / "python" if environment else None
-    return str(own) if own and _installed(environment) else sys.executable
+    """The interpreter for launches in this environment; the current one if it is not installed, so that the launch
+    itself reports why its peer can't be imported."""
+    if environment is None or not _installed(environment):
+        return sys.executable
+    return str(ROOT / environment / "bin" / "python")
 
 
 def shown(environment: str | None) -> str:
-    """The interpreter as a command names it, in the checkout; "python" is the one of everything else."""
+    """The interpreter in a command relative to the checkout; "python" is that of the common environment."""
     return f"{ROOT.name}/{environment}/bin/python" if environment else "python"
 
 
@@ -52,7 +53,7 @@ def version(distribution: str, environment: str | None) -> str:
 
 
 def installed(distribution: str, environment: str | None) -> importlib.metadata.Distribution:
-    """A library as its environment has it: version, licence. Raises `NotInstalled`."""
+    """A library's metadata in its environment. Raises `NotInstalled`."""
     if environment is None or Path(sys.prefix) == ROOT / environment:
         try:
             return importlib.metadata.distribution(distribution)
@@ -61,17 +62,19 @@ def installed(distribution: str, environment: str | None) -> importlib.metadata.
     if _failed(environment).exists():
         raise NotInstalled(_failed(environment).read_text())
     if not _installed(environment):
-        raise NotInstalled(f"its environment, {environment!r}, was not made: make bench PEERS=... does it")
+        raise NotInstalled(f"its environment, {environment!r}, is not installed; make setup PEERS=... installs it")
     folders = [str(path) for path in (ROOT / environment / "lib").glob("python*/site-packages")]
     found = next(iter(importlib.metadata.distributions(name=distribution, path=folders)), None)
     if found is None:
-        raise NotInstalled(f"{distribution} is not in its environment, {environment!r}")
+        raise NotInstalled(f"{distribution} is not installed in its environment, {environment!r}")
     return found
 
 
 def make(environment: str) -> None:
-    """Have this environment installed as pinned, or the reason why not written down. One at a time: another make, or
-    the pip of one that was killed, may still be at it."""
+    """Install this environment as pinned, or store the reason why that failed.
+
+    A lock allows one installation at a time: another make, or the pip of one that was killed, may still be running.
+    """
     if _installed(environment):
         return
     try:
@@ -80,8 +83,8 @@ def make(environment: str) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _installed(environment):
                 _make(environment, lock)
-    except OSError as error:  # nothing can be written there, so that "not made" stays its peers' reason
-        print(f"the environment {environment!r} could not be made: {error}", file=sys.stderr)
+    except OSError as error:  # nothing can be stored there, so the reason of its peers stays "not installed"
+        print(f"the environment {environment!r} could not be installed: {error}", file=sys.stderr)
 
 
 def _make(environment: str, lock: IO[str]) -> None:
@@ -92,8 +95,8 @@ def _make(environment: str, lock: IO[str]) -> None:
     try:
         venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # What comes as source is built with the tools that are pinned, too (the second name is that of newer pips). An
-        # address, since pip takes a path with a space for two.
+        # Source distributions are built with pinned tools, too (newer pips use the second name). The value is a URI,
+        # since pip splits a path at a space.
         constraints = dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), _pins(environment).as_uri())
         done = subprocess.run(
             [*pip, "--no-deps", "-r", str(_pins(environment))],
@@ -133,7 +136,7 @@ def _digest(environment: str) -> str:
 
 
 def _installed(environment: str) -> bool:
-    """As pinned today, with the Python that it was made with still there."""
+    """Whether the current pins are installed, and the Python that they were installed with still exists."""
     mark, its_python = _mark(environment), ROOT / environment / "bin" / "python"
     return mark.exists() and its_python.exists() and mark.read_text() == _digest(environment)
 
@@ -155,5 +158,5 @@ def main(names: Collection[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main([name.strip() for text in sys.argv[1:] for name in text.split(",") if name.strip()]))
-    except KeyboardInterrupt:  # what is half made is made anew next time
+    except KeyboardInterrupt:  # a partial installation is replaced next time
         sys.exit(130)

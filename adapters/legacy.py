@@ -1,4 +1,4 @@
-"""OpenAI Baselines and ChainerRL, the released code itself, without the dead frameworks that they import."""
+"""Import the released code of OpenAI Baselines and ChainerRL without the discontinued frameworks that they need."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-#: Where both are installed, with the NumPy of their time and without what else they ask for.
+#: The environment of both, with a NumPy of their time and without their other requirements.
 ENVIRONMENT = "legacy"
 
 
 def load(module: str, hollow: Sequence[str]) -> types.ModuleType:
-    """A module of theirs. The packages in `hollow` are left empty but for their submodules: what they would import
-    brings in TensorFlow 1 or Chainer, of which the buffers use nothing."""
+    """Import one of their modules. The packages in `hollow` become stubs with nothing but submodules: importing them
+    would import TensorFlow 1 or Chainer, which the buffers do not use."""
     if module not in sys.modules:
         found = importlib.util.find_spec(module.partition(".")[0])
         if found is None or found.origin is None:

@@ -1,8 +1,8 @@
-"""Begin a new peer: its adapter, with what it promises, and its line in the registry.
+"""Write the skeleton of a new peer: its adapter with its contract, and its line in the registry.
 
-    python -m adapters.new_peer NAME [ENVIRONMENT]      # make new-peer NAME=... calls it
+    python -m adapters.new_peer NAME [ENVIRONMENT]      # `make new-peer NAME=...` calls it
 
-What is written runs, and fails every conformance test until its TODOs are done: nothing in it can pass by accident.
+The skeleton can be imported, and fails every conformance test until its TODOs are done.
 """
 
 from __future__ import annotations
@@ -19,45 +19,41 @@ HERE = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 SKELETON = Template('''"""TODO: what $name is, in one sentence.
 
-TODO: which page of its documentation shows the way it is used here, and what is odd about it.
+TODO: the page of its documentation that shows how it is used here, and its oddities.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
 
 class $cls(Adapter):
     name = "$name"
-    distribution = "$name"  # TODO: its name on PyPI, if that is another
-$environment    usage = "TODO: the calls that are used here (the page that says so)"
-    # Each may end in its evidence, in brackets: a page, or a test of tests/adapters/test_features.py that saw it.
-    features = Features(
-        batch_add="TODO",
-        flexible_fields="TODO",
-        prioritized="TODO",  # "yes, ...", or "no": then nothing below asks for priorities
-        weights="TODO",
-        duplicates="TODO",
-        gives="TODO",
-        copies_on_add="TODO",
-        n_step="TODO",
-        processes="TODO",
+    distribution = "$name"  # TODO: its name on PyPI, if different
+$environment    usage = "TODO: the calls that are used here (the page that documents them)"
+    # yes(...) and no(...) take a detail for the feature table and its evidence: a page, or "seen: " and a test.
+    contract = Contract(
+        batch_add=no("TODO"),
+        fields=Stated(RowFields.FIXED, "TODO"),
+        priorities=yes(),  # TODO: or no()
+        returns=Stated(Returns.COLUMNS, "TODO: their type"),
+        n_step=no("TODO"),
+        disk=no("TODO"),
         framework="TODO",
         licence="TODO",
-        disk="TODO",
-        machines="TODO",
-        last_release="TODO: version, and the date when it was published",
+        release=Release("TODO", datetime.date(2000, 1, 1)),  # the pinned version, and when it was published
+        # TODO: the fields of adapters/contract.py in which its documentation states something else than the default.
+        source="TODO: where its documentation states it",
     )
-    # TODO: a word for each check where the default (adapters/promises.py) is not what its documentation promises.
-    promises = Promises(source="TODO")
 
     def __init__(self, spec: Spec) -> None:
-        # Import the library here, and not above.
+        # Import the library here, not at the top of the file.
         self.fields, self.prioritized = spec.fields, spec.prioritized
         raise AssertionError("$name: the constructor is not written yet")
 
@@ -71,7 +67,7 @@ $environment    usage = "TODO: the calls that are used here (the page that says 
         raise AssertionError("$name: sample is not written yet")
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        raise AssertionError("$name: update_priorities is not written yet; without priorities, take it out")
+        raise AssertionError("$name: update_priorities is not written yet; delete it if there are no priorities")
 
     def __len__(self) -> int:
         raise AssertionError("$name: __len__ is not written yet")
@@ -96,18 +92,18 @@ def main(arguments: Sequence[str], room: Path = HERE) -> int:
 
 def _trouble(name: str, module: str, room: Path) -> str | None:
     if not name:
-        return "which peer? make new-peer NAME=..."
+        return "NAME must be the name of the new peer: make new-peer NAME=..."
     if not NAME.fullmatch(name):
-        return f"{name!r} is no name for a peer: lower-case letters, digits and single dashes, a letter first"
+        return f"NAME must be lower-case letters, digits and single dashes, beginning with a letter, got {name!r}"
     if name in map(registry.family, registry.every()):
-        return f"there is a peer {name!r} already"
+        return f"NAME must be new, got {name!r}, which adapters/registry.py already lists"
     if (room / "peers" / f"{module}.py").exists():
-        return f"there is an adapters/peers/{module}.py already"
+        return f"NAME must be new, got {name!r}, and adapters/peers/{module}.py exists"
     return None
 
 
 def _register(file: Path, line: str) -> None:
-    """At the end of ON_REQUEST: a new peer is measured when named, until it is among the usual ones."""
+    """Add a line to the end of ON_REQUEST: a new peer is measured only when named."""
     text = file.read_text().replace("ON_REQUEST: dict[str, str] = {}", "ON_REQUEST: dict[str, str] = {\n}")
     end = text.index("\n}", text.index("ON_REQUEST: dict[str, str] = {")) + 1
     file.write_text(text[:end] + line + text[end:])

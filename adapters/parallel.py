@@ -1,25 +1,26 @@
-"""Rows of parallel environments, for libraries that store exactly one row of each of them in a call."""
+"""Rows of parallel environments, for libraries whose add takes exactly one row of each."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from adapters.base import Columns
 
-ENVIRONMENTS = 100  # as many as a batch of the suites has rows
+ENVIRONMENTS = 100  # the number of rows in a batch of the suites
 
 
 def environments(capacity: int) -> int:
-    """How many environments a buffer of this capacity is made for: all of them have as many rows, or the oldest rows
-    would not be overwritten first."""
+    """The number of environments of a buffer of this capacity. It divides the capacity: otherwise the oldest row would
+    not be overwritten first."""
     return math.gcd(capacity, ENVIRONMENTS)
 
 
 class Gathered:
-    """Calls `put` with `at_once` rows whenever so many have come; the others wait."""
+    """Collects rows, and calls `put` with `at_once` of them whenever there are enough."""
 
     def __init__(self, at_once: int, put: Callable[[Columns], None]) -> None:
         self.at_once, self.put = at_once, put
@@ -38,5 +39,5 @@ class Gathered:
             self.put({name: column[at : at + self.at_once] for name, column in columns.items()})
         self.rest = {name: column[whole:].copy() for name, column in columns.items()} if whole < rows else {}
 
-    def add_dicts(self, rows: Sequence[dict]) -> None:
+    def add_dicts(self, rows: Sequence[dict[str, Any]]) -> None:
         self.add({name: np.stack([row[name] for row in rows]) for name in rows[0]})

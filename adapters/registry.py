@@ -1,12 +1,13 @@
-"""The one place that knows peers by name. A new peer is one file in this room and one line here."""
+"""The one list of peers. A new peer is a file or folder in `adapters/peers` and a line here."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Collection
-from dataclasses import asdict
+from email.message import Message
+from typing import cast
 
-from adapters import environments
+from adapters import environments, features
 from adapters.base import Adapter, PeerInfo, Unavailable
 from adapters.environments import NotInstalled
 
@@ -57,11 +58,11 @@ ON_REQUEST: dict[str, str] = {
     "rllib[episodes]": "adapters.peers.rllib.episodes:RLlibEpisodes",
 }
 
-#: Stands for all peers there are.
+#: Stands for every peer.
 ALL = "all"
 
-#: The buffers that forked explorers and one learner share: each takes `add_batch` from the explorers and
-#: `sample` and `update_priorities` from the process that made it.
+#: The buffers that forked explorers and one learner share: explorers call `add_batch`, and the process that created
+#: the buffer calls `sample` and `update_priorities`.
 SHARED: dict[str, str] = {
     "cpprb_impl[lock=none]": "adapters.peers.cpprb_impl:CpprbImplNoLock",
     "cpprb_impl[lock=buffer]": "adapters.peers.cpprb_impl:CpprbImplBufferLock",
@@ -70,33 +71,33 @@ SHARED: dict[str, str] = {
     "cpprb[MP]": "adapters.peers.cpprb.shared:CpprbMP",
 }
 
-#: More of them, whose library brings a server or shared memory of its own: `start_method` says how processes start
-#: that use it, since most must not be forked from one that has.
+#: The same for libraries with a server or shared memory of their own. `start_method` says how their processes start,
+#: since most must not be forked from a process that uses the library.
 SERVED: dict[str, str] = {
     "reverb": "adapters.peers.reverb.adapter:Reverb",
     "rllib[Ray actor]": "adapters.peers.rllib.actor:RLlibActor",
     "torchrl[shared]": "adapters.peers.torchrl.shared:TorchRLShared",
 }
 
-#: What the project itself makes: who has this name, or is a variant of it, must be sound.
+#: This project's own buffer: a wrong answer of this peer, or of a variant, fails the run.
 OURS = "cpprb_impl"
 
-#: The peers that ratios are taken to: alone, and where processes share a buffer.
+#: The peers that ratios are taken to: in one process, and where processes share a buffer.
 REFERENCES = ("cpprb", "cpprb[MP]")
 
-#: How the segments of our buffer and of Python's multiprocessing begin: what a killed launch can leave in /dev/shm.
+#: How the names of segments begin that a killed launch can leave in /dev/shm: our buffer's and multiprocessing's.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
 
 
 class UnknownPeer(KeyError):  # noqa: N818 (named like its siblings in base)
-    """No such peer; the message lists those there are."""
+    """There is no such peer. The message lists all."""
 
     def __str__(self) -> str:  # KeyError would show the message in quotes
         return str(self.args[0])
 
 
 def family(name: str) -> str:
-    """What a variant is one of: "cpprb" for "cpprb[MP]"."""
+    """The peer that a variant belongs to: "cpprb" for "cpprb[MP]"."""
     return name.partition("[")[0]
 
 
@@ -110,18 +111,18 @@ def every() -> list[str]:
 
 
 def alone() -> list[str]:
-    """Those that live in one process."""
+    """The names of peers in one process."""
     return [*PEERS, *ON_REQUEST]
 
 
 def together() -> list[str]:
-    """The buffers that explorers and a learner share, however their processes start (`Adapter.start_method`)."""
+    """The names of buffers that explorers and a learner share, however their processes start."""
     return [*SHARED, *SERVED]
 
 
 def chosen(names: Collection[str]) -> list[str]:
-    """The peers that these names stand for: one for itself and its variants, "all" for all, and none for those that are
-    measured unless others are named. Raises `UnknownPeer`."""
+    """The peers that these names select: of each name the peer and its variants, of "all" every peer, and without names
+    those that are measured by default. Raises `UnknownPeer`."""
     if not names:
         return [name for name in every() if name not in ON_REQUEST]
     for name in names:
@@ -131,38 +132,39 @@ def chosen(names: Collection[str]) -> list[str]:
 
 
 def adapter_class(name: str) -> type[Adapter]:
-    """The adapter's class. Imports the adapter's module, but not the peer's library."""
+    """Import the adapter's module, but not the peer's library, and return the adapter class."""
     target = PEERS.get(name) or ON_REQUEST.get(name) or SHARED.get(name) or SERVED.get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")
     module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    cls: type[Adapter] = getattr(importlib.import_module(module), attribute)
+    return cls
 
 
 def describe(name: str) -> PeerInfo:
-    """What the record says of a peer. Cheap (the library is not imported) and never raises for a known name."""
+    """What the record stores of a peer. Does not import the library, and never raises for a known name."""
     cls = adapter_class(name)
-    features, version, reason = asdict(cls.features), None, None
+    sentences, version, reason = features.sentences(cls.contract), None, None
     try:
         version = cls.version()
-        features["licence"] = _licence(cls)
+        sentences["licence"] = _licence(cls)
     except Unavailable as unavailable:
         reason = str(unavailable)
     except NotInstalled as missing:
         reason = str(missing)
     except Exception as error:  # broken metadata must cost one row, not the report
         reason = f"{type(error).__name__}: {error}"
-    return PeerInfo(name=name, version=version, usage=cls.usage, features=features, reason=reason)
+    return PeerInfo(name, version, cls.usage, sentences, reason, features.facts(cls.contract))
 
 
 def _licence(cls: type[Adapter]) -> str:
-    """What the adapter says, with what the installed library says of itself as evidence."""
-    stated = cls.features.licence
-    if cls.distribution is None or stated.endswith("]"):
+    """The licence that the contract states, with the metadata of the installed library as evidence."""
+    stated = cls.contract.licence
+    if cls.distribution is None:
         return stated
     library = environments.installed(cls.distribution, cls.environment)
-    about = library.metadata
+    about = cast(Message, library.metadata)
     classifiers = [text.rpartition(" :: ")[2] for text in about.get_all("Classifier", ()) if text.startswith("License")]
     found = about.get("License-Expression") or " and ".join(classifiers) or (about.get("License") or "").split("\n")[0]
     if found:
@@ -175,5 +177,5 @@ def _licence(cls: type[Adapter]) -> str:
 
 
 def python(name: str) -> str:
-    """The interpreter that a launch of this peer runs in."""
+    """The interpreter for launches of this peer."""
     return environments.python(adapter_class(name).environment)

@@ -1,11 +1,10 @@
-"""A row-oriented buffer with the public behaviour of OpenAI Baselines' deepq replay buffer.
+"""A row-oriented buffer that behaves like the replay buffers of OpenAI Baselines' deepq.
 
-Written here from that behaviour; no code is taken from it. `tests/adapters/peers/test_fidelity.py` holds it against the
-original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
-same amount of work. Rows are tuples in a Python list, batches are gathered by a Python loop, priorities live
-in a sum tree and a min tree written in Python. Two oddities are kept because a user of Baselines has
-them: the buffer keeps references to the caller's arrays, and the row in the last occupied slot is
-never drawn by priority.
+Written for this project from the behaviour of the original, without any of its code.
+`tests/adapters/peers/test_fidelity.py` compares the two: the same seed gives the same draws and weights. The code does
+as much work as the original, so that it is as fast: rows are tuples in a Python list, a Python loop gathers a batch,
+and priorities are kept in a sum tree and a min tree written in Python. Two oddities of the original are kept: the
+buffer stores references to the caller's arrays, and the row in the last occupied slot is never drawn by priority.
 
 Used as deepq's training loop does: positional `add`, then `sample(batch_size, beta)` and
 `update_priorities(idxes, new_priorities)`.
@@ -20,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import BadPriority, Dtype, GivenPriority, Prioritized, References
+from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 
 Row = tuple[Any, Any, float, Any, bool]
 
@@ -63,7 +63,7 @@ class ReplayBuffer:
 
 
 class SegmentTree:
-    """A complete binary tree in one list: leaf i is node `capacity + i`, node 1 holds the whole."""
+    """A complete binary tree in one list: leaf i is node `capacity + i`, node 1 the root."""
 
     def __init__(self, capacity: int, operation: Callable[[float, float], float], neutral: float) -> None:
         self.capacity = capacity
@@ -87,7 +87,7 @@ class SegmentTree:
         return self._over(start, self.capacity if end is None else end, 1, 0, self.capacity)
 
     def _over(self, start: int, end: int, node: int, low: int, high: int) -> float:
-        """The same, of those below `node`, which holds the leaves low .. high - 1."""
+        """The same for the subtree of `node`, which covers leaves low .. high - 1."""
         if start == low and end == high:
             return self.nodes[node]
         middle = (low + high) // 2
@@ -102,7 +102,7 @@ class SegmentTree:
     def find_prefix(self, mass: float) -> int:
         """The first leaf at which the running sum exceeds `mass` (for a sum tree)."""
         if not 0 <= mass <= self.over() + 1e-5:
-            raise ValueError(f"{mass} is not between 0 and the sum")
+            raise ValueError(f"mass must be between 0 and the sum of the leaves, got {mass}")
         node = 1
         while node < self.capacity:
             if self.nodes[2 * node] > mass:
@@ -132,8 +132,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def sample(self, batch_size: int, beta: float) -> tuple[Any, ...]:
         count = len(self._rows)
-        # Baselines leaves the last slot out of the total it draws from. It sums up anew for each row of the batch:
-        # to do that once would be faster than the buffer that its users have.
+        # Baselines leaves the last slot out of the total that it draws from, and computes that total once per row of
+        # the batch. Computing it once per batch would be faster than the original.
         idxes = [
             self._sums.find_prefix(self._random.random() * self._sums.over(0, count - 1)) for _ in range(batch_size)
         ]
@@ -144,9 +144,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def update_priorities(self, idxes: Sequence[int], priorities: Sequence[float]) -> None:
         for idx, priority in zip(idxes, priorities, strict=True):
             if not priority > 0:
-                raise ValueError(f"priority {priority} is not above 0")
+                raise ValueError(f"priority of row {idx} must be above 0, got {priority}")
             if not 0 <= idx < len(self._rows):
-                raise IndexError(f"{idx} of {len(self._rows)} rows")
+                raise IndexError(f"idx must be at least 0 and below {len(self._rows)}, the number of rows, got {idx}")
             self._sums[idx] = priority**self._alpha
             self._mins[idx] = priority**self._alpha
             self._max_priority = max(self._max_priority, priority)
@@ -157,31 +157,23 @@ class BaselinesStyle(Adapter):
     distribution = None
     usage = (
         "as Baselines' deepq training loop: positional add, sample(batch, beta), update_priorities(idxes, priorities); "
-        "written here after its behaviour"
+        "written in this project from its behaviour"
     )
-    promises = Promises(
-        dtype="wider",
-        prioritized="never the last slot",
-        given_priority="none on add",
-        references="keeps references",
-        infinite_priority="poisons",
-        source="Baselines' docstrings say no more than the ring and alpha; not documented, seen",
-    )
-    features = Features(
-        batch_add="no: a loop of single adds",
-        flexible_fields="no: five fixed fields, any Python object in each",
-        prioritized="yes, none on add (set after it); the last slot is never drawn",
-        weights="relative to the largest in the buffer",
-        duplicates="yes",
-        gives="columns",
-        copies_on_add="no: keeps references to the caller's arrays",
-        n_step="no",
-        processes="no",
+    contract = Contract(
+        batch_add=no("a loop of single adds"),
+        fields=Stated(RowFields.FIXED, "five fixed fields, any Python object in each"),
+        priorities=yes(),
+        returns=Stated(Returns.COLUMNS),
+        n_step=no(),
+        disk=no("only as a pickle of the whole buffer"),
         framework="NumPy (the original: TensorFlow 1)",
         licence="MIT (the original: MIT)",
-        disk="no (a pickle of the whole)",
-        machines="no",
-        last_release="in this project",
+        dtype=Dtype.WIDER,
+        prioritized=Prioritized.NEVER_LAST_SLOT,
+        given_priority=GivenPriority.NOT_POSSIBLE,
+        references=References.KEPT,
+        infinite_priority=BadPriority.POISONS,
+        source="Baselines' docstrings document only the ring and alpha; the rest is observed",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -193,7 +185,7 @@ class BaselinesStyle(Adapter):
         self.buffer = self.make_buffer(spec)
 
     def make_buffer(self, spec: Spec) -> Any:
-        """The one thing in which the adapter of the original differs."""
+        """The only method that the adapter of the original overrides."""
         if spec.prioritized:
             return PrioritizedReplayBuffer(spec.capacity, spec.alpha, spec.seed)
         return ReplayBuffer(spec.capacity, spec.seed)

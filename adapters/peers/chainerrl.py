@@ -1,23 +1,25 @@
-"""ChainerRL's replay buffers: the code of its last release itself (`chainerrl.replay_buffers`).
+"""ChainerRL's replay buffers: the code of its last release (`chainerrl.replay_buffers`).
 
 Used as its agents do (`chainerrl.replay_buffer.batch_experiences`): `append(state=..., ...)`, `sample(n)`, rows stacked
-key by key, `update_errors(errors)`. Each row is a list of `num_steps` dicts, here one. Draws come from NumPy's global
-random state. Beta is held still and errors are not clipped, so that every peer does the same work at the same
-priorities (both are options); a priority goes with a row only through the inner memory, `buffer.memory.append`.
+key by key, `update_errors(errors)`. Each row is a list of `num_steps` dicts, here of one. Draws use NumPy's global
+random state. Beta is constant and errors are not clipped (both are options), so that all peers do the same work with
+the same priorities. Only the inner memory, `buffer.memory.append`, takes a priority with a row.
 
-Odd: a row keeps references to the caller's arrays; `sample` after `sample` is refused until `update_errors`; and an
-index counts from the oldest row, so adding to a full buffer between the two gives the errors to the wrong rows, while
-the rows that were out stay at priority 0 and are never drawn again.
+Oddities: a row keeps references to the caller's arrays. A second `sample` is refused before `update_errors`. An index
+counts from the oldest row: if rows are added to a full buffer between a sample and its update, the errors go to the
+wrong rows, and the sampled rows stay at priority 0 and are never drawn again.
 """
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 
 import numpy as np
 
 from adapters import legacy
 from adapters.base import Spec
+from adapters.contract import Release, yes
 from adapters.peers.chainerrl_style import ChainerRLStyle
 
 
@@ -27,15 +29,14 @@ class ChainerRL(ChainerRLStyle):
     environment = legacy.ENVIRONMENT
     usage = (
         "as its agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
-        "its buffers' modules alone, since importing the package needs Chainer"
+        "only its buffers' modules are imported, since the package needs Chainer"
     )
-    features = replace(
-        ChainerRLStyle.features,
-        n_step="yes, num_steps",
+    contract = replace(
+        ChainerRLStyle.contract,
         framework="NumPy (the whole package: Chainer)",
         licence="MIT",
-        disk="yes, save and load: a pickle [its source: ReplayBuffer.save]",
-        last_release="0.8.0, 2020-02-14 [PyPI]",
+        disk=yes("save and load: a pickle", "its source: ReplayBuffer.save"),
+        release=Release("0.8.0", datetime.date(2020, 2, 14)),
     )
 
     def make_buffer(self, spec: Spec):
@@ -48,7 +49,7 @@ class ChainerRL(ChainerRLStyle):
             alpha=spec.alpha,
             beta0=spec.beta,
             betasteps=None,
-            eps=self.eps,
+            eps=self.contract.eps,
             error_min=None,
             error_max=None,
         )

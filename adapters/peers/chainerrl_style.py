@@ -1,17 +1,17 @@
-"""A buffer of rows with the public behaviour of ChainerRL's replay buffers.
+"""A buffer of rows that behaves like ChainerRL's replay buffers.
 
-Written here from that behaviour; no code is taken from it. `tests/adapters/peers/test_fidelity.py` holds it against the
-original: the same seed gives the same draws and weights. Its speed is meant to be the original's, too, so it does the
-same amount of work: trees of nested lists, walked by recursion.
+Written for this project from the behaviour of the original, without any of its code.
+`tests/adapters/peers/test_fidelity.py` compares the two: the same seed gives the same draws and weights. The code does
+as much work as the original, so that it is as fast: trees of nested lists, traversed recursively.
 
-Rows are lists of dicts in a queue made of two lists (in a deque where prioritized); a batch never holds a row twice;
-the prioritized buffer remembers which rows it gave out and refuses another sample until `update_errors` has told their
-errors. As there, an index counts from the oldest row: adding to a full buffer between a sample and its update gives the
-errors to wrong rows.
+Rows are lists of dicts in a queue of two lists (in a deque if prioritized), and a batch never holds a row twice. The
+prioritized buffer remembers which rows it returned and refuses another sample until `update_errors` has set their
+errors. As in the original, an index counts from the oldest row: if rows are added to a full buffer between a sample
+and its update, the errors go to the wrong rows.
 
-Used as ChainerRL's agents do: `append(state=..., ...)`, `sample(n)`, rows stacked to arrays key by key,
-`update_errors(errors)`. Beta is held still and errors are not clipped, so that every peer does the same work at the
-same priorities (both are options of that library).
+Used as ChainerRL's agents do: `append(state=..., ...)`, `sample(n)`, rows stacked into arrays key by key,
+`update_errors(errors)`. Beta is constant and errors are not clipped (both are options of ChainerRL), so that all peers
+do the same work with the same priorities.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import (
+    BadPriority,
+    BatchOverStored,
+    NewRowPriority,
+    References,
+    Replacement,
+    StaleUpdate,
+    Weights,
+)
+from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 
 Row = list[dict[str, Any]]  # its steps: one, unless rows are of n steps
 
 
 def distinct(random: np.random.RandomState, n: int, k: int) -> Iterable[int]:
-    """`k` different numbers below `n`: repeats are replaced from as many spare draws."""
+    """`k` different numbers below `n`. Repeated draws are replaced by spare ones."""
     if 3 * k >= n:
         return random.choice(n, k, replace=False)
     drawn = random.choice(n, 2 * k)
@@ -49,7 +58,7 @@ def distinct(random: np.random.RandomState, n: int, k: int) -> Iterable[int]:
 class RandomAccessQueue:
     """A queue with O(1) access by position and amortised O(1) pop of the oldest.
 
-    `_old` holds the older half newest first, so that the oldest is popped off its end.
+    `_old` holds the older half, newest first, so that the oldest element is popped from its end.
     """
 
     def __init__(self, maxlen: int | None = None) -> None:
@@ -77,10 +86,10 @@ class RandomAccessQueue:
 
 
 class PriorityTree:
-    """What `combine` makes of a queue of priorities.
+    """A tree over a queue of priorities; each node holds what `combine` makes of its two halves.
 
-    A node is [older half, newer half, value], and empty where nothing is. The root covers the positions from `_first`
-    (not above 0) to before `_end`: it grows to the right, and its older half is dropped once all of it is gone.
+    A node is [older half, newer half, value], or empty. The root covers the positions from `_first` (at most 0) up to
+    but not including `_end`. It grows to the right, and drops its older half once that is empty.
     """
 
     def __init__(self, combine: Callable[[list[float]], float]) -> None:
@@ -95,7 +104,7 @@ class PriorityTree:
         self.write(position, priority)
 
     def write(self, position: int, priority: float | None) -> float | None:
-        """What was there before."""
+        """Set or, with None, clear a position; return its previous priority."""
         return _write(self._root, self._first, self._end, position, priority, self._combine)
 
     def append(self, priority: float) -> None:
@@ -160,11 +169,11 @@ def _find(node: list, first: int, end: int, mass: float) -> int:
 
 
 class PrioritizedMemory:
-    """A bounded queue of rows with priorities; rows given out have priority 0 until they are set again."""
+    """A bounded queue of rows with priorities. Sampled rows have priority 0 until they are updated."""
 
     def __init__(self, capacity: int | None, random: np.random.RandomState) -> None:
         self.rows: collections.deque[Row] = collections.deque()
-        # A row that is out still counts for the minimum.
+        # A sampled row still counts towards the minimum.
         self.sums, self.minima = PriorityTree(sum), PriorityTree(min)
         self.capacity, self.max_priority = capacity, 1.0
         self.sampled_indices: list[int] = []
@@ -185,9 +194,9 @@ class PrioritizedMemory:
         self.minima.append(priority)
 
     def sample(self, n: int) -> tuple[list[Row], list[float], float]:
-        """Rows, their probabilities, and the smallest probability of all rows."""
+        """Return rows, their probabilities, and the smallest probability of all stored rows."""
         if self.sampled_indices:
-            raise RuntimeError("the rows of the last sample have no new priority yet")
+            raise RuntimeError("update_errors must be called before the next sample")
         total, smallest = self.sums.whole(), self.minima.whole()
         drawn, priorities = [], []
         for _ in range(n):
@@ -199,7 +208,7 @@ class PrioritizedMemory:
 
     def set_last_priority(self, priorities: Sequence[float]) -> None:
         if not all(priority > 0.0 for priority in priorities):
-            raise ValueError("a priority is not above 0")
+            raise ValueError(f"priorities must be above 0, got {min(priorities)}")
         for position, priority in zip(self.sampled_indices, priorities, strict=True):
             self.sums[position] = priority
             self.minima[position] = priority
@@ -208,7 +217,7 @@ class PrioritizedMemory:
 
 
 class ReplayBuffer:
-    """Rows of up to `num_steps` dicts; `sample` draws without replacement and gives the rows themselves."""
+    """Rows of up to `num_steps` dicts. `sample` draws without replacement and returns the rows themselves."""
 
     def __init__(self, capacity: int | None = None, num_steps: int = 1, seed: int | None = None) -> None:
         self.capacity, self.num_steps = capacity, num_steps
@@ -272,7 +281,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def sample(self, n: int) -> list[Row]:
         if n > len(self):
-            raise ValueError(f"{n} rows wanted of {len(self)} stored")
+            raise ValueError(f"n must be at most the number of stored rows, {len(self)}, got {n}")
         rows, probabilities, _ = self.memory.sample(n)
         smallest = np.min(probabilities)
         for row, probability in zip(rows, probabilities, strict=True):
@@ -299,35 +308,27 @@ class ChainerRLStyle(Adapter):
     distribution = None
     usage = (
         "as ChainerRL's agents: append(state=...), sample(n), rows stacked by key, update_errors(errors); "
-        "written here after its behaviour"
+        "written in this project from its behaviour"
     )
-    eps = 0.01
-    promises = Promises(
-        new_row_priority="the largest update",
-        weights="over the batch",
-        replacement="without",
-        prioritized_replacement="without",
-        stale_update="changes other rows",
-        references="keeps references",
-        batch_over_stored="refused",
-        infinite_priority="poisons",
-        source="ChainerRL's docstrings (n unique transitions; normalize_by_max); the rest is not documented, seen",
-    )
-    features = Features(
-        batch_add="no: a loop of single appends",
-        flexible_fields="no: six fixed fields, any Python object in each",
-        prioritized="yes, on add only through its inner memory; an update must follow each sample",
-        weights="relative to the largest in the batch",
-        duplicates="never",
-        gives="rows (stacked here)",
-        copies_on_add="no: keeps references to the caller's arrays",
-        n_step="yes, num_steps",
-        processes="no",
+    contract = Contract(
+        batch_add=no("a loop of single appends"),
+        fields=Stated(RowFields.FIXED, "six fixed fields, any Python object in each"),
+        priorities=yes("on add only through its inner memory"),
+        returns=Stated(Returns.ROWS, "stacked here"),
+        n_step=yes("num_steps"),
+        disk=no("only as a pickle of the whole buffer"),
         framework="NumPy (the original: Chainer)",
         licence="MIT (the original: MIT)",
-        disk="no (a pickle of the whole)",
-        machines="no",
-        last_release="in this project",
+        eps=0.01,
+        new_row_priority=NewRowPriority.LARGEST_UPDATE,
+        weights=Weights.OVER_BATCH,
+        replacement=Replacement.WITHOUT,
+        prioritized_replacement=Replacement.WITHOUT,
+        stale_update=StaleUpdate.CHANGES_OTHER_ROWS,
+        references=References.KEPT,
+        batch_over_stored=BatchOverStored.REFUSED,
+        infinite_priority=BadPriority.POISONS,
+        source="ChainerRL's docstrings (n unique transitions; normalize_by_max); the rest is not documented, observed",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -335,7 +336,7 @@ class ChainerRLStyle(Adapter):
         self.buffer = self.make_buffer(spec)
 
     def make_buffer(self, spec: Spec) -> Any:
-        """The one thing in which the adapter of the original differs."""
+        """The only method that the adapter of the original overrides."""
         if not spec.prioritized:
             return ReplayBuffer(spec.capacity, seed=spec.seed)
         return PrioritizedReplayBuffer(
@@ -343,7 +344,7 @@ class ChainerRLStyle(Adapter):
             alpha=spec.alpha,
             beta0=spec.beta,
             betasteps=None,
-            eps=self.eps,
+            eps=self.contract.eps,
             error_min=None,
             error_max=None,
             seed=spec.seed,
@@ -388,7 +389,7 @@ class ChainerRLStyle(Adapter):
         }
         if self.prioritized:
             batch["weights"] = np.asarray([row["weight"] for row in rows], dtype=np.float32)
-            batch["indexes"] = self.buffer.memory.sampled_indices  # remembered there too: the update takes errors only
+            batch["indexes"] = self.buffer.memory.sampled_indices  # the update takes errors only
         return batch
 
     def update_priorities(self, indexes: Sequence[int], priorities: np.ndarray) -> None:

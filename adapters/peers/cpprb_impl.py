@@ -1,7 +1,7 @@
-"""cpprb_impl: this project's own buffer, a drop-in for cpprb, used exactly as cpprb is.
+"""cpprb_impl: this project's own buffer, a drop-in replacement for cpprb, and used exactly as cpprb is.
 
-Single-process classes for the throughput suite; where processes share a buffer its MP classes under each lock
-discipline, made by the learner and handed to forked explorers as an argument.
+One process uses the plain classes. Processes that share a buffer use the MP classes under one of three lock
+disciplines; the learner creates the buffer and passes it to forked explorers as an argument.
 """
 
 from __future__ import annotations
@@ -9,30 +9,42 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from adapters.base import Features, Spec
-from adapters.peers.cpprb.adapter import DISK, FEATURES, SEEN, CpprbAPI, options
-from adapters.promises import Promises
+from adapters.base import Spec
+from adapters.behaviours import Replacement, Shape, StaleUpdate
+from adapters.contract import Contract, Processes, Returns, RowFields, Stated, no, yes
+from adapters.peers.cpprb.adapter import CpprbAPI, options
 
-#: Its documentation, and docs/differences.md where it is not as cpprb.
-PROMISES = Promises(
-    shape="scalars as (1,)", prioritized_replacement="stratified", source="docs/differences.md, and seen"
+SEEN = "seen: tests/adapters/test_features.py"
+CONTRACT = Contract(
+    batch_add=yes(),
+    fields=Stated(RowFields.ANY, "a shape and dtype for each key", "seen: tests/adapters/test_any_fields.py"),
+    priorities=yes(),
+    returns=Stated(Returns.COLUMNS),
+    n_step=yes("option Nstep", SEEN),
+    processes=Stated(Processes.ONE, "see its MP classes"),
+    disk=yes("save_transitions, load_transitions; option mmap_prefix", SEEN),
+    compression=yes("options next_of and stack_compress; the ends of episodes are found in the data"),
+    framework="NumPy",
+    licence="MIT",
+    eps=1e-4,
+    shape=Shape.SCALARS_HAVE_AN_AXIS,
+    prioritized_replacement=Replacement.STRATIFIED,
+    source="docs/differences.md, and observed",
 )
-NO_DISK = f"no {SEEN}"
+SHARED_CONTRACT = replace(
+    CONTRACT,
+    n_step=yes("a window in each process", SEEN),
+    disk=no(evidence=SEEN),
+    compression=no(),
+    stale_update=StaleUpdate.IGNORED,
+)
 
 
 class CpprbImpl(CpprbAPI):
     name = "cpprb_impl"
-    promises = PROMISES
     distribution = "cpprb-impl"
     usage = "as cpprb: env_dict with each key's shape and dtype, all keys as keywords (this project's docs)"
-    features = Features(
-        processes="no (see its MP classes)",
-        n_step=f"yes, option Nstep {SEEN}",
-        disk=DISK,
-        last_release="in this project",
-        compression="yes, options next_of and stack_compress; found in the data",
-        **FEATURES,
-    )
+    contract = CONTRACT
 
     def __init__(self, spec: Spec) -> None:
         from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
@@ -40,7 +52,7 @@ class CpprbImpl(CpprbAPI):
         super().__init__(spec)
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(
-                spec.capacity, alpha=spec.alpha, eps=self.eps, seed=spec.seed, **options(spec)
+                spec.capacity, alpha=spec.alpha, eps=self.contract.eps, seed=spec.seed, **options(spec)
             )
         else:
             self.buffer = ReplayBuffer(spec.capacity, seed=spec.seed, **options(spec))
@@ -48,15 +60,10 @@ class CpprbImpl(CpprbAPI):
 
 class CpprbImplBufferLock(CpprbAPI):
     name = "cpprb_impl[lock=buffer]"
-    promises = replace(PROMISES, stale_update="ignored")
     distribution = "cpprb-impl"
-    usage = 'its MP class with lock="buffer" made by the learner, passed to forked explorers'
-    features = Features(
-        processes="any; one shared segment, one lock around every call",
-        n_step=f"yes, a window in each process {SEEN}",
-        disk=NO_DISK,
-        last_release="in this project",
-        **FEATURES,
+    usage = 'its MP class with lock="buffer", created by the learner and passed to forked explorers'
+    contract = replace(
+        SHARED_CONTRACT, processes=Stated(Processes.ANY, "one shared segment, one lock around every call")
     )
     lock: ClassVar[str] = "buffer"
 
@@ -66,7 +73,7 @@ class CpprbImplBufferLock(CpprbAPI):
         super().__init__(spec)
         shared = {"lock": self.lock, "seed": spec.seed, **options(spec)}
         if spec.prioritized:
-            self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **shared)
+            self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.contract.eps, **shared)
         else:
             self.buffer = MPReplayBuffer(spec.capacity, **shared)
 
@@ -76,25 +83,17 @@ class CpprbImplBufferLock(CpprbAPI):
 
 class CpprbImplCriticalLock(CpprbImplBufferLock):
     name = "cpprb_impl[lock=critical]"
-    usage = 'its MP class with lock="critical" made by the learner, passed to forked explorers'
-    features = Features(
-        processes="any; one shared segment, locks around the index only",
-        n_step=f"yes, a window in each process {SEEN}",
-        disk=NO_DISK,
-        last_release="in this project",
-        **FEATURES,
+    usage = 'its MP class with lock="critical", created by the learner and passed to forked explorers'
+    contract = replace(
+        SHARED_CONTRACT, processes=Stated(Processes.ANY, "one shared segment, locks around the index only")
     )
     lock = "critical"
 
 
 class CpprbImplNoLock(CpprbImplBufferLock):
     name = "cpprb_impl[lock=none]"
-    usage = 'its MP class with lock="none" made by the learner, passed to forked explorers'
-    features = Features(
-        processes="any; one shared segment, nobody waits for anybody",
-        n_step=f"yes, a window in each process {SEEN}",
-        disk=NO_DISK,
-        last_release="in this project",
-        **FEATURES,
+    usage = 'its MP class with lock="none", created by the learner and passed to forked explorers'
+    contract = replace(
+        SHARED_CONTRACT, processes=Stated(Processes.ANY, "one shared segment, no process waits for another")
     )
     lock = "none"

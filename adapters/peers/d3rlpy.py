@@ -1,24 +1,26 @@
-"""d3rlpy: the replay buffer of a library for offline learning, which keeps whole episodes.
+"""d3rlpy: the replay buffer of a library for offline learning, which stores whole episodes.
 
-The best known library of its kind, though it has far fewer users than Stable-Baselines3 or TorchRL; a buffer for
-online learning is not what it is chosen for. Its `append` and `clip_episode` (page "Replay Buffer") take the steps of
-one episode after the other and no next_obs: that is the obs of the step after, and zeros where an episode terminates.
-So a row that brings a next_obs of its own is an episode of two steps here, of which one transition is kept in the
-`FIFOBuffer`, and a `TransitionPicker` of ours, its own way to change what a transition is, tells whether it is
-terminal. Whoever has whole episodes adds with less; sampling costs the same.
+It is the best known library of its kind, with far fewer users than Stable-Baselines3 or TorchRL, and is not chosen for
+online learning. Its `append` and `clip_episode` (page "Replay Buffer") take the steps of one episode after another and
+no next_obs, which is the obs of the following step, or zeros where an episode terminates. A row with its own next_obs
+is therefore stored as an episode of two steps, and the `FIFOBuffer` keeps one transition of it. A `TransitionPicker`
+of ours, the library's own way to define a transition, reports whether it is terminal. A user with whole episodes adds
+them at a lower cost; sampling costs the same.
 
-A batch is float32 throughout, images too: it is cast back to the fields' types.
+A batch is float32 throughout, images included, and is cast back to the dtypes of the fields.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import RoundTrip, Seed, Shape
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
 
 class D3rlpy(Adapter):
@@ -26,26 +28,20 @@ class D3rlpy(Adapter):
     distribution = "d3rlpy"
     environment = "d3rlpy"
     usage = "ReplayBuffer(FIFOBuffer(limit)), an Episode a row, sample_transition_batch (d3rlpy docs, Replay Buffer)"
-    features = Features(
-        batch_add="no: whole episodes",
-        flexible_fields="no: observation (a tuple, too), action, reward; batches are float32",
-        prioritized="no",
-        weights="no",
-        duplicates="yes",
-        gives="columns",
-        copies_on_add="yes",
-        n_step="yes (MultiStepTransitionPicker)",
-        processes="no",
+    contract = Contract(
+        batch_add=no("whole episodes"),
+        fields=Stated(RowFields.FIXED, "observation (which may be a tuple), action and reward; batches are float32"),
+        priorities=no(),
+        returns=Stated(Returns.COLUMNS),
+        n_step=yes("MultiStepTransitionPicker"),
+        disk=yes("dump and load: HDF5", "its source: ReplayBuffer.dump"),
+        compression=no("next_obs is never stored twice, but lost where an episode terminates"),
         framework="PyTorch, Gymnasium",
         licence="MIT",
-        disk="yes, dump and load: HDF5 [its source: ReplayBuffer.dump]",
-        machines="no",
-        last_release="2.8.1, 2025-03-02 [PyPI]",
-        compression="no: next_obs is never stored twice, but lost where an episode terminates",
-    )
-
-    promises = Promises(
-        round_trip="as 32 bits", shape="scalars as (1,)", seed="global seed", source="not documented; seen"
+        release=Release("2.8.1", datetime.date(2025, 3, 2)),
+        round_trip=RoundTrip.AS_32_BITS,
+        shape=Shape.SCALARS_HAVE_AN_AXIS,
+        seed=Seed.GLOBAL,
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -54,7 +50,7 @@ class D3rlpy(Adapter):
 
         self.fields = spec.fields
         if spec.fields["rew"].shape or spec.fields["done"].shape:
-            raise NotImplementedError(f"{self.name} stores one reward a row: sequences are drawn from whole episodes")
+            raise NotImplementedError(f"{self.name} stores one reward per row: it draws sequences from whole episodes")
 
         def signature(name: str) -> Any:
             return Signature([np.dtype(spec.fields[name].dtype)], [spec.fields[name].shape or (1,)])
@@ -81,7 +77,7 @@ class D3rlpy(Adapter):
             reward_signature=signature("rew"),
             action_space=ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS,
             action_size=1 if discrete else spec.fields["act"].shape[0],
-            cache_size=1,  # of an episode that is being appended step by step: none is
+            cache_size=1,  # for episodes that are appended step by step, of which there are none
         )
 
     def add(self, steps: Sequence[Step]) -> None:

@@ -1,70 +1,67 @@
 """Flashbax: replay buffers as pure functions on JAX arrays, on the CPU.
 
-Rows are whole transitions, so the item buffer is the one its README advises ("Independent Data Usage"). Tuned: each
-function compiled, the buffer's state donated so that it is updated in place (its README, "In-place Updating of Buffer
-State", and the quickstart notebooks); the key is split and the importance weights are computed within the compiled
-sample, as `examples/anakin_prioritised_dqn_example.ipynb` has them. Naive: compiled and not donated, so that every add
-copies the whole buffer. "flashbax[jitted step]" does a learner's whole step in one compiled function, as that notebook
-does: the rows are added, stacked, then come the sample and its new priorities. Of 10^5 CartPole rows with priorities,
-a step with 16 adds takes half as long that way, one with 4 as long, and one with a single add 1.6 times as long. The
-README's quickstart compiles nothing, which is no row here: each prioritized call takes half a second, since its loop is
-compiled anew every time.
+Rows are whole transitions, so the item buffer is used, as its README advises ("Independent Data Usage").
 
-JAX compiles a function anew for each shape of its arguments: the first add and sample of each batch size takes up to
-seconds. That is no part of the throughput figures, which warm up first. Calls return before their work is done, so an
-add waits for its last row, and a sample for its columns, which become NumPy's without a copy and read-only. JAX keeps
-numbers of 64 bits in 32 unless told otherwise, which is done here where rows have such (as fast, measured). Odd: a new
-row's priority is the largest so far, cut to a whole number.
+- "flashbax" is tuned: each function is compiled, and the buffer's state is donated, so that it is updated in place
+  (README, "In-place Updating of Buffer State", and the quickstart notebooks). The compiled sample also splits the key
+  and computes the importance weights, as in `examples/anakin_prioritised_dqn_example.ipynb`.
+- "flashbax[naive]" is compiled without donation, so that each add copies the whole buffer.
+- "flashbax[jitted step]" does a learner's whole step in one compiled function, as that notebook does: it stacks and
+  adds the rows, samples, and sets the new priorities. With 10^5 CartPole rows with priorities, a step with 16 adds
+  takes half as long that way, a step with 4 adds as long, and a step with a single add 1.6 times as long.
+- The README's quickstart, which compiles nothing, is not measured: each prioritized call takes half a second, since
+  its loop is compiled again every time.
+
+JAX compiles a function once for each shape of its arguments, so the first add and sample of each batch size take up to
+seconds. The throughput figures exclude that, since they warm up first. Calls return before their work is done, so an
+add waits for its last row, and a sample for its columns, which become read-only NumPy arrays without a copy. JAX
+reduces 64-bit numbers to 32 bits by default; that is switched off for rows with 64-bit fields (as fast, measured).
+An oddity: a new row's priority is the largest so far, rounded down to a whole number.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Field, Spec, Step
+from adapters.behaviours import BadPriority, Empty, NewRowPriority, Replacement, Weights
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
 
 class Flashbax(Adapter):
     name = "flashbax"
     distribution = "flashbax"
     environment = "jax"
-    compiles = True
     usage = (
         "make_(prioritised_)item_buffer, functions compiled with jax.jit(..., donate_argnums=0) "
-        "(README, In-place Updating of Buffer State); compiled anew for each batch size, before timing"
+        "(README, In-place Updating of Buffer State); compiled for each batch size before timing"
     )
-    any_fields = True
-    features = Features(
-        batch_add="yes",
-        flexible_fields="yes, any tree of arrays; 64-bit numbers only with jax_enable_x64",
-        prioritized="yes; on add through set_priorities in the same compiled call",
-        weights="no: probabilities (weights computed here, relative to the largest in the batch)",
-        duplicates="yes",
-        gives="columns (JAX arrays)",
-        copies_on_add="yes",
-        n_step="no (the trajectory buffer gives sequences)",
-        processes="no",
+    contract = Contract(
+        batch_add=yes(),
+        fields=Stated(RowFields.ANY, "any tree of arrays; 64-bit numbers only with jax_enable_x64"),
+        priorities=yes("priorities on add (by set_priorities in the same compiled call) and later"),
+        returns=Stated(Returns.COLUMNS, "JAX arrays"),
+        n_step=no("its trajectory buffer returns sequences"),
+        disk=yes("Vault writes what was added", "its source: flashbax.vault"),
         framework="JAX",
         licence="Apache-2.0",
-        disk="yes, Vault writes what was added [its source: flashbax.vault]",
-        machines="no",
-        last_release="0.1.3, 2025-03-27 [PyPI]",
-    )
-    promises = Promises(
-        new_row_priority="the largest",  # so says its docstring; it is rounded down
-        weights="over the batch",
-        prioritized_replacement="stratified",
-        empty="gives garbage",  # its `can_sample` is to be asked first
-        nan_priority="poisons",
-        negative_priority="poisons",
-        infinite_priority="poisons",
-        source="README; docstrings of prioritised_trajectory_buffer.py (new items: the largest recorded priority) "
-        "and sum_tree.py (stratified; no negative values); NaN and infinite: not documented, seen",
+        release=Release("0.1.3", datetime.date(2025, 3, 27)),
+        returns_weights=False,
+        compiles=True,
+        new_row_priority=NewRowPriority.LARGEST,  # its docstring says so, but the priority is rounded down
+        weights=Weights.OVER_BATCH,
+        prioritized_replacement=Replacement.STRATIFIED,
+        empty=Empty.GARBAGE,  # a user must ask its `can_sample` first
+        nan_priority=BadPriority.POISONS,
+        negative_priority=BadPriority.POISONS,
+        infinite_priority=BadPriority.POISONS,
+        source="README; docstrings of prioritised_trajectory_buffer.py (new items get the largest recorded priority) "
+        "and sum_tree.py (stratified; no negative values); NaN and infinite priorities: not documented, observed",
     )
 
     donates: ClassVar[bool] = True
@@ -165,12 +162,12 @@ class FlashbaxJittedStep(Flashbax):
 
 @functools.cache
 def compiled_for(*asked: Any) -> Functions:
-    """The same for all buffers of one kind in this process: JAX takes up to seconds for each shape."""
+    """Shared by all equal buffers of this process, since JAX takes up to seconds for each shape."""
     return Functions(*asked)
 
 
 class Functions:
-    """Pure functions on the state of one kind of buffer, compiled."""
+    """Compiled pure functions on the state of one kind of buffer."""
 
     def __init__(
         self, fields: tuple[tuple[str, Field], ...], capacity: int, alpha: float | None, beta: float, donates: bool
@@ -194,7 +191,7 @@ class Functions:
             return many.add(state, self.cast(columns))
 
         def add_with_priority(state, row, priority):
-            # One row's place, before it is there.
+            # The slot that the row is about to be written to.
             place = state.current_index[None]
             return one.set_priorities(add_one(state, row), place, jnp.asarray(priority, jnp.float32)[None])
 
@@ -203,7 +200,7 @@ class Functions:
             return many.set_priorities(add_many(state, columns), places, jnp.asarray(priorities, jnp.float32))
 
         def compiled(function: Any) -> Any:
-            """A function of the state that gives the state after it."""
+            """Compile a function that maps a state to the next."""
             return jax.jit(function, donate_argnums=0) if donates else jax.jit(function)
 
         self.add_one, self.add_many = compiled(add_one), compiled(add_many)
@@ -213,11 +210,11 @@ class Functions:
             self.set_priorities = compiled(one.set_priorities)
 
     def empty(self) -> Any:
-        """The state of a buffer that holds nothing."""
+        """The state of an empty buffer."""
         return self.init({name: self.jnp.zeros(field.shape, self.dtypes[name]) for name, field in self.fields.items()})
 
     def make_buffer(self, batch_size: int = 1, add_batches: bool = False) -> Any:
-        """Functions only: those of several sizes work on one state."""
+        """A buffer is only functions, so buffers with different batch sizes can share one state."""
         sizes = {"max_length": self.capacity, "min_length": 1, "sample_batch_size": batch_size}
         if self.alpha is not None:
             return self.flashbax.make_prioritised_item_buffer(
@@ -244,7 +241,7 @@ class Functions:
         return self.jax.jit(step, donate_argnums=0)
 
     def drawing(self, batch_size: int) -> Any:
-        """A sample with its weights: a function of the state and a key, not compiled."""
+        """An uncompiled function of the state and a key that returns a batch with its weights."""
         jax, jnp, prioritized, beta = self.jax, self.jnp, self.alpha is not None, self.beta
         buffer = self.make_buffer(batch_size)
 

@@ -1,69 +1,73 @@
-"""PFRL: ChainerRL's successor for PyTorch; of it, its two replay buffers, unchanged.
+"""PFRL: ChainerRL's successor for PyTorch, with the same two replay buffers.
 
 Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is
-a list of n-step lists of dicts, which the learner turns into columns. "pfrl" stacks each key with NumPy; "pfrl[naive]"
-calls `batch_experiences`, as its agents do, which makes tensors of them (and "is_state_terminal" a float).
-Its appends take no priority: a step that brings one is appended to the buffer's inner memory.
+a list of n-step lists of dicts, which the learner turns into columns. "pfrl" stacks each key with NumPy.
+"pfrl[naive]" calls `batch_experiences`, as PFRL's agents do, which returns tensors (and `is_state_terminal` as floats).
+`append` takes no priority, so a row with a priority is appended to the buffer's inner memory.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Field, Spec, Step
+from adapters.behaviours import (
+    BadPriority,
+    BatchOverStored,
+    NewRowPriority,
+    References,
+    Replacement,
+    Seed,
+    StaleUpdate,
+    Weights,
+)
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
-#: PFRL's names for the five fields. Others are kept by its `append` under their own names.
+#: PFRL's names for the five fields. `append` stores other fields under their own names.
 _KEYS = {"obs": "state", "act": "action", "rew": "reward", "next_obs": "next_state", "done": "is_state_terminal"}
-#: What `append` can't do without.
+#: The arguments that `append` requires.
 _NEEDED = {"state": None, "action": None, "reward": 0.0}
 
 _ONE = Field((), "bool")
-
-FEATURES = {
-    "batch_add": "no: a loop of single appends",
-    "flexible_fields": "yes: any Python object, more keys as keywords of append",
-    "prioritized": "yes, on add only through its inner memory; an update must follow each sample",
-    "weights": "relative to the largest in the batch (or, an option, in the buffer)",
-    "duplicates": "never",
-    "copies_on_add": "no: keeps references to the caller's arrays",
-    "n_step": "yes",
-    "processes": "no",
-    "framework": "PyTorch",
-    "licence": "MIT",
-    "disk": "yes, save and load: a pickle [its source: ReplayBuffer.save]",
-    "machines": "no",
-    "last_release": "0.4.0, 2023-07-16 [PyPI]",
-}
 
 
 class Pfrl(Adapter):
     name = "pfrl"
     distribution = "pfrl"
     environment = "torch"
-    any_fields = True
     usage = (
         "append(state=...), sample(n), each key stacked by NumPy, update_errors(errors), as its DQN (pfrl.agents.dqn)"
     )
-    eps = 0.01  # its default
-    features = Features(gives="rows (stacked here)", **FEATURES)
-    promises = Promises(
-        new_row_priority="the largest update",
-        weights="over the batch",
-        replacement="without",
-        prioritized_replacement="without",
-        stale_update="changes other rows",
-        references="keeps references",
-        batch_over_stored="refused",
-        nan_priority="ignored",  # taken for an error of 0
-        negative_priority="ignored",  # this, too
-        infinite_priority="poisons",
-        seed="global seed",
+    contract = Contract(
+        batch_add=no("a loop of single appends"),
+        fields=Stated(RowFields.ANY, "any Python object, more keys as keywords of append"),
+        priorities=yes("on add only through its inner memory"),
+        returns=Stated(Returns.ROWS, "stacked here"),
+        n_step=yes(),
+        disk=yes("save and load: a pickle", "its source: ReplayBuffer.save"),
+        framework="PyTorch",
+        licence="MIT",
+        release=Release("0.4.0", datetime.date(2023, 7, 16)),
+        eps=0.01,  # its default
+        new_row_priority=NewRowPriority.LARGEST_UPDATE,
+        weights=Weights.OVER_BATCH,
+        replacement=Replacement.WITHOUT,
+        prioritized_replacement=Replacement.WITHOUT,
+        stale_update=StaleUpdate.CHANGES_OTHER_ROWS,
+        references=References.KEPT,
+        batch_over_stored=BatchOverStored.REFUSED,
+        nan_priority=BadPriority.IGNORED,  # treated as an error of 0
+        negative_priority=BadPriority.IGNORED,  # the same
+        infinite_priority=BadPriority.POISONS,
+        seed=Seed.GLOBAL,
         source="docstrings of AbstractReplayBuffer (n unique transitions) and PrioritizedReplayBuffer "
-        "(normalize_by_max); the rest is not documented, seen",
+        "(normalize_by_max); the rest is not documented, observed",
+        remarks={"weights": "or, as an option, in the buffer"},
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -74,7 +78,7 @@ class Pfrl(Adapter):
         self.prioritized, self.fields = spec.prioritized, spec.fields
         self.keys = {name: _KEYS.get(name, name) for name in spec.fields}
         if spec.fields.get("done", _ONE).shape:
-            self.keys["done"] = "done"  # of a sequence there are many, and its append asks for one
+            self.keys["done"] = "done"  # `is_state_terminal` is a single bool, and a sequence has many
         self.absent = {key: value for key, value in _NEEDED.items() if key not in self.keys.values()}
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(
@@ -82,8 +86,8 @@ class Pfrl(Adapter):
                 alpha=spec.alpha,
                 beta0=spec.beta,
                 betasteps=None,
-                eps=self.eps,
-                error_max=None,  # its default, 1, would make all priorities above it alike
+                eps=self.contract.eps,
+                error_max=None,  # the default, 1, would cut all larger priorities to 1
             )
         else:
             self.buffer = ReplayBuffer(spec.capacity)
@@ -134,7 +138,7 @@ class Pfrl(Adapter):
     def _with_weights(self, batch: Columns, rows: Sequence[dict[str, Any]]) -> Columns:
         if self.prioritized:
             batch["weights"] = np.array([row["weight"] for row in rows], np.float32)
-            batch["indexes"] = self.buffer.memory.sampled_indices  # remembered there too: the update takes errors only
+            batch["indexes"] = self.buffer.memory.sampled_indices  # the update takes errors only
         return batch
 
     def update_priorities(self, indexes: Sequence[int], priorities: np.ndarray) -> None:
@@ -146,13 +150,16 @@ class Pfrl(Adapter):
 
 class PfrlNaive(Pfrl):
     name = "pfrl[naive]"
-    any_fields = False
     usage = "the same, with batch_experiences, as its agents do, for the columns (pfrl.replay_buffer)"
-    features = Features(gives="rows (stacked by its batch_experiences)", **FEATURES)
+    contract = replace(
+        Pfrl.contract,
+        fields=Stated(RowFields.FIXED, "the five fields of batch_experiences; append takes any"),
+        returns=Stated(Returns.ROWS, "stacked by its batch_experiences"),
+    )
 
     def __init__(self, spec: Spec) -> None:
         if spec.fields["done"].shape:
-            raise NotImplementedError(f"{self.name} makes one is_state_terminal a row, and a sequence has many")
+            raise NotImplementedError(f"{self.name} returns one is_state_terminal per row, and a sequence has many")
         super().__init__(spec)
         import torch
         from pfrl.replay_buffer import batch_experiences
@@ -161,11 +168,11 @@ class PfrlNaive(Pfrl):
 
     def sample(self, batch_size: int) -> Columns:
         experiences = self.buffer.sample(batch_size)
-        drawn = self.batch_experiences(experiences, self.device, phi=_as_it_is, gamma=0.99)
+        drawn = self.batch_experiences(experiences, self.device, phi=_unchanged, gamma=0.99)
         batch = {name: drawn[key].numpy() for name, key in self.keys.items()}
         batch["done"] = batch["done"].astype(np.bool_)
         return self._with_weights(batch, [steps[0] for steps in experiences])
 
 
-def _as_it_is(state: np.ndarray) -> np.ndarray:
+def _unchanged(state: np.ndarray) -> np.ndarray:
     return state

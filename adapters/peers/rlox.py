@@ -1,13 +1,14 @@
-"""rlox: a Rust library for reinforcement learning; of it, its two replay buffers.
+"""rlox: a Rust library for reinforcement learning, of which two replay buffers are used.
 
-Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action in an array, `sample` with a
-seed that the caller counts up, `update_priorities` with uint64 indices. Rows are float32 throughout and flat, so
-what is neither is cast and flattened on the way in and brought back on the way out, as its DQN casts actions back
-to integers. A seed gives the same rows each time: with the same one, every batch would be the same.
+Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action in an array, `sample` with a seed that
+the caller increments, `update_priorities` with uint64 indices. Rows are flat and float32 throughout. Other values are
+cast and flattened before an add, and restored after a sample, as its DQN casts actions back to integers. `sample`
+returns the same rows for the same seed, so each call needs a new one.
 """
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import importlib.util
 import itertools
@@ -18,16 +19,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Field, Spec, Step
+from adapters.behaviours import BadPriority, BatchOverStored, NewRowPriority, Replacement, RoundTrip
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
-FLOAT = np.dtype(np.float32)  # all that rlox stores
-# rlox's names for the five fields; `truncated` has no place in a Step.
+FLOAT = np.dtype(np.float32)  # the only dtype that rlox stores
+# rlox's names for the five fields. A Step has no `truncated`.
 _KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "next_obs", "done": "terminated"}
 
 
 def load_core() -> types.ModuleType:
-    """rlox's compiled module without the package around it, which imports PyTorch, of which buffers need nothing."""
+    """Import rlox's compiled module only: the package imports PyTorch, which the buffers do not use."""
     stub = None
     if "rlox" not in sys.modules:
         found = importlib.util.find_spec("rlox")
@@ -48,33 +50,26 @@ class Rlox(Adapter):
     last_python = (3, 13)
     usage = (
         "ReplayBuffer.push and push_batch, sample(batch, seed) with a new seed each time, as its DQN does; "
-        "its compiled module alone, since importing rlox needs PyTorch"
+        "only its compiled module is imported, since the package needs PyTorch"
     )
-    promises = Promises(
-        round_trip="as 32 bits",
-        new_row_priority="a fixed one",
-        prioritized_replacement="stratified",
-        batch_over_stored="refused",
-        nan_priority="panics",
-        infinite_priority="panics",
-        source="docstrings of _rlox_core.pyi (ring, priority=1.0, a seed for each sample); the rest is not "
-        "documented, seen",
-    )
-    features = Features(
-        batch_add="yes; a loop of single adds where prioritized",
-        flexible_fields="no: five fixed fields, stored as flat float32 (cast and shaped back here)",
-        prioritized="yes, on add (one by one) and later; a new row's default is 1, not the largest",
-        weights="relative to the largest in the buffer",
-        duplicates="yes",
-        gives="columns",
-        copies_on_add="yes",
-        n_step="no (its DQN does it before push) [seen: tests/adapters/test_features.py]",
-        processes="no",
+    contract = Contract(
+        batch_add=yes("but a loop of single adds if prioritized"),
+        fields=Stated(RowFields.FIXED, "five fixed fields, stored as flat float32 (cast and reshaped back here)"),
+        priorities=yes("priorities on add (one row per call) and later"),
+        returns=Stated(Returns.COLUMNS),
+        n_step=no("its DQN computes them before push", "seen: tests/adapters/test_features.py"),
+        disk=no("only another class, MmapReplayBuffer, is kept in a file", "seen: tests/adapters/test_features.py"),
         framework="NumPy (the whole package: PyTorch)",
         licence="MIT or Apache-2.0",
-        disk="no; MmapReplayBuffer, another class, is kept in a file [seen: tests/adapters/test_features.py]",
-        machines="no",
-        last_release="1.2.0, 2026-06-21 [PyPI]",
+        release=Release("1.2.0", datetime.date(2026, 6, 21)),
+        round_trip=RoundTrip.AS_32_BITS,
+        new_row_priority=NewRowPriority.FIXED,
+        prioritized_replacement=Replacement.STRATIFIED,
+        batch_over_stored=BatchOverStored.REFUSED,
+        nan_priority=BadPriority.PANICS,
+        infinite_priority=BadPriority.PANICS,
+        source="docstrings of _rlox_core.pyi (ring, priority=1.0, a seed for each sample); the rest is not "
+        "documented, observed",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -86,7 +81,7 @@ class Rlox(Adapter):
             self.buffer = core.PrioritizedReplayBuffer(spec.capacity, *size, alpha=spec.alpha, beta=spec.beta)
         else:
             self.buffer = core.ReplayBuffer(spec.capacity, *size)
-        # What a step holds already as rlox wants it is handed over, and back, as it is.
+        # Values that already have rlox's form are passed on unchanged.
         self.flat_obs, self.flat_act = (_is_flat(spec.fields[name]) for name in ("obs", "act"))
         self.scalar_act = not spec.fields["act"].shape
         self.action = np.empty(size[1], np.float32)  # reused: push copies it
@@ -165,7 +160,7 @@ def _flat(array: np.ndarray | int) -> np.ndarray:
 
 
 def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
-    """From what rlox gives, rows of numbers (one number a row without an axis), to the field's shape and dtype."""
+    """Convert a column of rlox, (rows, size) or (rows,), to the field's shape and dtype; None if it has both."""
     dtype, shape = np.dtype(field.dtype), (-1, *field.shape)
     if dtype.kind == "b":
         return lambda column: column.view(dtype)

@@ -1,9 +1,10 @@
 """A prioritized buffer in TensorFlow variables, in the style of SEED RL's `PrioritizedReplay` (its `common/utils.py`).
 
-SEED RL has no release to install, so this is written here; no code is taken from it, and its speed is its own. The
-idea: columns and priorities are variables on the device that trains, and everything is a `tf.function`. There is no
-tree: each sample raises all priorities to their exponent, sums them up and draws from them, so its time grows with the
-capacity. Weights are relative to the largest in the batch. An exponent of 0 makes draws uniform, and skips all that.
+SEED RL has no release to install. This buffer was written for this project without any code of it, and its speed is
+not the original's. The idea: columns and priorities are variables on the device that trains, and everything is a
+`tf.function`. There is no tree: each sample raises all priorities to their exponent, sums them and draws from them, so
+its time grows with the capacity. Weights are relative to the largest in the batch. An exponent of 0 draws uniformly,
+without that work.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Field, Spec, Step
+from adapters.behaviours import BadPriority, NewRowPriority, Weights
+from adapters.contract import Contract, Processes, Returns, RowFields, Stated, no, yes
 
 
 class PrioritizedReplay:
-    """Rows are overwritten in the order in which they came."""
+    """A ring of rows: the oldest is overwritten first."""
 
     def __init__(self, fields: Mapping[str, Field], capacity: int, alpha: float, beta: float, seed: int) -> None:
         import tensorflow as tf
@@ -30,7 +32,7 @@ class PrioritizedReplay:
         }
         self.priorities = tf.Variable(tf.zeros([capacity]))
         self.inserted = tf.Variable(0, dtype=tf.int64)
-        # The first axis is left open, so that a function is traced once and not for each size.
+        # The first axis has no fixed size, so that a function is traced once instead of once per size.
         rows = {name: tf.TensorSpec([None, *field.shape], field.dtype) for name, field in fields.items()}
         numbers, places = tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.int64)
         self.insert = tf.function(self._insert, input_signature=[rows, numbers])
@@ -49,7 +51,7 @@ class PrioritizedReplay:
     def _sample(self, batch_size: Any) -> tuple[dict, Any, Any]:
         tf = self.tf
         stored = tf.minimum(self.inserted, self.capacity)
-        tf.debugging.assert_positive(stored, "nothing is stored yet")
+        tf.debugging.assert_positive(stored, "the buffer is empty")
         if self.alpha == 0:
             places = tf.random.uniform([batch_size], maxval=stored, dtype=tf.int64)
             weights = tf.ones([batch_size])
@@ -71,31 +73,24 @@ class SeedRLStyle(Adapter):
     environment = "tf"
     usage = (
         "insert(rows, priorities), sample, update_priorities, each one tf.function, as SEED RL's learner does; "
-        "written here in its style, so its speed is not the original's"
+        "written in this project in its style, so its speed is not the original's"
     )
-    any_fields = True
-    features = Features(
-        batch_add="yes",
-        flexible_fields="yes, any nest of tensors",
-        prioritized="yes, on add and later; a row without one gets 1",
-        weights="relative to the largest in the batch",
-        duplicates="yes",
-        gives="columns (tensors)",
-        copies_on_add="yes",
-        n_step="no (the original's rows are unrolls)",
-        processes="no (the original: one server process for all actors)",
+    contract = Contract(
+        batch_add=yes(),
+        fields=Stated(RowFields.ANY, "any nest of tensors"),
+        priorities=yes(),
+        returns=Stated(Returns.COLUMNS, "tensors"),
+        n_step=no("the original's rows are unrolls"),
+        processes=Stated(Processes.ONE, "the original has one server process for all actors"),
+        machines=no("the original has actors on any machine, over gRPC"),
+        disk=no(),
         framework="TensorFlow 2",
         licence="MIT (the original: Apache-2.0)",
-        disk="no",
-        machines="no (the original: actors on any machine, gRPC)",
-        last_release="in this project",
-    )
-    promises = Promises(
-        new_row_priority="a fixed one",
-        weights="over the batch",
-        nan_priority="poisons",
-        negative_priority="poisons",
-        infinite_priority="poisons",
+        new_row_priority=NewRowPriority.FIXED,
+        weights=Weights.OVER_BATCH,
+        nan_priority=BadPriority.POISONS,
+        negative_priority=BadPriority.POISONS,
+        infinite_priority=BadPriority.POISONS,
         source="this adapter",
     )
 
@@ -117,7 +112,7 @@ class SeedRLStyle(Adapter):
     def _add_rows(self, steps: Sequence[dict], priorities: Sequence[np.ndarray]) -> None:
         insert, fields = self.buffer.insert, self.fields
         for step, priority in zip(steps, priorities, strict=True):
-            # NumPy arrays of one row: a list in a tensor of its own takes longer.
+            # NumPy arrays of one row: making a tensor of a list takes longer.
             insert({name: np.asarray(value, fields[name].dtype)[np.newaxis] for name, value in step.items()}, priority)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:

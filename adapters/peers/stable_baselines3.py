@@ -1,60 +1,52 @@
-"""Stable-Baselines3: its replay buffers, which its off-policy algorithms fill and learn from.
+"""Stable-Baselines3: the replay buffers of its off-policy algorithms.
 
-Used as `OffPolicyAlgorithm._store_transition` does: `add` of one step of every parallel environment, `sample` of
-PyTorch tensors. "stable-baselines3" has one environment, so a call adds one row, and many rows are as many calls;
-"stable-baselines3[vector]" has up to 100 (`n_envs`), and rows wait until each of them has one. Fields named "obs.x" and
-"next_obs.x" make it a `DictReplayBuffer`.
-Without `handle_timeout_termination`: it is for steps whose `infos` say that time ran out, and a `Step` has none.
-It keeps and gives `done` as float32.
+Used as `OffPolicyAlgorithm._store_transition` does: `add` stores one step of every parallel environment, `sample`
+returns PyTorch tensors. "stable-baselines3" has one environment, so a call adds one row and a batch takes one call per
+row. "stable-baselines3[vector]" has up to 100 (`n_envs`), and rows wait until there is one for each environment.
+Fields named "obs.x" and "next_obs.x" select a `DictReplayBuffer`. `handle_timeout_termination` is off: it needs steps
+whose `infos` report a timeout, and a `Step` has none. `done` is stored and returned as float32.
 
-Its `optimize_memory_usage` is not this project's `next_of`: the last next_obs of an episode is overwritten with the
-first obs of the next one, and of a full buffer one row is never drawn.
+Its `optimize_memory_usage` is not the `next_of` of this project: the last next_obs of an episode is overwritten with
+the first obs of the next one, and one row of a full buffer is never drawn.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from adapters import dict_observations, parallel
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
+from adapters.base import Adapter, Columns, Field, Spec, Step
+from adapters.behaviours import Seed, Shape
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 from adapters.dict_observations import NEXT_OBS, OBS, nested
 from adapters.parallel import Gathered
-from adapters.promises import Promises
 
 
 class StableBaselines3(Adapter):
     name = "stable-baselines3"
     distribution = "stable-baselines3"
     environment = "torch"
-    any_fields = True  # dict observations; the constructor refuses others
     usage = (
         "ReplayBuffer.add(obs, next_obs, action, reward, done, infos) of one environment, sample (as its DQN and SAC)"
     )
-    features = Features(
-        batch_add="only a row of each parallel environment a call (here: one environment, a loop of single adds)",
-        flexible_fields="no: five fixed fields; observations may be dicts (DictReplayBuffer)",
-        prioritized="no",
-        weights="no",
-        duplicates="yes",
-        gives="columns (PyTorch tensors)",
-        copies_on_add="yes",
-        n_step="yes (NStepReplayBuffer, when sampling)",
-        processes="no",
+    contract = Contract(
+        batch_add=no("one row of each parallel environment per call; here one environment, so a loop of single adds"),
+        fields=Stated(RowFields.DICT_OBSERVATIONS, "five fixed fields; observations may be dicts (DictReplayBuffer)"),
+        priorities=no(),
+        returns=Stated(Returns.COLUMNS, "PyTorch tensors"),
+        n_step=yes("NStepReplayBuffer, when sampling"),
+        disk=yes("the algorithm's save_replay_buffer: a pickle", "its source: OffPolicyAlgorithm"),
+        compression=no("optimize_memory_usage loses the last next_obs of each episode"),
         framework="PyTorch, Gymnasium",
         licence="MIT",
-        disk="yes, the algorithm's save_replay_buffer: a pickle [its source: OffPolicyAlgorithm]",
-        machines="no",
-        last_release="2.9.2, 2026-10-26 [PyPI]",
-        compression="no: optimize_memory_usage loses the last next_obs of each episode",
-    )
-
-    promises = Promises(
-        shape="scalars as (1,)",
-        seed="global seed",
-        source="docstring of set_random_seed (the different random generators); the rest is not documented, seen",
+        release=Release("2.9.2", datetime.date(2026, 10, 26)),
+        shape=Shape.SCALARS_HAVE_AN_AXIS,
+        seed=Seed.GLOBAL,
+        source="docstring of set_random_seed (the different random generators); the rest is not documented, observed",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -69,7 +61,7 @@ class StableBaselines3(Adapter):
         def space(field: Field) -> spaces.Space:
             dtype = np.dtype(field.dtype)
             bounds = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
-            return spaces.Box(*bounds, field.shape or (1,), dtype.type)  # a number as its Discrete: with an axis
+            return spaces.Box(*bounds, field.shape or (1,), dtype.type)  # a number has an axis, as in its Discrete
 
         if self.parts:
             observation = spaces.Dict({part: space(spec.fields[OBS + part]) for part in self.parts})
@@ -132,13 +124,15 @@ class StableBaselines3(Adapter):
 
 class StableBaselines3Vector(StableBaselines3):
     name = "stable-baselines3[vector]"
-    usage = "ReplayBuffer(n_envs=100).add, a row of each of 100 parallel environments (guide, Vectorized Environments)"
-    features = replace(StableBaselines3.features, batch_add="yes, a row of each parallel environment a call")
+    usage = (
+        "ReplayBuffer(n_envs=100).add, one row of each of 100 parallel environments (guide, Vectorized Environments)"
+    )
+    contract = replace(StableBaselines3.contract, batch_add=yes("one row of each parallel environment per call"))
 
     def environments(self, spec: Spec) -> int:
         self.gathered = Gathered(parallel.environments(spec.capacity), self._put)
         self.infos = [{}] * self.gathered.at_once
-        # A number has an axis in its space: see there.
+        # In its space a number has an axis: see `space` in the constructor.
         self.numbers = [name for name, field in spec.fields.items() if not field.shape and "obs" in name]
         return self.gathered.at_once
 

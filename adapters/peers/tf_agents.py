@@ -1,16 +1,20 @@
-"""TF-Agents' TFUniformReplayBuffer: the replay buffer of its tutorials, in TensorFlow variables.
+"""TF-Agents' TFUniformReplayBuffer: the replay buffer of its tutorials, in TensorFlow variables. No priorities.
 
-Tuned, as its "Replay Buffers" and "DQN" tutorials have it: adding in a `tf.function`, reading from
-`buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. `get_next` in a `tf.function` is a row of
-its own: its docstring calls it deprecated, and it is the faster one where batches are small. (Outside of any
-`tf.function` an add takes some ten times as long: too slow to be filled and measured.) The buffer takes exactly
-`batch_size` rows per add, one for each of as many environments. Here there is one, and many rows are a loop inside one
-`tf.function`; "tf-agents[vector]" has up to 100, and rows wait until each of them has one. No `num_steps`: a row is a
-whole transition. A dataset works ahead: what was added just now is not yet in its next batches. Nothing is prioritized.
+- "tf-agents" is tuned as in its tutorials "Replay Buffers" and "DQN": `add_batch` in a `tf.function`, and
+  `buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. A dataset works ahead, so its next
+  batches do not contain rows that were just added.
+- "tf-agents[get_next]" calls `get_next` in a `tf.function`. Its docstring calls it deprecated; it is faster for small
+  batches.
+- "tf-agents[vector]" has up to 100 environments, and rows wait until there is one for each.
+
+The buffer takes exactly `batch_size` rows per add, one for each environment. With one environment, a batch is added by
+a loop inside one `tf.function`. (Outside of any `tf.function` an add takes about ten times as long: too slow to be
+filled and measured.) No `num_steps` is needed: a row is a whole transition.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,15 +22,12 @@ from typing import Any
 import numpy as np
 
 from adapters import parallel
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import Seed
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 from adapters.parallel import Gathered
-from adapters.promises import Promises
 
 PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
-SOURCE = (
-    "docstrings of TFUniformReplayBuffer (new rows overwrite old ones; items sampled uniformly) and tf.random.set_seed "
-    "(the same sequence again); the rest is not documented, seen"
-)
 
 
 class TFAgents(Adapter):
@@ -38,25 +39,23 @@ class TFAgents(Adapter):
         "TFUniformReplayBuffer: add_batch in a tf.function, as_dataset(sample_batch_size).prefetch(3) "
         "(TF-Agents tutorials, Replay Buffers and DQN)"
     )
-    any_fields = True
-    batches_ahead = PARALLEL + PREFETCHED
-    features = Features(
-        batch_add="only a row of each parallel environment a call (here: one environment, a loop in a tf.function)",
-        flexible_fields="yes, any nest of tensors",
-        prioritized="no",
-        weights="no: probabilities, all the same",
-        duplicates="yes",
-        gives="columns (tensors)",
-        copies_on_add="yes",
-        n_step="yes, num_steps gives sequences",
-        processes="no",
+    contract = Contract(
+        batch_add=no("one row of each parallel environment per call; here one environment, a loop in a tf.function"),
+        fields=Stated(RowFields.ANY, "any nest of tensors"),
+        priorities=no(),
+        returns=Stated(Returns.COLUMNS, "tensors"),
+        n_step=yes("num_steps returns sequences"),
+        machines=no("its ReverbReplayBuffer is Reverb", "TF-Agents docs, Replay Buffers"),
+        disk=yes("a tf.Module, saved by TensorFlow's checkpoints", "its source: ReplayBuffer"),
         framework="TensorFlow 2.15",
         licence="Apache-2.0",
-        disk="yes, a tf.Module, kept by TensorFlow's checkpoints [its source: ReplayBuffer]",
-        machines="no; its ReverbReplayBuffer is Reverb [TF-Agents docs, Replay Buffers]",
-        last_release="0.19.0, 2023-12-14 [PyPI]",
+        release=Release("0.19.0", datetime.date(2023, 12, 14)),
+        batches_ahead=PARALLEL + PREFETCHED,
+        seed=Seed.NONE,  # parallel calls race, so a seed sometimes gives other rows
+        source="docstrings of TFUniformReplayBuffer (new rows overwrite old ones; items sampled uniformly) and "
+        "tf.random.set_seed (the same sequence again); the rest is not documented, observed",
+        remarks={"weights": "probabilities, all equal"},
     )
-    promises = Promises(seed="none", source=SOURCE)  # its parallel calls race: now and then the seed gives other rows
 
     def __init__(self, spec: Spec) -> None:
         import tensorflow as tf
@@ -75,7 +74,7 @@ class TFAgents(Adapter):
         return 1
 
     def _trace(self, row: dict) -> None:
-        """Make the functions that add. With their shapes left open they are traced once, and not for each size."""
+        """Create the functions that add. Without fixed sizes they are traced once instead of once per size."""
         tf = self.tf
 
         def add_one(row: dict) -> None:
@@ -104,7 +103,7 @@ class TFAgents(Adapter):
     def sample(self, batch_size: int) -> Columns:
         batches = self.batches.get(batch_size)
         if batches is None:
-            # One pipeline at a time: another would go on filling itself with batches of a size not asked for.
+            # One pipeline at a time: an unused one would keep prefetching.
             self.batches = {batch_size: (batches := self.make_batches(batch_size))}
         drawn, _ = next(batches)
         return {name: column.numpy() for name, column in drawn.items()}
@@ -118,14 +117,13 @@ class TFAgents(Adapter):
         return int(self.buffer.num_frames())
 
     def close(self) -> None:
-        self.batches.clear()  # ends their threads
+        self.batches.clear()  # ends the threads of the pipeline
 
 
 class TFAgentsGetNext(TFAgents):
     name = "tf-agents[get_next]"
     usage = "TFUniformReplayBuffer: add_batch and get_next(sample_batch_size), each in a tf.function (its docstring)"
-    promises = Promises(source=SOURCE)
-    batches_ahead = 0
+    contract = replace(TFAgents.contract, batches_ahead=0, seed=Seed.OWN)
 
     def make_batches(self, batch_size: int) -> Iterator[Any]:
         return iter(self.tf.function(lambda: self.buffer.get_next(sample_batch_size=batch_size)), None)
@@ -134,10 +132,10 @@ class TFAgentsGetNext(TFAgents):
 class TFAgentsVector(TFAgents):
     name = "tf-agents[vector]"
     usage = (
-        "TFUniformReplayBuffer(batch_size=100): add_batch of a row of each of 100 parallel environments in a "
+        "TFUniformReplayBuffer(batch_size=100): add_batch of one row of each of 100 parallel environments in a "
         "tf.function, as_dataset (TF-Agents tutorial, Replay Buffers)"
     )
-    features = replace(TFAgents.features, batch_add="yes, a row of each parallel environment a call")
+    contract = replace(TFAgents.contract, batch_add=yes("one row of each parallel environment per call"))
 
     def environments_for(self, capacity: int) -> int:
         return parallel.environments(capacity)

@@ -1,69 +1,65 @@
 """Tianshou 2: replay buffers of Batches, its own nested columns of NumPy arrays.
 
-Used as its tutorial on buffers does (pages "Buffer" and "Batch"): `add(Batch(...))` of one step, `sample(n)` of a Batch
-and its indexes, `update_weight(indexes, priorities)`. Many rows of one environment have no add of their own: "tianshou"
-makes a buffer of them with `ReplayBuffer.from_data` and moves it in with `update`, which is ten times as fast as a
-loop. "tianshou[vector]" is a `VectorReplayBuffer`, which takes a row of each parallel environment a call: here each row
-belongs to the next of up to 100 environments, so that a batch of 100 is one call and the oldest rows are overwritten
-first, as everywhere.
+Used as in its tutorial (pages "Buffer" and "Batch"): `add(Batch(...))` of one step, `sample(n)`, which returns a Batch
+and its indexes, `update_weight(indexes, priorities)`. Many rows of one environment have no add of their own:
+"tianshou" creates a buffer from them with `ReplayBuffer.from_data` and copies it with `update`, ten times as fast as a
+loop. "tianshou[vector]" is a `VectorReplayBuffer`, which takes a row of each parallel environment per call. Here each
+row goes to the next of up to 100 environments, so that a batch of 100 is one call and the oldest rows are overwritten
+first.
 
-Weights are relative to the largest in the batch (`weight_norm`, its default); without that they would be relative to
-the smallest priority ever seen, before alpha. `random_seed` counts where draws are uniform; by priority they are
-NumPy's global ones.
+Weights are relative to the largest in the batch (`weight_norm`, the default); without it they would be relative to the
+smallest priority ever seen, before alpha. `random_seed` applies to uniform draws only; prioritized draws use NumPy's
+global generator.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from adapters import dict_observations
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import BadPriority, Dtype, Seed, Weights
+from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 from adapters.dict_observations import NEXT_OBS, OBS, nested
-from adapters.promises import Promises
 
-ENVIRONMENTS = 100  # as many as a batch of the suites has rows
-
-FEATURES = {
-    "flexible_fields": "no: fixed fields; obs, info and policy may be nested Batches of anything",
-    "prioritized": "yes, priorities on add (in a second call) and later",
-    "weights": "relative to the largest in the batch",
-    "duplicates": "yes",
-    "gives": "columns (Batch)",
-    "copies_on_add": "yes",
-    "n_step": "yes (the algorithm does it when it samples)",
-    "processes": "no",
-    "framework": "PyTorch, Gymnasium, Numba",
-    "licence": "MIT",
-    "disk": "yes, save_hdf5 and load_hdf5, or a pickle [its source: ReplayBuffer.save_hdf5]",
-    "machines": "no",
-    "last_release": "2.0.1, 2026-04-02 [PyPI]",
-    "compression": "no: ignore_obs_next and save_only_last_obs lose the last next_obs of each episode",
-}
+ENVIRONMENTS = 100  # the number of rows in a batch of the suites
 
 
 class Tianshou(Adapter):
     name = "tianshou"
     distribution = "tianshou"
     environment = "torch"
-    any_fields = True  # dict observations; the constructor refuses others
-    eps = float(np.finfo(np.float32).eps)  # its own
     usage = (
         "ReplayBuffer.add(Batch(...)), many rows by update(ReplayBuffer.from_data(...)), sample (Tianshou docs, Buffer)"
     )
-    features = Features(batch_add="yes, through a second buffer: from_data, update", **FEATURES)
-    promises = Promises(
-        dtype="wider",
-        weights="over the batch",
-        nan_priority="poisons",
-        negative_priority="as its size",
-        infinite_priority="poisons",
-        seed="global seed",  # of NumPy; its own, random_seed, is not documented and counts for uniform draws only
+    contract = Contract(
+        batch_add=yes("through a second buffer: from_data, update"),
+        fields=Stated(
+            RowFields.DICT_OBSERVATIONS, "fixed fields; obs, info and policy may be nested Batches of anything"
+        ),
+        priorities=yes("priorities on add (in a second call) and later"),
+        returns=Stated(Returns.COLUMNS, "Batch"),
+        n_step=yes("the algorithm computes them when it samples"),
+        disk=yes("save_hdf5 and load_hdf5, or a pickle", "its source: ReplayBuffer.save_hdf5"),
+        compression=no("ignore_obs_next and save_only_last_obs lose the last next_obs of each episode"),
+        framework="PyTorch, Gymnasium, Numba",
+        licence="MIT",
+        release=Release("2.0.1", datetime.date(2026, 4, 2)),
+        eps=float(np.finfo(np.float32).eps),  # its own
+        dtype=Dtype.WIDER,
+        weights=Weights.OVER_BATCH,
+        nan_priority=BadPriority.POISONS,
+        negative_priority=BadPriority.ABSOLUTE_VALUE,
+        infinite_priority=BadPriority.POISONS,
+        seed=Seed.GLOBAL,  # NumPy's; its random_seed is not documented and applies to uniform draws only
         source="docstrings of PrioritizedReplayBuffer (weight_norm) and ReplayBuffer (circular); "
-        "the rest is not documented, seen",
+        "the rest is not documented, observed",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -143,13 +139,17 @@ class Tianshou(Adapter):
 
 class TianshouVector(Tianshou):
     name = "tianshou[vector]"
-    usage = "VectorReplayBuffer.add(Batch(...), buffer_ids), a row of each of 100 parallel environments (docs, Buffer)"
-    features = Features(batch_add="yes, a row of each parallel environment a call", **FEATURES)
+    usage = (
+        "VectorReplayBuffer.add(Batch(...), buffer_ids), one row of each of 100 parallel environments (docs, Buffer)"
+    )
+    contract = replace(Tianshou.contract, batch_add=yes("one row of each parallel environment per call"))
 
     def make_buffer(self, spec: Spec) -> Any:
         from tianshou.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 
-        self.environments = math.gcd(spec.capacity, ENVIRONMENTS)  # of a size each, or the oldest rows would differ
+        self.environments = math.gcd(
+            spec.capacity, ENVIRONMENTS
+        )  # of equal size, so that the oldest row is overwritten first
         self.next_environment = 0
         if spec.prioritized:
             return PrioritizedVectorReplayBuffer(spec.capacity, self.environments, alpha=spec.alpha, beta=spec.beta)
@@ -157,29 +157,29 @@ class TianshouVector(Tianshou):
 
     def add(self, steps: Sequence[Step]) -> None:
         add, Batch, array, never = self.buffer.add, self.Batch, np.array, np.zeros(1, bool)  # noqa: N806
-        for (obs, act, rew, next_obs, done), ids in zip(steps, self.turns(len(steps), 1), strict=True):
+        for (obs, act, rew, next_obs, done), ids in zip(steps, self.next_environments(len(steps), 1), strict=True):
             row = {"act": array([act]), "rew": array([rew]), "terminated": array([done]), "truncated": never}
             add(Batch(obs=[obs], obs_next=[next_obs], **row), buffer_ids=ids)
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
         add, update, Batch = self.buffer.add, self.buffer.update_weight, self.Batch  # noqa: N806
         array, never = np.array, np.zeros(1, bool)
-        turns = self.turns(len(steps), 1)
-        for (obs, act, rew, next_obs, done), priority, ids in zip(steps, priorities, turns, strict=True):
+        all_ids = self.next_environments(len(steps), 1)
+        for (obs, act, rew, next_obs, done), priority, ids in zip(steps, priorities, all_ids, strict=True):
             row = {"act": array([act]), "rew": array([rew]), "terminated": array([done]), "truncated": never}
             update(add(Batch(obs=[obs], obs_next=[next_obs], **row), buffer_ids=ids)[0], array([priority]))
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         first, rows = 0, self.Batch(self.as_batch(columns))
-        for ids in self.turns(len(rows), self.environments):
+        for ids in self.next_environments(len(rows), self.environments):
             some = slice(first, first + len(ids))
             index = self.buffer.add(rows[some], buffer_ids=ids)[0]
             if priorities is not None:
                 self.buffer.update_weight(index, priorities[some])
             first += len(ids)
 
-    def turns(self, rows: int, at_once: int) -> list[np.ndarray]:
-        """The environments that so many rows belong to, for one call after the other."""
+    def next_environments(self, rows: int, at_once: int) -> list[np.ndarray]:
+        """The environments that the next `rows` rows belong to, at most `at_once` per call."""
         ids = (self.next_environment + np.arange(rows)) % self.environments
         self.next_environment = (self.next_environment + rows) % self.environments
         return [ids[first : first + at_once] for first in range(0, rows, at_once)]

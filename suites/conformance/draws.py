@@ -132,7 +132,7 @@ def _default(pool: BufferPool) -> Seen:
 def _new_row(pool: BufferPool, update: bool) -> Seen:
     """How often it is drawn before any update tells it a priority. All others but one have 0.1."""
     candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
-    counts, rest, eps = np.zeros(2, np.int64), 0.0, pool.kind.eps
+    counts, rest, eps = np.zeros(2, np.int64), 0.0, pool.kind.contract.eps
     with pool.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
         size = min(8, buffer.independent)
         for _ in range(ONE_BY_ONE if size == 1 else NEW_DRAWS // size):

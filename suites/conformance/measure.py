@@ -2,8 +2,8 @@
 
     python -m suites.conformance --peer NAME [--draws N] [--patience S] [--seed N] [--cells FILE]
 
-Each check drives the peer and sees one word of `adapters.promises.VOCABULARY`, which is compared with the one that
-the peer's adapter states. Seen, not read: the evidence stands beside the word. A figure says how much was looked at.
+Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
+the peer's contract states. Seen, not read: the evidence stands beside the word. A figure says how much was looked at.
 
 Some calls may never return, or end the process. So a worker process makes the calls while another one watches. The
 worker announces such a call; if nothing follows within the patience, the call waits for ever, and that is what was
@@ -27,9 +27,10 @@ from functools import partial
 
 from adapters import environments, registry
 from adapters.base import Adapter, Unavailable
+from adapters.behaviours import Meaning
 from adapters.child_process import exit_with_parent
+from adapters.contract import Contract
 from adapters.environments import NotInstalled
-from adapters.promises import FAULT, HAZARD, KEPT_BY, VOCABULARY
 from suites.conformance import draws as probes_draws
 from suites.conformance import edges as probes_edges
 from suites.conformance import numbered
@@ -69,14 +70,14 @@ RISK = "risk"  # what a worker says before a call that may never return
 
 def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
     """What a result says of this word."""
-    promised, meaning = kind.promises.words[check], VOCABULARY[check][seen.word]
+    promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
-    if seen.word not in (promised, *KEPT_BY.get((check, promised), ())):
-        reason = f"{check}: {seen.word}, where {promised!r} is promised ({seen.evidence})\n{again}"
+    if observed not in promised.kept_by:
+        reason = f"{check}: {seen.word}, where {promised.value!r} is promised ({seen.evidence})\n{again}"
         return {"outcome": "wrong", "reason": reason} | said
-    if meaning == FAULT:
+    if observed.meaning is Meaning.FAULT:
         return {"outcome": "wrong", "reason": f"{check}: {seen.word} ({seen.evidence})\n{again}"} | said
-    return {"outcome": "ok", "hazard": meaning == HAZARD} | said
+    return {"outcome": "ok", "hazard": observed.meaning is Meaning.HAZARD} | said
 
 
 # The worker: does the parts from a given one on, and tells its parent line by line.
@@ -156,7 +157,7 @@ def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict
 
 def _silent(check: str, hung: bool, bold: bool, ended: str, setting: ConformanceSettings) -> dict:
     word = "waits" if hung else "kills the process"
-    if bold and word in VOCABULARY[check]:
+    if bold and word in list(Contract.CHECKS[check]):
         about = f"the call had not returned after {setting.patience:g} s" if hung else f"the process ended with {ended}"
         return asdict(Seen(word, about, 1))
     return {"outcome": "failed", "reason": f"hung for {PART_SECONDS:.0f} s" if hung else f"died with {ended}"}

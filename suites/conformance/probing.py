@@ -22,7 +22,7 @@ REASON_CHARACTERS = 160
 
 @dataclass(frozen=True)
 class Seen:
-    """A word of `adapters.promises.VOCABULARY`, what it stands on, and how much was looked at."""
+    """A behaviour (`adapters.behaviours`), what it stands on, and how much was looked at."""
 
     word: str
     evidence: str
@@ -87,21 +87,21 @@ class Buffer:
 
     def settle(self, size: int) -> None:
         """Batches that were fetched ahead still follow what was before: they are left aside."""
-        if self.adapter.batches_ahead:
+        if self.adapter.contract.batches_ahead:
             self.adapter.sample(size + 1)  # queues have been seen to grow: another size begins a new one
-            for _ in range(self.adapter.batches_ahead):
+            for _ in range(self.adapter.contract.batches_ahead):
                 self.adapter.sample(size)
 
     @property
     def drawable(self) -> np.ndarray:
         """Which of the held rows are ever drawn, by what the adapter says."""
         last = self.held % self.spec.capacity == self.spec.capacity - 1
-        return ~last | self.adapter.promises.draws_last_slot
+        return ~last | self.adapter.contract.draws_last_slot
 
     @property
     def takes_out(self) -> bool:
         """Whether sampled rows are out until they are told their priorities."""
-        return self.spec.prioritized and self.adapter.promises.takes_out
+        return self.spec.prioritized and self.adapter.contract.withholds_sampled_rows
 
     @property
     def independent(self) -> int:
@@ -120,7 +120,7 @@ class Buffer:
         """By which the held rows must be drawn."""
         if not self.spec.prioritized:
             return np.full(len(self.held), 1 / len(self.held))
-        weights = (self.raw[self.held] + self.adapter.eps) ** self.spec.alpha
+        weights = (self.raw[self.held] + self.adapter.contract.eps) ** self.spec.alpha
         return weights / weights.sum()
 
 
@@ -155,7 +155,7 @@ class BufferPool:
 
     @property
     def has_priorities(self) -> bool:
-        return self.kind.features.prioritized.startswith("yes")
+        return self.kind.contract.priorities.value
 
     @contextmanager
     def buffer(self, *, fresh: bool = False, fields: Mapping[str, Field] = FIELDS, **asked: Any) -> Iterator[Buffer]:

@@ -94,7 +94,7 @@ def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[
     places: dict[tuple[int, int], set[int]] = {
         each: set() for each in zip(writers.tolist(), numbers.tolist(), strict=True)
     }
-    for _ in range(learner.adapter.batches_ahead):
+    for _ in range(learner.adapter.contract.batches_ahead):
         learner.step()
     # The row drawn least often is missed by all of these draws once in a thousand million times.
     draws = certified.priorities(writers, numbers).sum() * math.log(1e9 * len(numbers))

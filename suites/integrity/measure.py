@@ -30,6 +30,7 @@ import numpy as np
 
 from adapters import environments, registry
 from adapters.base import Adapter
+from adapters.behaviours import GivenPriority
 from suites.integrity import certified
 from suites.integrity.jobs import Learner, fill, hammer, learn_until, settle
 from suites.integrity.spec import SUITE, IntegritySettings
@@ -70,7 +71,7 @@ def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
             _open(type(adapter), setting, opening, learner)
     starved = added.count(0)
     stale = Finding.among(learner.stale, learner.weighed, "rows read were drawn by another row's priority")
-    if adapter.promises.given_priority == "none on add":
+    if adapter.contract.given_priority is GivenPriority.NOT_POSSIBLE:
         stale = Finding(0.0, skipped="explorers can't give a row its priority, so it can't tell where it came from")
     return {
         "torn": Finding.among(learner.torn, learner.read, "rows read were torn"),

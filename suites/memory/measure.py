@@ -14,7 +14,7 @@ before. That some bytes a round leak can't be excluded: the figure is how many c
 
 The rows are distinct and real, added one by one as a loop has them: each observation is an array of its own, a
 step's next_obs is the object that is the next step's obs, and the caller keeps none of them. Who keeps references
-to them (`features.copies_on_add`) therefore stores each observation once.
+to them (`Contract.references`) therefore stores each observation once.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _measure(
     spec = Spec(small, recording.fields, **KINDS[benchmark])
     # What is compiled or made once, at the first use, is not the rows': counted is from the second buffer on. Not from
     # the second large one, for others keep its memory for the next.
-    warming = [small, capacity] if kind.compiles else [small] if benchmark == "plain" else []
+    warming = [small, capacity] if kind.contract.compiles else [small] if benchmark == "plain" else []
     for rows in [*warming, small]:
         with closing(kind.make(replace(spec, capacity=rows))) as adapter:
             before, fewer = levels(adapter, replace(spec, capacity=rows), recording), len(adapter)

@@ -44,7 +44,8 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         if spent > seconds:
             raise TooSlow(f"too slow for {spec.capacity:,} rows: not full after {seconds:g} s")
         timed = added - before
-        if not adapter.compiles and spent > FORESEEN * seconds and spent * spec.capacity / timed > HOPELESS * seconds:
+        hopeless = spent > FORESEEN * seconds and spent * spec.capacity / timed > HOPELESS * seconds
+        if hopeless and not adapter.contract.compiles:
             raise TooSlow(
                 f"too slow for {spec.capacity:,} rows: {timed:,} took {spent:.1f} s, and all may take {seconds:g} s"
             )

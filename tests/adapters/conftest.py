@@ -1,4 +1,4 @@
-"""Fixtures of the conformance tests: workload-like fields, and a guard that nothing is left behind."""
+"""Fixtures of the adapters' tests: fields like those of workloads, and a guard that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import psutil
 import pytest
 
 from adapters.base import Adapter, Field, Spec, Unavailable
+from adapters.contract import RowFields
 from adapters.registry import PEERS, SHARED, adapter_class
 
-#: The rows of the three workloads, by shape and dtype.
+#: Shapes and dtypes of rows like those of three workloads: small vectors, float actions, and stacks of frames.
 FIELDS = {
     "CartPole-v1": {
         "obs": Field((4,), "float32"),
@@ -42,7 +43,7 @@ FIELDS = {
     },
 }
 
-#: Of an environment whose observation is a number.
+#: Observations that are numbers.
 NUMBERS = {
     "obs": Field((), "int32"),
     "act": Field((), "int32"),
@@ -59,29 +60,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`peer` is each of the default ones, or of those named; and each that can do what is tested."""
-    named = metafunc.config.getoption("--peer", None)  # None too where pytest was not told of this folder by name
+    """Parametrize by peer: the default peers, or those named by --peer, that can do what a test needs."""
+    named = metafunc.config.getoption("--peer", None)  # None if pytest was not started with this folder
     peers = named or list(PEERS)
 
-    def can(feature: str, names: Collection[str]) -> list[str]:
-        return [name for name in names if getattr(adapter_class(name).features, feature).startswith("yes")]
+    def prioritized(names: Collection[str]) -> list[str]:
+        return [name for name in names if adapter_class(name).contract.priorities.value]
 
-    able = {feature: can(feature, peers) for feature in ("prioritized", "compression")}
-    # Of those that processes share, too: an adapter says of each whether it takes other fields than a step's.
     here = named or [*PEERS, *SHARED]
-    flexible = [name for name in here if adapter_class(name).any_fields]
+    flexible = [name for name in here if adapter_class(name).contract.fields.value is not RowFields.FIXED]
     asked = set(metafunc.fixturenames)
     if {"peer", "prioritized"} <= asked:
-        both = [(name, False) for name in peers] + [(name, True) for name in able["prioritized"]]
-        ids = [f"{name}-{'prioritized' if prioritized else 'uniform'}" for name, prioritized in both]
+        both = [(name, False) for name in peers] + [(name, True) for name in prioritized(peers)]
+        ids = [f"{name}-{'prioritized' if has_priorities else 'uniform'}" for name, has_priorities in both]
         metafunc.parametrize(("peer", "prioritized"), both, ids=ids)
     elif "peer" in asked:
         metafunc.parametrize("peer", peers)
     some = {
-        "prioritized_peer": able["prioritized"],
-        "compressing_peer": able["compression"],
+        "prioritized_peer": prioritized(peers),
+        "compressing_peer": [name for name in peers if adapter_class(name).contract.compression.value],
         "flexible_peer": flexible,
-        "flexible_prioritized_peer": can("prioritized", flexible),
+        "flexible_prioritized_peer": prioritized(flexible),
         "fixed_peer": [name for name in here if name not in flexible],
     }
     for argument in asked & set(some):
@@ -89,7 +88,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test for which no peer is able is not there, rather than skipped."""
+    """Deselect, instead of skipping, a test that no peer can run."""
     empty = [item for item in items if "NOTSET" in item.name]
     if empty:
         config.hook.pytest_deselected(items=empty)
@@ -97,7 +96,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def make(name: str, spec: Spec) -> Adapter:
-    """The adapter; the test is skipped only where the platform can't have the peer."""
+    """Return the adapter. Skip the test only if the platform can't have the peer."""
     cls = adapter_class(name)
     try:
         cls.version()
@@ -107,12 +106,12 @@ def make(name: str, spec: Spec) -> Adapter:
 
 
 def child_processes() -> set[int]:
-    """Processes that this one started, or those started, zombies included."""
+    """Ids of all descendants of this process, zombies included."""
     return {process.pid for process in psutil.Process().children(recursive=True)}
 
 
 def pythons_own() -> set[int]:
-    """Its server of forks, and the process that tracks its resources: once started, they stay as long as this one."""
+    """Ids of multiprocessing's forkserver and resource tracker, which run as long as this process."""
     found = set()
     for process in psutil.Process().children():
         try:
@@ -125,11 +124,12 @@ def pythons_own() -> set[int]:
 
 
 def segments() -> set[str]:
+    """The names of all shared segments."""
     return set(os.listdir("/dev/shm"))
 
 
 def without_strangers(names: set[str]) -> set[str]:
-    """Those of these segments that no stranger's process (another worker of these tests, say) has mapped."""
+    """Those segments that no other process, such as another worker of these tests, has mapped."""
     nodes = {str(entry.inode()): entry.name for entry in os.scandir("/dev/shm") if entry.name in names}
     ours = {os.getpid(), *child_processes()}
     for maps in Path("/proc").glob("[0-9]*/maps") if nodes else ():
@@ -145,13 +145,13 @@ def without_strangers(names: set[str]) -> set[str]:
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """After the test no child process and no shared segment is there that was not there before."""
+    """Check that the test leaves no child process and no shared segment behind."""
     resource_tracker.ensure_running()  # Python's own, which stays until this process ends
     with suppress(ImportError):
         importlib.import_module("tqdm").tqdm.get_lock()  # a semaphore for good; torch.compile takes it
     processes_before, segments_before = child_processes(), segments()
     yield
-    deadline = time.monotonic() + 60  # a child that was told to end may take a moment
+    deadline = time.monotonic() + 60  # a child may take a moment to exit
     while time.monotonic() < deadline:
         processes = child_processes() - processes_before - pythons_own()
         left = without_strangers(segments() - segments_before)

@@ -84,7 +84,7 @@ def test_mixed_up_rows_are_caught() -> None:
     columns = keyed_columns(CARTPOLE, 64)
     adapter = MixesUpRows(SPEC)
     adapter.add_batch(columns)
-    with pytest.raises(WrongAnswer, match="put together from different added rows"):
+    with pytest.raises(WrongAnswer, match="mixes different added rows"):
         check_round_trip(adapter, SPEC, AddedRows(columns, CARTPOLE))
 
 
@@ -159,7 +159,7 @@ def test_wrong_shape_or_kind_is_caught(name, change, message) -> None:
 
 def test_a_missing_field_is_caught() -> None:
     columns = keyed_columns(CARTPOLE, 10)
-    with pytest.raises(WrongAnswer, match="next_obs: not in the batch"):
+    with pytest.raises(WrongAnswer, match="next_obs: missing from the batch"):
         check_rows({name: column for name, column in columns.items() if name != "next_obs"}, columns, CARTPOLE)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from adapters.base import Columns, Field, Spec, Step, Unavailable
+from adapters.behaviours import GivenPriority, References
 from adapters.checks import AddedRows, as_steps, check_overwriting, check_priorities, draw, keyed_columns
 from adapters.registry import adapter_class
 
@@ -61,7 +62,7 @@ def test_a_priority_goes_with_its_step(prioritized_peer: str) -> None:
         number = AddedRows(columns, CARTPOLE).check(adapter.sample(16), 16)
     finally:
         adapter.close()
-    takes_one = "none on add" not in adapter.features.prioritized
+    takes_one = adapter.contract.given_priority is GivenPriority.TAKEN
     assert (number >= 32).mean() > 0.8 or not takes_one
 
 
@@ -109,7 +110,7 @@ def test_compressed_rows_come_back_whole(
 
 def test_what_a_peer_cannot_do_is_refused_by_name() -> None:
     spec = Spec(8, CARTPOLE, next_of=True)
-    with pytest.raises(NotImplementedError, match=r"baselines-style offers none of this \(compression\)"):
+    with pytest.raises(NotImplementedError, match="baselines-style has no compression of next_obs or frames"):
         adapter_class("baselines-style").make(spec)
 
 
@@ -161,15 +162,15 @@ def test_a_learners_step_sets_priorities_that_count(prioritized_peer: str) -> No
         for first in (64, 68):  # a step whose shapes are new, and one like it
             batch = adapter.learner_step(as_steps(part(columns, first, first + 4)), 16, np.full(16, 1e3))
             chosen |= set(known.check(batch, 16).tolist())
-        for _ in range(adapter.batches_ahead):
+        for _ in range(adapter.contract.batches_ahead):
             draw(adapter, spec, 16)
-        overwritten = 0 if adapter.batches_ahead else 4
+        overwritten = 0 if adapter.contract.batches_ahead else 4
         assert len(adapter) == 64 and chosen <= set(range(overwritten, 72))
         again = known.check(adapter.sample(8), 8)
     finally:
         adapter.close()
     likely = chosen | set(range(64, 72))  # new rows may have the largest priority
-    assert adapter.batches_ahead or sum(number in likely for number in again) >= 4
+    assert adapter.contract.batches_ahead or sum(number in likely for number in again) >= 4
 
 
 def test_a_learners_step_of_a_uniform_buffer_adds_and_samples(peer: str) -> None:
@@ -209,7 +210,7 @@ def test_references_are_declared(peer: str) -> None:
         changed = bool((adapter.sample(32)["obs"] == -1.0).all())
     finally:
         adapter.close()
-    assert changed == adapter.features.copies_on_add.startswith("no")
+    assert changed == (adapter.contract.references is References.KEPT)
 
 
 def test_a_priority_peer_takes_capacity_that_is_no_power_of_two(prioritized_peer: str) -> None:

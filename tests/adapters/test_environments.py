@@ -25,7 +25,7 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_before_it_is_made_its_peers_have_a_reason(pins: Path) -> None:
-    with pytest.raises(NotInstalled, match="'own', was not made"):
+    with pytest.raises(NotInstalled, match="'own', is not installed"):
         environments.version("anything", "own")
     assert environments.python("own") == environments.python(None) == sys.executable
 
@@ -37,7 +37,7 @@ def test_its_interpreter_and_its_libraries_are_its_own(pins: Path) -> None:
     prefix = subprocess.run([own, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, check=True)
     assert Path(prefix.stdout.strip()) == pins.parent / ".peers" / "own"
     assert environments.version("pip", "own")
-    with pytest.raises(NotInstalled, match="cpprb-impl is not in its environment, 'own'"):
+    with pytest.raises(NotInstalled, match="cpprb-impl is not installed in its environment, 'own'"):
         environments.version("cpprb-impl", "own")
 
 
@@ -104,7 +104,7 @@ def test_one_whose_python_is_gone_is_made_anew(pins: Path) -> None:
     environments.make("own")
     (pins.parent / ".peers" / "own" / "bin" / "python").unlink()
     assert environments.python("own") == sys.executable
-    with pytest.raises(NotInstalled, match="was not made"):
+    with pytest.raises(NotInstalled, match="'own', is not installed"):
         environments.version("pip", "own")
     environments.make("own")
     assert Path(environments.python("own")).exists()
@@ -114,8 +114,8 @@ def test_one_whose_python_is_gone_is_made_anew(pins: Path) -> None:
 def test_where_nothing_can_be_written_that_is_said_and_no_more(pins: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (pins.parent / ".peers").write_text("a file")
     environments.make("own")
-    assert "the environment 'own' could not be made: " in capsys.readouterr().err
-    with pytest.raises(NotInstalled, match="was not made"):
+    assert "the environment 'own' could not be installed: " in capsys.readouterr().err
+    with pytest.raises(NotInstalled, match="'own', is not installed"):
         environments.version("pip", "own")
 
 

@@ -1,19 +1,28 @@
-"""What the feature table says of the libraries themselves, seen: the cells whose evidence names this file."""
+"""The feature table: its sentences, and tests that are the evidence of those that name this file."""
 
 from __future__ import annotations
 
+import datetime
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adapters import registry
-from adapters.base import Features
+from adapters.behaviours import Prioritized, References, Replacement, Weights
+from adapters.contract import Processes, Release, Returns, RowFields, Stated, no, yes
+from adapters.features import facts, sentences
 from adapters.peers.rlox import load_core
 
 ENV = {"obs": {"shape": 2}, "rew": {}, "next_obs": {"shape": 2}, "done": {}}
 THREE_STEPS = {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}
 HERE = "tests/adapters/test_features.py"
+REMARKED = {"weights", "duplicates", "copies_on_add"}
+NEVER_LAST = "yes, priorities after the add only; the last slot is never drawn"
+AN_UPDATE = "an update must follow each sample"
+KEPT_OF_BATCHES = "single rows: yes; batches: no, keeps views of the caller's arrays"
+COMPUTED_HERE = "no: probabilities only (weights computed here, relative to the largest in the buffer)"
 
 
 def five_steps(buffer) -> dict[str, np.ndarray]:
@@ -81,22 +90,70 @@ def test_rllib_gives_its_state_and_takes_it_back() -> None:
 def test_the_last_release_is_the_installed_version(name: str) -> None:
     cls = registry.adapter_class(name)
     version = registry.describe(name).version
-    stated = cls.features.last_release
+    release = cls.contract.release
     if cls.distribution in (None, "cpprb-impl"):
-        assert stated in ("", "in this project")
-    elif version is not None and stated:
-        assert stated.startswith(f"{version}, 20")
+        assert release is None
+    elif version is not None:
+        assert release is not None and release.version == version
 
 
 def test_evidence_that_names_a_test_names_one_that_is_there() -> None:
-    cells = [value for name in registry.every() for value in vars(registry.adapter_class(name).features).values()]
-    named = {cell.rpartition("[seen: ")[2].partition("]")[0] for cell in cells if "[seen: tests/" in cell}
+    contracts = [vars(registry.adapter_class(name).contract).values() for name in registry.every()]
+    evidence = {fact.evidence for facts in contracts for fact in facts if isinstance(fact, Stated)}
+    named = {text.removeprefix("seen: ") for text in evidence if text.startswith("seen: ")}
     assert HERE in named
     assert all((Path(__file__).parents[2] / file).exists() for file in named)
 
 
 def test_every_column_of_the_table_is_filled() -> None:
     for name in registry.every():
-        features = vars(registry.adapter_class(name).features)
-        assert isinstance(registry.adapter_class(name).features, Features)
-        assert not [column for column, text in features.items() if not text], name
+        contract = registry.adapter_class(name).contract
+        assert not [column for column, text in sentences(contract).items() if not text], name
+        assert set(contract.remarks) <= REMARKED, name
+
+
+SOUND = registry.adapter_class("baselines-style").contract
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "sentence"),
+    [
+        ({"batch_add": no()}, "batch_add", "no"),
+        ({"batch_add": yes("as columns", "a page")}, "batch_add", "yes, as columns [a page]"),
+        ({"fields": Stated(RowFields.DICT_OBSERVATIONS, "dicts")}, "flexible_fields", "no: dicts"),
+        ({"fields": Stated(RowFields.ANY)}, "flexible_fields", "yes"),
+        ({"returns": Stated(Returns.ROWS, "stacked here")}, "gives", "rows (stacked here)"),
+        ({"processes": Stated(Processes.ANY, "by gRPC", "a page")}, "processes", "any: by gRPC [a page]"),
+        ({"references": References.KEPT_OF_BATCHES}, "copies_on_add", KEPT_OF_BATCHES),
+        ({"references": References.COPIES, "remarks": {"copies_on_add": "deep"}}, "copies_on_add", "yes (deep)"),
+        ({"prioritized": Prioritized.BY_PRIORITY}, "prioritized", "yes, priorities after the add only"),
+        ({"batches_ahead": 3}, "prioritized", f"{NEVER_LAST}; updates take effect up to 3 batches late"),
+        ({"prioritized_replacement": Replacement.WITHOUT}, "prioritized", f"{NEVER_LAST}; {AN_UPDATE}"),
+        ({"prioritized_replacement": Replacement.WITHOUT}, "duplicates", "uniform: yes; prioritized: never"),
+        ({"prioritized_replacement": Replacement.WITHOUT, "priorities": no()}, "duplicates", "yes"),
+        ({"weights": Weights.OVER_BATCH}, "weights", "relative to the largest in the batch"),
+        ({"returns_weights": False}, "weights", COMPUTED_HERE),
+        ({"priorities": no()}, "weights", "no"),
+        ({"priorities": no("why")}, "prioritized", "no: why"),
+        ({"release": Release("1.2", datetime.date(2026, 3, 4))}, "last_release", "1.2, 2026-03-04 [PyPI]"),
+        ({}, "last_release", "in this project"),
+    ],
+)
+def test_a_sentence_follows_from_the_contract(changes: dict, column: str, sentence: str) -> None:
+    assert sentences(replace(SOUND, **changes))[column] == sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact"),
+    [
+        ({"batch_add": yes("from_data")}, {"adds_batches": True}),
+        ({"batch_add": no("a loop")}, {"adds_batches": False}),
+        ({"returns": Stated(Returns.ROWS)}, {"returns_rows": True}),
+        ({"returns": Stated(Returns.COLUMNS, "rows of a table")}, {"returns_rows": False}),
+        ({"references": References.COPIES}, {"keeps_references": "never"}),
+        ({"references": References.KEPT_OF_BATCHES}, {"keeps_references": "batches"}),
+        ({"references": References.KEPT}, {"keeps_references": "always"}),
+    ],
+)
+def test_the_report_gets_values(changes: dict, fact: dict) -> None:
+    assert facts(replace(SOUND, **changes)).items() >= fact.items()

@@ -1,4 +1,4 @@
-"""`make new-peer`: what it writes lints, is known, and passes nothing before it is filled in."""
+"""`make new-peer`: its skeleton lints, is listed, and passes no conformance test before it is filled in."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "trouble"),
     [
-        ("", "which peer?"),
-        ("Ring", "no name for a peer"),
-        ("a b", "no name for a peer"),
-        ("../ring", "no name for a peer"),
-        ("ring[memmap]", "no name for a peer"),
-        ("cpprb", "there is a peer 'cpprb' already"),
-        ("stable_baselines3", "there is an adapters/peers/stable_baselines3.py already"),
+        ("", "NAME must be the name"),
+        ("Ring", "NAME must be lower-case letters"),
+        ("a b", "NAME must be lower-case letters"),
+        ("../ring", "NAME must be lower-case letters"),
+        ("ring[memmap]", "NAME must be lower-case letters"),
+        ("cpprb", "which adapters/registry.py already lists"),
+        ("stable_baselines3", "adapters/peers/stable_baselines3.py exists"),
     ],
 )
 def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys: pytest.CaptureFixture) -> None:

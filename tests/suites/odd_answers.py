@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from adapters.base import Adapter, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Spec, Step
+from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 
 
 class Sound(Adapter):
     name = "sound"
     distribution = None
     usage = "made for the tests"
-    features = Features(*["yes"] * 5, "columns", "yes", *["no"] * 4)
-    promises = Promises(stale_update="changes the new row", empty="refused")
+    contract = Contract(
+        batch_add=yes(),
+        fields=Stated(RowFields.FIXED),
+        priorities=yes(),
+        returns=Stated(Returns.COLUMNS),
+        n_step=no(),
+        disk=no(),
+        framework="NumPy",
+        licence="none",
+    )
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self.fields, self.added, self.largest = spec, spec.fields, 0, 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from adapters.base import Spec
 from adapters.checks import keyed_columns
+from adapters.peers.cpprb import adapter as cpprb
 from suites.runner import filling
 from suites.runner.filling import TooSlow, fill
 from suites.workloads.cartpole import FIELDS
@@ -16,8 +18,7 @@ from suites.workloads.cartpole import FIELDS
 class Slow:
     """Takes so many seconds, of a clock of its own, for each call of 1,000 rows."""
 
-    whole_episodes = False
-    compiles = False
+    contract = cpprb.CONTRACT
 
     def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds, self.now, self.rows, self.extra = seconds, 0.0, 0, iter(())
@@ -45,7 +46,7 @@ def test_who_is_full_in_time_is_filled(seconds: float, monkeypatch: pytest.Monke
 
 def test_the_first_call_may_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(0.8, monkeypatch)
-    slow.extra, slow.compiles = iter([60.0, 2.0]), True
+    slow.extra, slow.contract = iter([60.0, 2.0]), replace(slow.contract, compiles=True)
     fill(slow, SPEC, RECORDING, 10)
     assert slow.rows == 10_000 and slow.now > 60
 

@@ -7,6 +7,7 @@ import shlex
 import numpy as np
 import pytest
 
+from adapters import registry
 from reports.build import build
 from results.record import load
 from suites.integrity import certified
@@ -67,7 +68,7 @@ def test_a_weight_tells_whose_priority_a_row_was_drawn_by():
 class Shelf:
     """A quiet buffer of given rows, drawn evenly."""
 
-    batches_ahead = 0
+    contract = registry.adapter_class("cpprb").contract
 
     def __init__(self, writers, numbers):
         self.rows, self.priorities = certified.rows(writers, numbers), certified.priorities(writers, numbers)

@@ -49,7 +49,12 @@ def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroun
     [
         ("mixes-rows", ["--capacity=2048"], "wrong", "different added rows"),
         ("unavailable", ["--capacity=2048"], "skipped", "no wheel for this platform"),
-        ("plain", ["--capacity=2048", "--benchmark=next_of"], "skipped", "plain offers none of this (compression)"),
+        (
+            "plain",
+            ["--capacity=2048", "--benchmark=next_of"],
+            "skipped",
+            "plain has no compression of next_obs or frames",
+        ),
         ("plain", ["--capacity=32"], "broken", "too few"),
     ],
 )

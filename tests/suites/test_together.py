@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from adapters import registry
+from adapters.behaviours import GivenPriority
 from suites.integrity.measure import race
 from suites.integrity.spec import IntegritySettings
 from suites.runner.explorers import giving_up
@@ -60,7 +61,7 @@ def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
 def test_who_takes_no_priority_on_add_is_not_blamed_for_it():
     setting = IntegritySettings(explorers=2, seconds=0.1)
     adapter = registry.adapter_class("cpprb_impl[lock=buffer]").make(setting.spec)
-    adapter.promises = replace(adapter.promises, given_priority="none on add")
+    adapter.contract = replace(adapter.contract, given_priority=GivenPriority.NOT_POSSIBLE)
     try:
         with giving_up(30):
             found = race(adapter, setting)

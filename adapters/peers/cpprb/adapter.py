@@ -1,54 +1,53 @@
 """cpprb from PyPI: a C++ and Cython buffer with named columns.
 
-Used as its own documentation does: `env_dict` tells shape and dtype of each key, `add` takes one row
-or many as keywords, `sample` gives a dict of arrays (pages "Usage" and "Prioritized Experience
-Replay"). Its weights and indexes are views of memory that the next sample reuses.
+Used as its documentation shows (pages "Usage" and "Prioritized Experience Replay"): `env_dict` states the shape and
+dtype of each key, `add` takes one row or many as keywords, and `sample` returns a dict of arrays. The weights and
+indexes of a batch are views of memory that the next sample reuses.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Field, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Field, Spec, Step
+from adapters.behaviours import BadPriority, Empty, Replacement, ReturnedBatch, Seed, Shape
+from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, yes
 
-SEEN = "[seen: tests/adapters/test_features.py]"
-#: What every class with cpprb's API has in common.
-FEATURES = {
-    "batch_add": "yes",
-    "flexible_fields": "yes, a shape and dtype for each key [seen: tests/adapters/test_any_fields.py]",
-    "prioritized": "yes, priorities on add and later",
-    "weights": "relative to the largest in the buffer",
-    "duplicates": "yes",
-    "gives": "columns",
-    "copies_on_add": "yes",
-    "framework": "NumPy",
-    "licence": "MIT",
-    "machines": "no",
-}
-PROMISES = Promises(
-    shape="scalars as (1,)",
-    prioritized_replacement="stratified",
-    returned_batch="next sample changes weights and indexes",
-    seed="uniform only",
-    empty="gives garbage",
-    nan_priority="poisons",
-    negative_priority="poisons",
-    infinite_priority="poisons",
-    source="docstrings of ReplayBuffer (the same row many times) and PrioritizedReplayBuffer (the largest until then, "
-    " weights over the largest, late updates with check_for_update only); the rest is not documented, seen",
+SEEN = "seen: tests/adapters/test_features.py"
+CONTRACT = Contract(
+    batch_add=yes(),
+    fields=Stated(RowFields.ANY, "a shape and dtype for each key", "seen: tests/adapters/test_any_fields.py"),
+    priorities=yes(),
+    returns=Stated(Returns.COLUMNS),
+    n_step=yes("option Nstep", SEEN),
+    processes=Stated(Processes.ONE, "see its MP classes"),
+    disk=yes("save_transitions, load_transitions; option mmap_prefix", SEEN),
+    compression=yes("options next_of and stack_compress; the user must report the end of each episode"),
+    framework="NumPy",
+    licence="MIT",
+    release=Release("11.0.0", datetime.date(2024, 6, 3)),
+    eps=1e-4,
+    shape=Shape.SCALARS_HAVE_AN_AXIS,
+    prioritized_replacement=Replacement.STRATIFIED,
+    returned_batch=ReturnedBatch.WEIGHTS_AND_INDEXES_REUSED,
+    seed=Seed.UNIFORM_ONLY,
+    empty=Empty.GARBAGE,
+    nan_priority=BadPriority.POISONS,
+    negative_priority=BadPriority.POISONS,
+    infinite_priority=BadPriority.POISONS,
+    source="docstrings of ReplayBuffer (a batch may repeat a row) and PrioritizedReplayBuffer (new rows get the "
+    "largest priority; weights relative to the largest; late updates only with check_for_update); the rest is not "
+    "documented, observed",
 )
-LAST_RELEASE = "11.0.0, 2024-06-03 [PyPI]"
-DISK = f"yes, save_transitions, load_transitions; option mmap_prefix {SEEN}"
-COMPRESSION = "yes, options next_of and stack_compress; the end of an episode must be told"
 
 
 def env_dict(fields: Mapping[str, Field]) -> dict[str, dict[str, Any]]:
-    """cpprb's description of a row. A scalar has no shape there: it is stored, and given back, as (1,)."""
+    """cpprb's description of a row. A scalar has no shape there: it is stored and returned as (1,)."""
     return {
         name: {"dtype": np.dtype(field.dtype), **({"shape": field.shape} if field.shape else {})}
         for name, field in fields.items()
@@ -56,17 +55,14 @@ def env_dict(fields: Mapping[str, Field]) -> dict[str, dict[str, Any]]:
 
 
 def options(spec: Spec) -> dict[str, Any]:
-    """What the constructor takes: with next_of the next observation is no field of its own."""
+    """Arguments of the constructor. With next_of, the next observation is not a field of its own."""
     fields = {name: field for name, field in spec.fields.items() if not (spec.next_of and name == "next_obs")}
     compression = {"next_of": spec.next_of, "stack_compress": spec.stack_compress}
     return {"env_dict": env_dict(fields)} | {option: "obs" for option, wanted in compression.items() if wanted}
 
 
 class CpprbAPI(Adapter):
-    """The calls that every class with cpprb's API understands; `self.buffer` is made by the subclass."""
-
-    eps = 1e-4
-    any_fields = True
+    """The calls that all classes with cpprb's API share. The subclass creates `self.buffer`."""
 
     buffer: Any
 
@@ -124,7 +120,7 @@ class CpprbAPI(Adapter):
     def add_lists(self, batches: Sequence[Step]) -> None:
         (super().add_lists if self.by_episodes else self.add)(batches)
 
-    # The library's own methods, so that no frame of ours is in their figures.
+    # The library's own methods, so that the figures contain no call of ours.
 
     @property
     def sample(self) -> Callable[[int], Columns]:
@@ -140,24 +136,18 @@ class CpprbAPI(Adapter):
 
 class Cpprb(CpprbAPI):
     name = "cpprb"
-    promises = PROMISES
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "env_dict with each key's shape and dtype; add of one row or many, all keys as keywords (cpprb docs, Usage)"
-    features = Features(
-        n_step=f"yes, option Nstep {SEEN}",
-        processes="no (see its MP classes)",
-        compression=COMPRESSION,
-        disk=DISK,
-        last_release=LAST_RELEASE,
-        **FEATURES,
-    )
+    contract = CONTRACT
 
     def __init__(self, spec: Spec) -> None:
         from cpprb import PrioritizedReplayBuffer, ReplayBuffer
 
         super().__init__(spec)
         if spec.prioritized:
-            self.buffer = PrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **options(spec))
+            self.buffer = PrioritizedReplayBuffer(
+                spec.capacity, alpha=spec.alpha, eps=self.contract.eps, **options(spec)
+            )
         else:
             self.buffer = ReplayBuffer(spec.capacity, **options(spec))

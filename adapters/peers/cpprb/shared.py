@@ -1,11 +1,10 @@
 """The two ways to share cpprb between explorers and a learner.
 
-`CpprbMP`: its MPReplayBuffer or MPPrioritizedReplayBuffer, made by the learner and handed to the explorers as
-an argument, as its documentation on multiprocessing does.
+`CpprbMP`: MPReplayBuffer or MPPrioritizedReplayBuffer, created by the learner and passed to the explorers as an
+argument, as cpprb's documentation on multiprocessing does.
 
-`CpprbBehindOneLock`: what a first Ape-X does. A buffer of the plain classes lives in a manager process
-(`SyncManager.register`, as in cpprb's documentation); everybody calls it through a proxy, and one
-lock makes each call whole.
+`CpprbBehindOneLock`: what a first implementation of Ape-X does. A buffer of the plain classes lives in a manager
+process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one lock.
 """
 
 from __future__ import annotations
@@ -18,48 +17,51 @@ from dataclasses import replace
 from multiprocessing.managers import SyncManager
 from typing import Any
 
-from adapters.base import Features, Spec
+from adapters.base import Spec
+from adapters.behaviours import Empty, ReturnedBatch, Seed, StaleUpdate
 from adapters.child_process import exit_with_parent
-from adapters.peers.cpprb.adapter import DISK, FEATURES, LAST_RELEASE, PROMISES, SEEN, CpprbAPI, options
+from adapters.contract import Processes, Stated, no
+from adapters.peers.cpprb.adapter import CONTRACT, SEEN, CpprbAPI, options
 
 
 class CpprbMP(CpprbAPI):
-    """Its explorers and learner are kept apart by a gate that is not atomic, and one learner is all it allows.
+    """Allows one learner. A gate, which is not atomic, keeps it and the explorers apart.
 
-    If an explorer is killed or raises inside `add`, the learner waits for ever: give it a time limit.
+    If an explorer is killed or raises inside `add`, the learner waits forever: give it a time limit.
     """
 
     name = "cpprb[MP]"
-    promises = replace(PROMISES, stale_update="ignored", empty="waits")
     distribution = "cpprb"
     last_python = (3, 12)
-    usage = "its MP class made by the learner, passed to forked explorers (cpprb docs, Multiprocess)"
-    features = Features(
-        n_step=f"no: takes the option and ignores it {SEEN}",
-        processes="many explorers, one learner; shared memory",
-        disk=f"no {SEEN}",
-        last_release=LAST_RELEASE,
-        **FEATURES,
+    usage = "its MP class, created by the learner and passed to forked explorers (cpprb docs, Multiprocess)"
+    contract = replace(
+        CONTRACT,
+        n_step=no("takes the option and ignores it", SEEN),
+        processes=Stated(Processes.ONE_LEARNER, "shared memory"),
+        disk=no(evidence=SEEN),
+        compression=no(),
+        stale_update=StaleUpdate.IGNORED,
+        empty=Empty.WAITS,
     )
 
     def __init__(self, spec: Spec) -> None:
         from cpprb import MPPrioritizedReplayBuffer, MPReplayBuffer
 
         super().__init__(spec)
-        # Without a context of its own, cpprb fixes the start method of the whole process.
+        # Without a context as an argument, cpprb fixes the start method of the whole process.
         shared = {"ctx": multiprocessing.get_context("fork"), **options(spec)}
         if spec.prioritized:
-            self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.eps, **shared)
+            self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.contract.eps, **shared)
         else:
             self.buffer = MPReplayBuffer(spec.capacity, **shared)
 
     def close(self) -> None:
-        # The default backend is anonymous shared memory: it is given back with the last reference.
+        # The default backend is anonymous shared memory: it is released with the last reference.
         del self.buffer
 
 
 class _Manager(SyncManager):
-    """A manager of its own class, so that registering here changes no other manager."""
+    """A class of its own, so that registering a method changes no other manager."""
 
 
 def _make_buffer(kind: str, capacity: int, **options: Any) -> Any:
@@ -72,7 +74,7 @@ _Manager.register("buffer", _make_buffer, exposed=("add", "sample", "update_prio
 
 
 class _Locked:
-    """A proxy, with each call under one lock."""
+    """Calls each method of a proxy under one lock."""
 
     def __init__(self, proxy: Any, lock: Any) -> None:
         self._proxy, self._lock = proxy, lock
@@ -89,17 +91,15 @@ class _Locked:
 
 class CpprbBehindOneLock(CpprbAPI):
     name = "cpprb[PER behind one lock]"
-    # Rows come through a pipe. Each manager is forked with the state of NumPy's generator that its maker has.
-    promises = replace(PROMISES, returned_batch="copies", seed="always the same")
     distribution = "cpprb"
     last_python = (3, 12)
     usage = "a buffer of a plain class in a manager process (SyncManager.register), every call under one lock"
-    features = Features(
-        n_step=f"yes, option Nstep {SEEN}",
-        processes="any, through a manager process; rows are pickled",
-        disk=DISK,
-        last_release=LAST_RELEASE,
-        **FEATURES,
+    contract = replace(
+        CONTRACT,
+        processes=Stated(Processes.ANY, "through a manager process; rows are pickled"),
+        compression=no(),
+        returned_batch=ReturnedBatch.COPIES,  # rows are sent through a pipe
+        seed=Seed.ALWAYS_THE_SAME,  # each manager is forked with the same state of NumPy's generator
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -110,7 +110,7 @@ class CpprbBehindOneLock(CpprbAPI):
         self.manager = _Manager(address=address, ctx=context)
         self.manager.start(exit_with_parent, (os.getpid(),))
         if spec.prioritized:
-            kind, priorities = "PrioritizedReplayBuffer", {"alpha": spec.alpha, "eps": self.eps}
+            kind, priorities = "PrioritizedReplayBuffer", {"alpha": spec.alpha, "eps": self.contract.eps}
         else:
             kind, priorities = "ReplayBuffer", {}
         proxy = self.manager.buffer(kind, spec.capacity, **priorities, **options(spec))

@@ -1,37 +1,38 @@
-"""Reverb: a table in a real server, in another process on this machine, spoken to over gRPC.
+"""Reverb: a table in a real server, in another process on this machine, reached over gRPC.
 
-Of the documented ways (the others are in `variants.py`), the fastest one measured for each job (CartPole rows, 2
-cores):
-- rows without priorities: StructuredWriter, 30 us a row; TrajectoryWriter 55 us, Client.insert 355 us.
-- rows with priorities: TrajectoryWriter, since StructuredWriter has no priority for each item. Both are flushed
-  every `FLUSH_EVERY` items without waiting for the last `LEFT_PENDING` of them (`flush(block_until_num_items=...)`),
-  and each call ends when the server has confirmed all. Waiting for all at each flush is as fast, within the noise.
-- sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows; TimestepDataset is as fast, Client.sample takes 5 ms and
-  Reverb's documentation advises against it for training. As many workers as the CPU has threads (its docstring) and
-  twice the batch in flight for each (its README): Reverb's own choice of workers was slower in most settings. With one
-  batch in flight, batches of 256 came 1.5 times as fast, and a learner's step took 10 to 20% longer.
-- new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities 0.18 ms.
+Of the documented ways (the others are in `variants.py`), the fastest measured for each job (CartPole rows, 2 cores):
+- rows without priorities: StructuredWriter, 30 us per row; TrajectoryWriter takes 55 us, Client.insert 355 us.
+- rows with priorities: TrajectoryWriter, since StructuredWriter takes no priority per item. Both are flushed every
+  `FLUSH_EVERY` items without waiting for the last `LEFT_PENDING` of them (`flush(block_until_num_items=...)`), and
+  each call ends when the server has confirmed all. Waiting for all at each flush is as fast, within the noise.
+- sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows. TimestepDataset is as fast; Client.sample takes 5 ms, and
+  Reverb's documentation advises against it for training. There are as many workers as the CPU has threads (its
+  docstring), with twice the batch in flight for each (its README). Reverb's own choice of workers was slower in most
+  settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20% longer.
+- new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities takes 0.18 ms.
 
-A dataset fetches ahead, so an update, or a new row, shows some batches late. tf.data would put a queue of its own
-behind it, which grows to 130 batches: it is switched off, and samples are as fast once that queue is empty. Reverb
-gives probabilities; weights are computed here from them, as a user must (largest in the batch = 1, as Acme's learners
-do). The settings that were tried: `suites.reverb_settings`.
+A dataset fetches ahead, so an update or a new row takes effect some batches later. tf.data would add a queue that
+grows to 130 batches; it is switched off, and samples are as fast as with that queue once it is empty. Reverb returns
+probabilities; the adapter computes the weights from them, as a user must (largest in the batch = 1, as Acme's learners
+do). `suites.reverb_settings` compares the settings.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import BadPriority, Empty, NewRowPriority, Seed, StaleUpdate, Weights
+from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, no, yes
 from adapters.peers.reverb.server import TABLE, ServerHere, ServerProcess, table_for
-from adapters.promises import Promises
 
-FLUSH_EVERY, LEFT_PENDING = 32, 16  # items: beyond 50 pending ones Reverb warns
-#: one per thread of the CPU, as the docstring of TrajectoryDataset says
+FLUSH_EVERY, LEFT_PENDING = 32, 16  # items; Reverb warns if more than 50 are pending
+#: one per thread of the CPU, as the docstring of TrajectoryDataset advises
 WORKERS = min(8, os.cpu_count() or 1)
 Rows = Iterable[dict]
 
@@ -41,39 +42,35 @@ class Reverb(Adapter):
     distribution = "dm-reverb"
     last_python = (3, 11)
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
-    batches_ahead = 2 * WORKERS + 2  # more than one of each worker, and what is on its way; 5 seen with 2 workers
-    promises = Promises(
-        new_row_priority="a fixed one",  # each item is given one: 1, here
-        weights="over the batch",
-        stale_update="ignored",
-        empty="waits",
-        infinite_priority="poisons",
-        seed="none",
-        source="README (probabilities; Prioritized); docstrings of Table (max_size, remover), mutate_priorities "
-        "(unknown keys are ignored) and Client.sample (waits); the rest is not documented, seen",
-    )
     start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
     preload = ("reverb",)
-    any_fields = True
-    features = Features(
-        batch_add="no: a writer streams single steps",
-        flexible_fields="yes, nested structures",
-        prioritized="yes, priorities on add and later; shows some batches late",
-        weights="no: probabilities only (computed here, relative to the largest in the batch)",
-        duplicates="yes",
-        gives="columns (datasets)",
-        copies_on_add="yes (sent to the server)",
-        n_step="items of any length; rewards are summed by the user",
-        processes="any, also on other machines (gRPC)",
+    contract = Contract(
+        batch_add=no("a writer streams single steps"),
+        fields=Stated(RowFields.ANY, "nested structures"),
+        priorities=yes(),
+        returns=Stated(Returns.COLUMNS, "datasets"),
+        n_step=no("items of any length, whose rewards the user sums"),
+        processes=Stated(Processes.ANY, "also on other machines (gRPC)"),
+        machines=yes("gRPC", "Reverb docs, How does Reverb work?"),
+        disk=yes("checkpoints of the server", "Reverb docs, Checkpointing"),
         framework="TensorFlow",
         licence="Apache-2.0",
-        disk="yes, checkpoints of the server [Reverb docs, Checkpointing]",
-        machines="yes, gRPC [Reverb docs, How does Reverb work?]",
-        last_release="0.14.0, 2023-12-10 [PyPI]",
+        release=Release("0.14.0", datetime.date(2023, 12, 10)),
+        returns_weights=False,
+        batches_ahead=2 * WORKERS + 2,  # at least two per worker, and what is in transit; 5 seen with 2 workers
+        new_row_priority=NewRowPriority.FIXED,  # the user states the priority of each item: here 1
+        weights=Weights.OVER_BATCH,
+        stale_update=StaleUpdate.IGNORED,
+        empty=Empty.WAITS,
+        infinite_priority=BadPriority.POISONS,
+        seed=Seed.NONE,
+        source="README (probabilities; Prioritized); docstrings of Table (max_size, remover), mutate_priorities "
+        "(unknown keys are ignored) and Client.sample (waits); the rest is not documented, observed",
+        remarks={"copies_on_add": "sent to the server"},
     )
 
-    # What `suites.reverb_settings` tries other values of.
-    workers: int = WORKERS  # a dataset; -1: as many as Reverb chooses
+    # Settings that `suites.reverb_settings` varies.
+    workers: int = WORKERS  # per dataset; -1: Reverb chooses
     in_flight: int = 2  # batches requested by each worker
     flush_every: int = FLUSH_EVERY  # items
     left_pending: int = LEFT_PENDING  # items that such a flush does not wait for
@@ -82,8 +79,8 @@ class Reverb(Adapter):
     host: ClassVar[type[ServerProcess] | type[ServerHere]] = ServerProcess
 
     def __init__(self, spec: Spec) -> None:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow greets on stderr otherwise
-        self.host.prepare()  # imports the library while this process does the same
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no start-up messages on stderr
+        self.host.prepare()  # imports the library at the same time as this process
         import reverb  # noqa: F401
         import tensorflow as tf
 
@@ -100,21 +97,21 @@ class Reverb(Adapter):
         import tensorflow as tf
 
         self.spec, self.address, self.reverb = spec, address, reverb
-        # Otherwise tf.data puts a queue at the end of the pipeline and lets it grow: to 67 batches, seen.
+        # Otherwise tf.data adds a queue to the end of the pipeline, which has been seen to grow to 67 batches.
         self.options = tf.data.Options()
         self.options.experimental_optimization.inject_prefetch = False
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
-        # A Python number would become TensorFlow's default type, int32 for an int, which the table refuses.
+        # A Python int would become TensorFlow's default type, int32, which the table refuses.
         self.scalars = {name: np.dtype(f.dtype).type for name, f in spec.fields.items() if not f.shape}
         self.client = reverb.Client(address)
         self.writers: dict = {}
         self.batch_size, self.batches = 0, None
 
     def __reduce__(self) -> tuple:
-        """In another process: a client of the same server."""
+        """Unpickled in another process, this is a client of the same server."""
         return _client, (type(self), self.spec, self.address)
 
-    # Adding: whatever form the steps have, each becomes the structure that the table's signature names.
+    # Adding: each step becomes the structure of the table's signature.
 
     def add(self, steps: Sequence[Step]) -> None:
         self._insert(self._rows(steps))
@@ -123,8 +120,8 @@ class Reverb(Adapter):
         self._insert(self._rows(steps), priorities)
 
     def _rows(self, steps: Sequence[Step]) -> Rows:
-        number = _same if self.fields["act"].shape else self.scalars["act"]
-        seen = self.scalars.get("obs", _same)
+        number = _unchanged if self.fields["act"].shape else self.scalars["act"]
+        seen = self.scalars.get("obs", _unchanged)
         as_rew = self.scalars["rew"]
         return (
             {"obs": seen(obs), "act": number(act), "rew": as_rew(rew), "next_obs": seen(next_obs), "done": done}
@@ -147,7 +144,7 @@ class Reverb(Adapter):
             self._create_items(rows, priorities)
 
     def _append(self, rows: Rows) -> None:
-        """By a writer that makes an item of priority 1 of every step appended to it."""
+        """Append rows to a writer that turns each into an item of priority 1."""
         if "structured" not in self.writers:
             lib = self.reverb.structured_writer
             step = lib.create_reference_step(dict.fromkeys(self.fields))
@@ -177,7 +174,7 @@ class Reverb(Adapter):
     # Sampling.
 
     def _dataset(self, batch_size: int):
-        """Of single rows."""
+        """A dataset of single rows."""
         return self.reverb.TrajectoryDataset.from_table_signature(
             self.address,
             TABLE,
@@ -186,7 +183,7 @@ class Reverb(Adapter):
         )
 
     def _batches(self, batch_size: int):
-        """An endless iterator of batches; one at a time, since each fetches ahead on its own."""
+        """An endless iterator of batches. There is one at a time, since each fetches ahead."""
         if batch_size != self.batch_size:
             self.batches = None
             self.batch_size = batch_size
@@ -212,9 +209,9 @@ class Reverb(Adapter):
         return self.client.server_info()[TABLE].current_size
 
     def close(self) -> None:
-        # Writers first: they would otherwise try to reach a server that is gone.
+        # Writers first: otherwise they would try to reach a server that has stopped.
         for writer in self.writers.values():
-            if hasattr(writer, "close"):  # a StructuredWriter ends with its last reference
+            if hasattr(writer, "close"):  # a StructuredWriter is closed with its last reference
                 writer.close()
         self.writers, self.batches, self.client = {}, None, None
         self.server.close()
@@ -226,12 +223,12 @@ def _client(kind: type[Reverb], spec: Spec, address: str) -> Reverb:
     return client
 
 
-def _same(value: np.ndarray) -> np.ndarray:
+def _unchanged(value: np.ndarray) -> np.ndarray:
     return value
 
 
 def limit_threads(tf) -> None:
-    """One TensorFlow thread, as every peer has; too late, and harmless, where TensorFlow already runs."""
+    """Use one thread, as all peers do. Without effect once TensorFlow runs."""
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)

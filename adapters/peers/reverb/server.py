@@ -25,7 +25,7 @@ ERRORS = "errors"  # the file in its folder that a server's standard error goes 
 
 @dataclass(frozen=True)
 class Table:
-    """What a table is made of: names from `reverb.selectors` and `reverb.rate_limiters`, and their arguments."""
+    """A table's settings: names from `reverb.selectors` and `reverb.rate_limiters`, and their arguments."""
 
     max_size: int
     fields: Mapping[str, Field]
@@ -37,20 +37,19 @@ class Table:
 
 
 def table_for(spec: Spec) -> Table:
-    """A ring of rows: the oldest is removed."""
+    """A ring of rows: the oldest is removed first."""
     return Table(spec.capacity, spec.fields, sampler=("Prioritized", spec.alpha) if spec.prioritized else ("Uniform",))
 
 
 class ServerProcess:
-    """The server's process: forked, waited for with a time limit, and closed.
+    """A server in a process of its own, started with a time limit.
 
-    Python's server of forks has imported the library once, for all servers of a launch: each would take seconds of its
-    own for that.
+    Python's forkserver imports the library once for all servers of a launch; each import takes seconds.
     """
 
     @staticmethod
     def prepare() -> None:
-        """The import begins."""
+        """Start to import the library."""
         multiprocessing.set_forkserver_preload(["reverb"])
         forkserver.ensure_running()
         _end_forkserver_at_exit()
@@ -64,18 +63,20 @@ class ServerProcess:
         theirs.close()
 
     def wait_for_address(self) -> str:
-        """The server's address, once it serves."""
+        """Return the server's address once it serves."""
         if not self._pipe.poll(START_SECONDS):
             raise RuntimeError(f"the Reverb server did not start in {START_SECONDS:.0f} s:\n{self.errors()}")
         try:
             return f"localhost:{self._pipe.recv()}"
         except EOFError:
-            raise RuntimeError(f"the Reverb server ended at its start:\n{self.errors()}") from None
+            raise RuntimeError(f"the Reverb server exited during start-up:\n{self.errors()}") from None
 
     def errors(self) -> str:
-        """The last of what the server wrote to its standard error."""
+        """The end of the server's standard error."""
         errors = Path(self._folder, ERRORS)
-        return errors.read_text(errors="replace")[-2000:].strip() if errors.exists() else "(it had not begun)"
+        return (
+            errors.read_text(errors="replace")[-2000:].strip() if errors.exists() else "(the process had not started)"
+        )
 
     def close(self) -> None:
         self._pipe.close()
@@ -88,16 +89,16 @@ class ServerProcess:
 
 @cache
 def _end_forkserver_at_exit() -> None:
-    """It would end by itself, but after this process: with TensorFlow in it that takes a while."""
+    """Stop the forkserver, which would otherwise exit some time after this process, since it holds TensorFlow."""
     atexit.register(forkserver._forkserver._stop)
 
 
 class ServerHere:
-    """The same in this process, whose samplers then reach the table without gRPC."""
+    """A server in this process, whose samplers reach the table without gRPC."""
 
     @staticmethod
     def prepare() -> None:
-        """Nothing to begin with."""
+        """Do nothing."""
 
     def __init__(self, tables: Collection[Table]) -> None:
         self._checkpoints = tempfile.mkdtemp(prefix="replaybench-reverb-")
@@ -111,13 +112,13 @@ class ServerHere:
         return f"localhost:{self._server.port}"
 
     def close(self) -> None:
-        # Waits up to ten seconds for clients that keep a stream open: writers are closed before.
+        # Waits up to ten seconds for clients with an open stream, so writers are closed before.
         self._server.stop()
         shutil.rmtree(self._checkpoints, ignore_errors=True)
 
 
 def start(tables: Collection[Table], checkpoints: str):
-    """A running server; the library is imported only here."""
+    """Start a server. The library is imported only here."""
     import reverb
     import tensorflow as tf
     from reverb.platform.checkpointers_lib import DefaultCheckpointer
@@ -143,24 +144,24 @@ def start(tables: Collection[Table], checkpoints: str):
         )
         for table in tables
     ]
-    # No checkpoint is ever written, but the default checkpointer would leave a folder behind.
+    # No checkpoint is written, but the default checkpointer would leave a folder behind.
     return reverb.Server(made, checkpointer=DefaultCheckpointer(checkpoints))
 
 
 def serve(tables: Collection[Table], pipe: Connection, folder: str) -> None:
-    """In a process of its own, until the other end of `pipe` is closed or everybody is gone."""
-    # Ctrl-C reaches the whole process group; the parent closes this process in its own order.
+    """Serve, in a process of its own, until the other end of `pipe` is closed or the parent has exited."""
+    # Ctrl-C reaches the whole process group; the parent decides when to close this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(Path(folder, ERRORS), "wb") as errors:
         os.dup2(errors.fileno(), 2)
 
-    def tidy() -> None:
+    def clean_up() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
-    exit_with_parent(os.getppid(), tidy)
+    exit_with_parent(os.getppid(), clean_up)
     server = start(tables, folder)
     pipe.send(server.port)
     pipe.poll(None)
-    tidy()
-    # Server.stop() waits about ten seconds for clients that keep their connection; nothing is lost by leaving.
+    clean_up()
+    # Server.stop() waits about ten seconds for connected clients; nothing is lost without it.
     os._exit(0)

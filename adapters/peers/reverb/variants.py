@@ -1,5 +1,5 @@
-"""Reverb's other documented ways in and out; `adapter.py` has the fastest. Each differs from it in what its class
-says and in nothing else.
+"""The other documented ways to use Reverb; `adapter.py` has the fastest. Each class differs from it only in what its
+docstring says.
 
 The pages are Reverb's README (Client.insert, Client.sample, the datasets) and the docstrings of `reverb.Client`,
 `reverb.TFClient`, `reverb.TrajectoryWriter` and `reverb.TimestepDataset`.
@@ -14,21 +14,25 @@ from itertools import repeat
 import numpy as np
 
 from adapters.base import Columns, Spec
+from adapters.behaviours import BatchOverStored
+from adapters.contract import Returns, RowFields, Stated, no
 from adapters.peers.reverb.adapter import FLUSH_EVERY, Reverb, Rows
 from adapters.peers.reverb.server import TABLE, ServerHere
 
-AT_ONCE = replace(Reverb.features, prioritized="yes, priorities on add and later")  # nothing is fetched ahead
+NOTHING_AHEAD = replace(Reverb.contract, batches_ahead=0)
 
 
 class Naive(Reverb):
-    """A writer and its stream are made and closed for each row, and samples come as rows, one by one."""
+    """Opens and closes a writer and its stream for each row, and samples single rows."""
 
     name = "reverb[naive]"
     usage = "Client.insert in, Client.sample out, stacked into columns, as in the README's first examples"
-    batches_ahead = 0
-    # It gives rows again, but its docstring says that it waits when more rows are asked for than there are.
-    promises = replace(Reverb.promises, batch_over_stored="waits")
-    features = replace(AT_ONCE, gives="rows (lists of steps)", batch_add="no: one stream a row")
+    contract = replace(
+        NOTHING_AHEAD,
+        batch_add=no("one stream per row"),
+        returns=Stated(Returns.ROWS, "lists of steps"),
+        batch_over_stored=BatchOverStored.WAITS,  # by its docstring; in fact it repeats rows
+    )
 
     def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:
         insert = self.client.insert
@@ -38,7 +42,7 @@ class Naive(Reverb):
     def sample(self, batch_size: int) -> Columns:
         drawn = [steps[0] for steps in self.client.sample(TABLE, batch_size)]
         columns = map(np.stack, zip(*(sample.data for sample in drawn), strict=True))
-        batch = dict(zip(sorted(self.fields), columns, strict=True))  # flattened as every nest is, by key
+        batch = dict(zip(sorted(self.fields), columns, strict=True))  # a nest is flattened in the order of its keys
         if self.prioritized:
             batch["weights"] = self._weights(np.array([sample.info.probability for sample in drawn]))
             batch["indexes"] = np.array([sample.info.key for sample in drawn], np.uint64)
@@ -46,7 +50,7 @@ class Naive(Reverb):
 
 
 class ByTrajectoryWriter(Reverb):
-    """Also for rows without priorities, where StructuredWriter is faster."""
+    """TrajectoryWriter for all rows, also without priorities, where StructuredWriter is faster."""
 
     name = "reverb[TrajectoryWriter]"
     usage = "TrajectoryWriter in, batched TrajectoryDataset out (the README's recommendation)"
@@ -56,14 +60,14 @@ class ByTrajectoryWriter(Reverb):
 
 
 class SharingChunks(ByTrajectoryWriter):
-    """Where a row's obs is the next_obs before it, both items refer to one place in a chunk: it is sent once.
+    """Sends an observation once where a row's obs is the next_obs of the previous row: both items refer to it.
 
     Only for the five fields of a step. On CartPole and Atari rows it is as fast as `ByTrajectoryWriter`, within noise.
     """
 
     name = "reverb[shared chunks]"
     usage = "as reverb[TrajectoryWriter], obs and next_obs two references into one column (docs, TrajectoryWriter)"
-    any_fields = False
+    contract = replace(Reverb.contract, fields=Stated(RowFields.FIXED, "the five fields of a step, as used here"))
 
     def _create_items(self, rows: Rows, priorities: Iterable[float]) -> None:
         if "trajectory" not in self.writers:
@@ -95,9 +99,9 @@ class OutByTimestepDataset(Reverb):
 
 
 class ByWriter(OutByTimestepDataset):
-    """The writer from before TrajectoryWriter, which its docstring says will be deprecated.
+    """The predecessor of TrajectoryWriter, which its docstring says will be deprecated.
 
-    Its items keep a time axis of one step, which TrajectoryDataset refuses under a signature of steps.
+    Its items have a time axis of one step, which TrajectoryDataset refuses for a signature of steps.
     """
 
     name = "reverb[Writer]"
@@ -115,7 +119,7 @@ class ByWriter(OutByTimestepDataset):
 
 
 class InProcess(Reverb):
-    """Samplers reach the table directly; writers still go through gRPC."""
+    """The server runs in this process: samplers reach the table directly, writers still use gRPC."""
 
     name = "reverb[in-process]"
     usage = "the server in the learner's process; StructuredWriter or TrajectoryWriter in, TrajectoryDataset out"
@@ -123,18 +127,19 @@ class InProcess(Reverb):
 
 
 class ByTFClient(Reverb):
-    """All from within TensorFlow graphs, which take one row a call in and out: loops over them are graphs, too."""
+    """Every call from within a TensorFlow graph. A call adds or samples one row, so the loops are graphs too."""
 
     name = "reverb[TFClient]"
     usage = "TFClient.insert, .sample and .update_priorities in tf.functions that loop over the rows"
-    batches_ahead = 0
-    features = replace(AT_ONCE, batch_add="no: a loop in the graph", gives="rows (stacked in the graph)")
+    contract = replace(
+        NOTHING_AHEAD, batch_add=no("a loop in the graph"), returns=Stated(Returns.ROWS, "stacked in the graph")
+    )
 
     def _connect(self, spec: Spec, address: str) -> None:
         super()._connect(spec, address)
         import tensorflow as tf
 
-        self.tf, self.names = tf, sorted(self.fields)  # a nest is flattened by key
+        self.tf, self.names = tf, sorted(self.fields)  # a nest is flattened in the order of its keys
         fields = [self.fields[name] for name in self.names]
         dtypes = [tf.as_dtype(field.dtype) for field in fields]
         client = self.reverb.TFClient(address)

@@ -1,8 +1,8 @@
-"""RLlib's prioritized buffer in a Ray actor, which every other process reaches through the actor's handle.
+"""RLlib's prioritized buffer in a Ray actor, which other processes call through the actor's handle.
 
-That is how Ray shares any object (Ray docs, Actors), and how RLlib's own Ape-X shared its buffers. Explorers are
-drivers of their own that connect to the same local cluster and find the actor by its name. Rows that bring priorities
-are added one a call, as in `adapter.py`, and all calls of a batch are on their way before the first is waited for.
+Ray shares any object that way (Ray docs, Actors), and RLlib's own Ape-X did so with its buffers. Explorers are drivers
+of their own that connect to the same local cluster and find the actor by its name. Rows with priorities are added one
+per call, as in `adapter.py`, and all calls of a batch are submitted before the first is waited for.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from adapters.base import Columns, Spec
 from adapters.peers.rllib.adapter import RLlib
 
 ACTOR = NAMESPACE = "replaybench"
-OBJECT_STORE_BYTES = 80_000_000  # near the least that Ray takes: batches this small don't go there
+OBJECT_STORE_BYTES = 80_000_000  # close to Ray's minimum: batches this small do not use the store
 QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
 class RLlibActor(RLlib):
     name = "rllib[Ray actor]"
     usage = "ray.remote(PrioritizedReplayBuffer), a named actor on a local cluster; explorers are drivers of their own"
-    start_method = "spawn"  # forked after no more than the import, one in some does not find its cluster
+    start_method = "spawn"  # a process forked after the import sometimes fails to find its cluster
 
     def __init__(self, spec: Spec) -> None:
-        # Set before Ray is imported, and inherited by explorers: a cluster that only these processes may talk to, and
-        # no import of TensorFlow, which RLlib's buffers don't use and which is here for Reverb's sake. Ray reads the
+        # Set before Ray is imported, and inherited by explorers: a cluster that only these processes can access, and
+        # no import of TensorFlow, which RLlib's buffers don't use and which is installed for Reverb. Ray reads the
         # token once per process, so a second cluster of this process must use the same one.
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -53,7 +53,7 @@ class RLlibActor(RLlib):
             kind, options = (PrioritizedReplayBuffer, {"alpha": spec.alpha}) if spec.prioritized else (ReplayBuffer, {})
             actor = ray.remote(kind).options(name=ACTOR).remote(spec.capacity, "timesteps", **options)
             self._use(spec, cluster.address_info["gcs_address"], actor)
-            len(self)  # it serves
+            len(self)  # returns once the actor serves
         except BaseException:
             self.close()
             raise
@@ -91,14 +91,14 @@ def _connect(kind: type[RLlibActor], spec: Spec, address: str) -> RLlibActor:
     import ray
 
     ray.init(address=address, namespace=NAMESPACE, **QUIET)
-    util.Finalize(None, ray.shutdown, exitpriority=0)  # a driver that leaves without it waits for seconds
+    util.Finalize(None, ray.shutdown, exitpriority=0)  # without it, a driver takes seconds to exit
     adapter = kind.__new__(kind)
     adapter._use(spec, address, ray.get_actor(ACTOR))
     return adapter
 
 
 class _Proxy:
-    """The actor's methods, each of which waits for its result."""
+    """Calls the actor's methods and waits for their results."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor

@@ -1,30 +1,32 @@
-"""RLlib's own replay buffers, in this process and without a Ray cluster.
+"""RLlib's replay buffers, in this process and without a Ray cluster.
 
-Used as the docstrings of `ray.rllib.utils.replay_buffers` show: a SampleBatch of lists for one step,
-of arrays for many, storage unit "timesteps". One weight goes with one add call, so rows that bring
-priorities are added one by one (as fast, measured, as one add followed by `update_priorities`).
+Used as the docstrings of `ray.rllib.utils.replay_buffers` show: a SampleBatch of lists for one step, of arrays for
+many, storage unit "timesteps". An add call takes one weight, so rows with priorities are added one by one (as fast,
+measured, as one add followed by `update_priorities`).
 """
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import BadPriority, Dtype, NewRowPriority, References, Seed
+from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, no, yes
 
-# RLlib's names for the five fields; SampleBatch refuses the key "dones". Other fields go by their own names.
+# RLlib's names for the five fields (SampleBatch refuses the key "dones"). Other fields keep their names.
 KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs", "done": "terminateds"}
 
 
 @contextmanager
 def without_tensorflow() -> Iterator[None]:
-    """Keep RLlib from importing TensorFlow, which its buffers don't use and which is here for Reverb's sake.
+    """Keep RLlib from importing TensorFlow, which its buffers don't use and which is installed for Reverb.
 
-    It would take 2.5 s and 350 MB, and switch TensorFlow's eager mode off for the whole process.
+    The import would take 2.5 s and 350 MB, and disable TensorFlow's eager mode in the whole process.
     """
     hidden = "tensorflow" not in sys.modules
     if hidden:
@@ -39,32 +41,26 @@ def without_tensorflow() -> Iterator[None]:
 class RLlib(Adapter):
     name = "rllib"
     distribution = "ray"
-    any_fields = True
     usage = 'ReplayBuffer(storage_unit="timesteps").add(SampleBatch(...)), no cluster (RLlib docs, Replay Buffers)'
-    promises = Promises(
-        dtype="wider",
-        new_row_priority="the largest update",
-        references="keeps references to batches",
-        infinite_priority="poisons",
-        seed="global seed",
-        source="docstrings of ReplayBuffer (FIFO; rows may be repeated) and PrioritizedReplayBuffer; that its alpha "
-        "may be 0 is documented, and refused; the rest is not documented, seen",
-    )
-    features = Features(
-        batch_add="yes, split into batches of one row",
-        flexible_fields="yes, any key",
-        prioritized="yes, on add one weight a call",
-        weights="relative to the largest in the buffer",
-        duplicates="yes",
-        gives="columns (SampleBatch)",
-        copies_on_add="one step: yes; a batch: no, keeps views of the caller's arrays",
-        n_step="no (done before add)",
-        processes="through a Ray actor",
+    contract = Contract(
+        batch_add=yes("split into batches of one row"),
+        fields=Stated(RowFields.ANY, "any key"),
+        priorities=yes("priorities on add (one weight per call) and later"),
+        returns=Stated(Returns.COLUMNS, "SampleBatch"),
+        n_step=no("the user computes them before the add"),
+        processes=Stated(Processes.ANY, "through a Ray actor"),
+        machines=yes("through a Ray actor, anywhere in the cluster", "Ray docs, Actors"),
+        disk=yes("get_state and set_state, saved by its checkpoints", "seen: tests/adapters/test_features.py"),
         framework="Ray",
         licence="Apache-2.0",
-        disk="yes, get_state and set_state, kept by its checkpoints [seen: tests/adapters/test_features.py]",
-        machines="through a Ray actor, anywhere in the cluster [Ray docs, Actors]",
-        last_release="2.60.0, 2026-11-04 [PyPI]",
+        release=Release("2.60.0", datetime.date(2026, 11, 4)),
+        dtype=Dtype.WIDER,
+        new_row_priority=NewRowPriority.LARGEST_UPDATE,
+        references=References.KEPT_OF_BATCHES,
+        infinite_priority=BadPriority.POISONS,
+        seed=Seed.GLOBAL,
+        source="docstrings of ReplayBuffer (FIFO; rows may be repeated) and PrioritizedReplayBuffer, which documents "
+        "an alpha of 0 and refuses it; the rest is not documented, observed",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -82,7 +78,7 @@ class RLlib(Adapter):
     def _name_fields(self, spec: Spec) -> None:
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
         self.keys = {name: KEYS.get(name, name) for name in spec.fields}
-        # SampleBatch makes int64 of a list of Python's ints: who has unsigned numbers writes arrays.
+        # SampleBatch turns a list of Python ints into int64, so unsigned numbers must be arrays.
         self.unsigned = [
             (self.keys[name], field.dtype)
             for name, field in spec.fields.items()
@@ -92,7 +88,7 @@ class RLlib(Adapter):
     def add(self, steps: Sequence[Step]) -> None:
         add, batch = self.buffer.add, self.SampleBatch
         for obs, act, rew, next_obs, done in steps:
-            # Lists become new arrays: this is the copy that keeps the caller's next step out of the buffer.
+            # Lists become new arrays: without that copy, the caller's next step could change the stored one.
             row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
             for key, dtype in self.unsigned:
                 row[key] = np.array(row[key], dtype)
@@ -132,7 +128,7 @@ class RLlib(Adapter):
         return batch
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        # Lists, which it takes as well, are twice as fast here as arrays.
+        # It takes arrays and lists; lists are twice as fast here.
         self.buffer.update_priorities(indexes.tolist(), priorities.tolist())
 
     def __len__(self) -> int:

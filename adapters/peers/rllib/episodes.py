@@ -1,57 +1,55 @@
 """RLlib's buffers of its new API stack, which store episodes; in this process and without a Ray cluster.
 
-Used as the class docstrings of EpisodeReplayBuffer and PrioritizedEpisodeReplayBuffer show (RLlib docs, Episodes and
-Replay Buffers): steps go into a SingleAgentEpisode, episodes into the buffer, which puts the parts of one together
-again. A sample is a list of episodes of one step each; stacking them is the user's.
+Used as the docstrings of EpisodeReplayBuffer and PrioritizedEpisodeReplayBuffer show (RLlib docs, Episodes and Replay
+Buffers): steps go into a SingleAgentEpisode, episodes into the buffer, which joins the parts of one episode. A sample
+is a list of episodes of one step each, which the user stacks.
 
-- One step is added as an EnvRunner does it that hands over after every step: the part goes in, `cut()` begins the next.
-- A batch is cut into episodes where a row does not continue the one before it, and they go in as arrays in one call.
-- One weight goes with one call, so rows that bring priorities are added step by step.
-- New priorities are those of the last sample: `update_priorities` takes no indexes, and so ours here are places in it.
-- Whole episodes are overwritten, so that fewer rows than the capacity are stored, or more where one is longer.
+- One step is added as by an EnvRunner that returns after every step: it adds a part, and `cut()` begins the next.
+- A batch is cut into episodes where a row does not continue the previous one. They are added as arrays in one call.
+- A call takes one weight, so rows with priorities are added step by step.
+- `update_priorities` takes no indexes and applies to the last sample, so the indexes here are positions in it.
+- Whole episodes are overwritten, so fewer rows than the capacity are stored, or more if an episode is longer.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import BadPriority, NewRowPriority, Seed
+from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, no, yes
 from adapters.peers.rllib.adapter import without_tensorflow
-from adapters.promises import Promises
 
 
 class RLlibEpisodes(Adapter):
     name = "rllib[episodes]"
     distribution = "ray"
     usage = "EpisodeReplayBuffer or PrioritizedEpisodeReplayBuffer of SingleAgentEpisodes, one-step samples stacked"
-    whole_episodes = True
-    promises = Promises(
-        new_row_priority="the largest update",
-        nan_priority="poisons",
-        negative_priority="ignored",  # the least there is, instead
-        infinite_priority="poisons",
-        seed="none",
-        source="docstrings of both buffers (a new step has the largest priority, of those from 0 to 1); bad "
-        "priorities and seeds: not documented, seen",
-    )
-    features = Features(
-        batch_add="yes, a list of episodes",
-        flexible_fields="no: observations (nested), actions, rewards, infos, extra model outputs",
-        prioritized="yes, on add one weight a call",
-        weights="relative to the largest in the buffer",
-        duplicates="yes",
-        gives="rows (episodes of one step)",
-        copies_on_add="yes (a deep copy)",
-        n_step="yes, when sampling; also random n",
-        processes="through a Ray actor",
+    contract = Contract(
+        batch_add=yes("a list of episodes"),
+        fields=Stated(RowFields.FIXED, "observations (may be nested), actions, rewards, infos, extra model outputs"),
+        priorities=yes("priorities on add (one weight per call) and later"),
+        returns=Stated(Returns.ROWS, "episodes of one step"),
+        n_step=yes("when sampling; also random n"),
+        processes=Stated(Processes.ANY, "through a Ray actor"),
+        machines=yes("through a Ray actor, anywhere in the cluster", "Ray docs, Actors"),
+        disk=yes("get_state and set_state, saved by its checkpoints", "RLlib docs, Replay Buffers"),
+        compression=no("next_obs is always stored once, as the episode's next observation; frames are not"),
         framework="Ray",
         licence="Apache-2.0",
-        disk="yes, get_state and set_state, kept by its checkpoints [RLlib docs, Replay Buffers]",
-        machines="through a Ray actor, anywhere in the cluster [Ray docs, Actors]",
-        last_release="2.60.0, 2026-11-04 [PyPI]",
-        compression="no, but next_obs is stored once, as the episode's next observation",
+        release=Release("2.60.0", datetime.date(2026, 11, 4)),
+        whole_episodes=True,
+        new_row_priority=NewRowPriority.LARGEST_UPDATE,
+        nan_priority=BadPriority.POISONS,
+        negative_priority=BadPriority.IGNORED,  # replaced by the smallest priority possible
+        infinite_priority=BadPriority.POISONS,
+        seed=Seed.NONE,
+        source="docstrings of both buffers (a new step has the largest priority, within 0 to 1); bad priorities and "
+        "seeds: not documented, observed",
+        remarks={"copies_on_add": "a deep copy"},
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -65,7 +63,7 @@ class RLlibEpisodes(Adapter):
             self.buffer = PrioritizedEpisodeReplayBuffer(spec.capacity, alpha=spec.alpha)
         else:
             self.buffer = EpisodeReplayBuffer(spec.capacity)
-        self.episode = self.last_obs = None  # the part to come, and what it begins with
+        self.episode = self.last_obs = None  # the next part, and its first observation
 
     def add(self, steps: Sequence[Step]) -> None:
         add = self.buffer.add
@@ -78,7 +76,7 @@ class RLlibEpisodes(Adapter):
             add(part, weight=priority)
 
     def _parts(self, steps: Iterable[Step]) -> Iterator:
-        """Of episodes, a step each. A loop says `obs = next_obs` until its episode is over."""
+        """Parts of episodes, one step each. A step whose `obs` is the last `next_obs` continues its episode."""
         for obs, act, rew, next_obs, done in steps:
             part = self.episode
             if part is None or obs is not self.last_obs:
@@ -137,7 +135,7 @@ class RLlibEpisodes(Adapter):
 
 
 def _episodes(columns: Columns) -> Iterator[tuple[list, np.ndarray, np.ndarray, np.ndarray]]:
-    """Observations (one more than steps), actions, rewards and ends of rows that continue each other."""
+    """Per run of rows that continue each other: observations (one more than rows), actions, rewards and ends."""
     obs, act, rew, next_obs, done = (columns[name] for name in Step._fields)
     continued = (next_obs[:-1] == obs[1:]).all(axis=tuple(range(1, obs.ndim))) & ~done[:-1]
     ends = [*(np.flatnonzero(~continued) + 1).tolist(), len(done)]

@@ -1,17 +1,20 @@
-"""TorchRL: replay buffers put together from a storage, a sampler and a writer, that hold TensorDicts.
+"""TorchRL: replay buffers composed of a storage, a sampler and a writer, which hold TensorDicts.
 
-"torchrl" is what its reference calls composable (page "Replay Buffers": `ReplayBuffer`, `LazyTensorStorage`,
-`PrioritizedSampler`): `extend` with a TensorDict around the caller's arrays, `sample(return_info=True)`,
-`update_priority(index, priority)`. "[TensorDictReplayBuffer]" are the classes that the page offers first; they set an
-index in each TensorDict, which takes up to half as long again. "[memmap]" keeps the rows in files
-(`LazyMemmapStorage`); "[naive]" in the default `ListStorage`, as the tutorial "Using Replay Buffers" begins.
+- "torchrl" is what its reference calls composable (page "Replay Buffers": `ReplayBuffer`, `LazyTensorStorage`,
+  `PrioritizedSampler`): `extend` with a TensorDict around the caller's arrays, `sample(return_info=True)`,
+  `update_priority(index, priority)`.
+- "torchrl[TensorDictReplayBuffer]" are the classes that the page offers first. They set an index in each TensorDict,
+  which takes up to 1.5 times as long.
+- "torchrl[memmap]" keeps the rows in files (`LazyMemmapStorage`).
+- "torchrl[naive]" keeps them in the default `ListStorage`, as the tutorial "Using Replay Buffers" begins.
 
-Prefetching and compiled functions are rows of their own (`variants.py`). Priorities are float32; float64 is
-an error ("expected scalar type Float but found Double").
+`variants.py` has prefetching and compiled functions, `shared.py` a buffer for several processes. Priorities are
+float32; float64 raises an error ("expected scalar type Float but found Double").
 """
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -21,31 +24,29 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec, Step
-from adapters.promises import Promises
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.behaviours import BadPriority, References
+from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, yes
 
-FEATURES = {
-    "batch_add": "yes",
-    "flexible_fields": "yes, any keys, nested too",
-    "prioritized": "yes, priorities on add (in a second call, or as the key td_error) and later",
-    "weights": "relative to the largest in the buffer",
-    "duplicates": "yes (without, an option where uniform)",
-    "gives": "columns (TensorDict)",
-    "n_step": "yes (the transform MultiStepTransform)",
-    "processes": "yes (shared=True; prioritized with sync=False; remote and Ray buffers)",
-    "framework": "PyTorch",
-    "licence": "MIT",
-    "disk": "yes, dumps and loads; LazyMemmapStorage keeps it in files [TorchRL docs, Replay Buffers]",
-    "machines": "yes, RemoteReplayBuffer (RPC) and RayReplayBuffer [TorchRL docs, Replay Buffers]",
-    "last_release": "0.14.1, 2026-10-10 [PyPI]",
-}
-
-PROMISES = Promises(
-    nan_priority="poisons",
-    negative_priority="poisons",
-    infinite_priority="rules every draw",
-    source="docstring of PrioritizedSampler (proportional draws; weights relative to the least priority, in its "
-    "example; the largest since it was made); bad priorities, seeds and copies: not documented, seen",
+CONTRACT = Contract(
+    batch_add=yes(),
+    fields=Stated(RowFields.ANY, "any keys, nested too"),
+    priorities=yes("priorities on add (in a second call, or as the key td_error) and later"),
+    returns=Stated(Returns.COLUMNS, "TensorDict"),
+    n_step=yes("the transform MultiStepTransform"),
+    processes=Stated(Processes.ANY, "shared=True (prioritized: with sync=False); remote and Ray buffers"),
+    machines=yes("RemoteReplayBuffer (RPC) and RayReplayBuffer", "TorchRL docs, Replay Buffers"),
+    disk=yes("dumps and loads; LazyMemmapStorage keeps it in files", "TorchRL docs, Replay Buffers"),
+    framework="PyTorch",
+    licence="MIT",
+    release=Release("0.14.1", datetime.date(2026, 10, 10)),
+    eps=1e-8,  # its default
+    nan_priority=BadPriority.POISONS,
+    negative_priority=BadPriority.POISONS,
+    infinite_priority=BadPriority.RULES_EVERY_DRAW,
+    source="docstring of PrioritizedSampler (proportional draws; weights relative to the smallest priority, in its "
+    "example; new rows get the largest priority so far); bad priorities, seeds and copies: not documented, observed",
+    remarks={"duplicates": "without, as an option, if uniform"},
 )
 
 
@@ -53,11 +54,8 @@ class TorchRL(Adapter):
     name = "torchrl"
     distribution = "torchrl"
     environment = "torch"
-    any_fields = True
-    eps = 1e-8  # its default
     usage = "ReplayBuffer(LazyTensorStorage, PrioritizedSampler), extend(TensorDict), sample (TorchRL, Replay Buffers)"
-    promises = PROMISES
-    features = Features(copies_on_add="yes", **FEATURES)
+    contract = CONTRACT
 
     def __init__(self, spec: Spec) -> None:
         import torch
@@ -78,7 +76,7 @@ class TorchRL(Adapter):
         return ReplayBuffer(storage=self.storage(spec), sampler=sampler, generator=generator, **self.options())
 
     def options(self) -> dict[str, Any]:
-        """Of the buffer, beside its parts."""
+        """Further arguments of the buffer."""
         return {}
 
     def storage(self, spec: Spec) -> Any:
@@ -121,7 +119,7 @@ class TorchRL(Adapter):
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         rows = {name: self.as_tensor(column) for name, column in columns.items()}
-        # Of a TensorDict that names no device the storage moves each tensor to its own: 1.6 times as long, measured.
+        # Without a device, the storage moves each tensor to its own: 1.6 times as long, measured.
         index = self.extend(self.TensorDict(rows, batch_size=[len(next(iter(columns.values())))], device="cpu"))
         if priorities is not None:
             self.buffer.update_priority(index, self.as_tensor(priorities.astype(np.float32)))
@@ -130,7 +128,7 @@ class TorchRL(Adapter):
         drawn, info = self.draw(batch_size)
         batch = {name: drawn.get(name).numpy() for name in self.dtypes}
         if self.prioritized:
-            # Of a batch of one the weight has no axis.
+            # The weight of a batch of one row has no axis.
             batch["weights"], batch["indexes"] = info["priority_weight"].view(-1).numpy(), info["index"].numpy()
         return batch
 
@@ -143,7 +141,7 @@ class TorchRL(Adapter):
 
 class TorchRLTensorDict(TorchRL):
     name = "torchrl[TensorDictReplayBuffer]"
-    usage = "the same with TensorDictReplayBuffer and TensorDictPrioritizedReplayBuffer (page Replay Buffers)"
+    usage = "as torchrl with TensorDictReplayBuffer and TensorDictPrioritizedReplayBuffer (page Replay Buffers)"
 
     def make_buffer(self, spec: Spec, generator: Any) -> Any:
         from torchrl.data import TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
@@ -157,9 +155,7 @@ class TorchRLTensorDict(TorchRL):
 
 class TorchRLMemmap(TorchRL):
     name = "torchrl[memmap]"
-    usage = (
-        "the same on LazyMemmapStorage(scratch_dir=...), whose files are the adapter's (tutorial Using Replay Buffers)"
-    )
+    usage = "as torchrl on LazyMemmapStorage(scratch_dir=...), in files of the adapter (tutorial Using Replay Buffers)"
 
     def storage(self, spec: Spec) -> Any:
         from torchrl.data import LazyMemmapStorage
@@ -174,9 +170,8 @@ class TorchRLMemmap(TorchRL):
 
 class TorchRLNaive(TorchRL):
     name = "torchrl[naive]"
-    usage = "the same on ListStorage, which is what one gets without naming a storage (tutorial Using Replay Buffers)"
-    promises = replace(PROMISES, references="keeps references")
-    features = Features(copies_on_add="no: keeps references to the caller's arrays", **FEATURES)
+    usage = "as torchrl on ListStorage, the default storage (tutorial Using Replay Buffers)"
+    contract = replace(CONTRACT, references=References.KEPT)
 
     def storage(self, spec: Spec) -> Any:
         from torchrl.data import ListStorage

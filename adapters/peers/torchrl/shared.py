@@ -1,13 +1,13 @@
 """TorchRL's buffer in memory that processes share: explorers extend it, the learner samples and sets priorities.
 
-Used as its reference says ("Sharing replay buffers across processes" and `TensorDictPrioritizedReplayBuffer`):
-`LazyMemmapStorage`, which without a folder is shared memory, `shared=True`, which puts each call under one lock, and
-`sync=False`: the priorities live in the learner alone. Before each sample it gives the rows that were added since the
-last one the largest priority so far. So an explorer can't set the priorities of its rows, and they are dropped here.
-The learner can, once a sample has taken notice of its rows.
+Used as its reference shows ("Sharing replay buffers across processes" and `TensorDictPrioritizedReplayBuffer`):
+`LazyMemmapStorage`, which is shared memory if it has no folder; `shared=True`, which puts each call under one lock; and
+`sync=False`, with which only the learner has the priorities. Before each sample it gives the rows added since the last
+one the largest priority so far. An explorer can't set the priorities of its rows, so they are dropped here. The
+learner can, once a sample has noticed its rows.
 
-The storage takes its layout from the first row, which must be there before processes start: it is added and removed
-again.
+The storage takes its layout from the first row, which must be there before processes start, so one row is added and
+removed again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Columns, Features, Spec
-from adapters.peers.torchrl.adapter import FEATURES, PROMISES, TorchRL
+from adapters.base import Adapter, Columns, Spec
+from adapters.behaviours import GivenPriority
+from adapters.contract import Processes, Stated, yes
+from adapters.peers.torchrl.adapter import CONTRACT, TorchRL
 
 
 class TorchRLShared(TorchRL):
@@ -28,15 +30,12 @@ class TorchRLShared(TorchRL):
         "TensorDict(Prioritized)ReplayBuffer(storage=LazyMemmapStorage, shared=True, sync=False), passed to forked "
         "explorers (TorchRL, Sharing replay buffers across processes)"
     )
-    features = Features(
-        copies_on_add="yes",
-        **FEATURES
-        | {
-            "prioritized": "yes, by the learner; none on add (set after it)",
-            "processes": "many explorers, one learner; shared memory, every call under one lock",
-        },
+    contract = replace(
+        CONTRACT,
+        priorities=yes("set by the learner, after the add only"),
+        processes=Stated(Processes.ONE_LEARNER, "shared memory, one lock around every call"),
+        given_priority=GivenPriority.NOT_POSSIBLE,
     )
-    promises = replace(PROMISES, given_priority="none on add")
 
     def make_buffer(self, spec: Spec, generator: Any) -> Any:
         from torchrl.data import LazyMemmapStorage, TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
@@ -52,7 +51,7 @@ class TorchRLShared(TorchRL):
         buffer.empty()
         return buffer
 
-    add_with_priorities = Adapter.add_with_priorities  # a plain add
+    add_with_priorities = Adapter.add_with_priorities  # without the priorities
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         super().add_batch(columns)
@@ -60,8 +59,8 @@ class TorchRLShared(TorchRL):
             self._set_newest(priorities)
 
     def _set_newest(self, priorities: np.ndarray) -> None:
-        """Set the priorities of the rows added last, in the learner, with no explorers beside it."""
+        """Set the priorities of the newest rows, in the learner, while no explorer adds."""
         if os.getpid() == self.learner:
-            self.buffer.sample(1)  # or the next sample would give them the largest priority again
+            self.buffer.sample(1)  # otherwise the next sample would set them to the largest priority
             end = self.buffer.write_count
             self.update_priorities(np.arange(end - len(priorities), end) % self.capacity, priorities)

@@ -1,12 +1,12 @@
-"""TorchRL's options for speed: batches that threads fetch ahead, and functions that torch.compile compiles.
+"""TorchRL's options for speed: batches that threads prefetch, and functions compiled by torch.compile.
 
-"torchrl[prefetch]" is the buffer of `adapter.py` with `prefetch=3`, as TorchRL's own implementations of SAC and
-others have it. Whatever the next batch's size, the batches fetched ahead have the size before: here they are dropped.
+"torchrl[prefetch]" is the buffer of `adapter.py` with `prefetch=3`, as in TorchRL's own implementations of SAC and
+others. Prefetched batches have the size of the previous request: if another size is requested, they are dropped here.
 
-"torchrl[compile]" compiles `extend` and `sample`, as TorchRL's benchmark of its replay buffers does, with storage and
-writer made compilable. Each new shape is compiled anew, which takes seconds (13 for the first `extend`, 3 for
-`sample`) and is no part of the throughput figures. It is uniform only: to the compiler the sum of all priorities is a
-constant, so that each prioritized sample is compiled anew. Single rows are added by a plain `add`.
+"torchrl[compile]" compiles `extend` and `sample`, as TorchRL's benchmark of its replay buffers does, with a compilable
+storage and writer. Each new shape is compiled again, which takes seconds (13 for the first `extend`, 3 for `sample`)
+and is not part of the throughput figures. It is uniform only: the compiler treats the sum of all priorities as a
+constant, so each prioritized sample would be compiled again. Single rows are added by a plain `add`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from adapters.base import Columns, Features, Spec
-from adapters.peers.torchrl.adapter import FEATURES, PROMISES, TorchRL
+from adapters.base import Columns, Spec
+from adapters.behaviours import Seed
+from adapters.contract import no, yes
+from adapters.peers.torchrl.adapter import CONTRACT, TorchRL
 
 PREFETCHED = 3
-COMPILATIONS = 64  # of one function, before torch gives up and runs it as it is: one for each shape and buffer
+COMPILATIONS = 64  # of one function, one per shape and buffer, before torch runs it uncompiled
 
 
 class TorchRLPrefetch(TorchRL):
     name = "torchrl[prefetch]"
-    usage = "as torchrl with prefetch=3: batches fetched ahead by threads (TorchRL reference, ReplayBuffer; its SAC)"
-    batches_ahead = PREFETCHED
-    promises = replace(PROMISES, seed="none")
-    features = Features(
-        copies_on_add="yes",
-        **FEATURES | {"prioritized": "yes, priorities on add (in a second call) and later; shows 3 batches late"},
+    usage = "as torchrl with prefetch=3: batches prefetched by threads (TorchRL reference, ReplayBuffer; its SAC)"
+    contract = replace(
+        CONTRACT,
+        priorities=yes("priorities on add (in a second call) and later"),
+        batches_ahead=PREFETCHED,
+        seed=Seed.NONE,
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -36,7 +38,7 @@ class TorchRLPrefetch(TorchRL):
         self.batch_size = 0
 
     def options(self) -> dict[str, Any]:
-        return {"prefetch": PREFETCHED, "batch_size": 32}  # it must be told some size
+        return {"prefetch": PREFETCHED, "batch_size": 32}  # prefetching requires a size
 
     def sample(self, batch_size: int) -> Columns:
         if self.batch_size not in (0, batch_size):
@@ -53,19 +55,19 @@ class TorchRLCompile(TorchRL):
     name = "torchrl[compile]"
     usage = (
         "as torchrl with compilable=True; extend and sample compiled by torch.compile (TorchRL's benchmark of "
-        "replay buffers); compiled anew for each shape, before timing"
+        "replay buffers); compiled for each shape before timing"
     )
-    compiles = True
-    promises = replace(PROMISES, seed="global seed")  # a generator of its own can't be compiled
-    features = Features(
-        copies_on_add="yes",
-        **FEATURES | {"prioritized": "no, not compiled: each sample would be compiled anew"},
+    contract = replace(
+        CONTRACT,
+        priorities=no("each sample would be compiled again"),
+        compiles=True,
+        seed=Seed.GLOBAL,  # a generator of the buffer's own can't be compiled
     )
 
     def __init__(self, spec: Spec) -> None:
         import torch
 
-        torch._inductor.config.compile_threads = 1  # no helper processes
+        torch._inductor.config.compile_threads = 1  # no extra processes
         torch._dynamo.config.recompile_limit = COMPILATIONS
         super().__init__(spec)
         self.extend = torch.compile(lambda rows: self.buffer.extend(rows))
@@ -88,4 +90,4 @@ class TorchRLCompile(TorchRL):
         import torch
 
         del self.buffer, self.extend, self.draw
-        torch.compiler.reset()  # what was compiled holds the buffer
+        torch.compiler.reset()  # compiled functions hold references to the buffer

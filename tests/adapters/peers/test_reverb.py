@@ -193,7 +193,7 @@ def test_a_batch_is_no_older_than_the_adapter_says(queued: bool) -> None:
         for round_ in range(20):
             numbers = np.arange(32) + 32 * round_
             adapter.add_batch({"number": numbers, "rest": np.zeros((32, 4), np.float32)})
-            for _ in range(adapter.batches_ahead):
+            for _ in range(adapter.contract.batches_ahead):
                 adapter.sample(8)
             for _ in range(12):
                 stale += bool((adapter.sample(8)["number"] < numbers[0]).any())

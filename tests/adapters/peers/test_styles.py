@@ -49,7 +49,7 @@ def test_baselines_style_new_rows_get_the_largest_priority() -> None:
 def test_baselines_style_refuses_a_priority_that_is_not_above_0(priority: float) -> None:
     buffer = baselines_style.PrioritizedReplayBuffer(8, alpha=1.0)
     buffer.add(0, 0, 0.0, 0, False)
-    with pytest.raises(ValueError, match="not above 0"):
+    with pytest.raises(ValueError, match="must be above 0"):
         buffer.update_priorities([0], [priority])
 
 
@@ -113,7 +113,7 @@ def test_chainerrl_style_never_gives_a_row_twice(buffer) -> None:
 def test_chainerrl_style_wants_errors_before_the_next_sample() -> None:
     buffer = prioritized()
     buffer.sample(4)
-    with pytest.raises(RuntimeError, match="no new priority"):
+    with pytest.raises(RuntimeError, match="update_errors must be called"):
         buffer.sample(4)
     buffer.update_errors([1.0] * 4)
     buffer.sample(4)

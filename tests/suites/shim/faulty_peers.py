@@ -11,13 +11,15 @@ import sys
 import time
 import uuid
 import weakref
+from dataclasses import replace
 from multiprocessing import shared_memory
 from pathlib import Path
 
 import numpy as np
 
 from adapters import base
-from adapters.base import Adapter, Columns, Features, Spec, Step
+from adapters.base import Adapter, Columns, Spec, Step
+from adapters.contract import Contract, Returns, RowFields, Stated, no, yes
 
 
 class Plain(Adapter):
@@ -26,7 +28,16 @@ class Plain(Adapter):
     name = "plain"
     distribution = None
     usage = "made for the tests"
-    features = Features(*["no", "no", "yes"], *["no"] * 8)
+    contract = Contract(
+        batch_add=no(),
+        fields=Stated(RowFields.FIXED),
+        priorities=yes(),
+        returns=Stated(Returns.COLUMNS),
+        n_step=no(),
+        disk=no(),
+        framework="NumPy",
+        licence="none",
+    )
 
     def __init__(self, spec: Spec) -> None:
         context = multiprocessing.get_context("fork")
@@ -133,7 +144,7 @@ class NoPriorities(Plain):
     """Has no priorities."""
 
     name = "no-priorities"
-    features = Features(*["no"] * 11)
+    contract = replace(Plain.contract, priorities=no())
 
 
 class DiesOnUpdate(Plain):
@@ -400,7 +411,7 @@ class RecordsBuild(Plain):
 class RefusesBadPriorities(Plain):
     """Refuses what is no priority, and has some."""
 
-    features = Features("yes", "no", "yes", *["no"] * 8)
+    contract = replace(Plain.contract, batch_add=yes())
 
     def update_priorities(self, indexes, priorities) -> None:
         if not (np.isfinite(priorities) & (np.asarray(priorities) >= 0)).all():

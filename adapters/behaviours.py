@@ -1,0 +1,198 @@
+"""What the conformance suite can observe: one enum for each kind of check, one member for each behaviour.
+
+A record stores a behaviour by its value, and the report shows it, so the values must not change.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum
+
+
+class Meaning(Enum):
+    """What an observed behaviour means to a user."""
+
+    SOUND = "sound"
+    HAZARD = "hazard"  # allowed if the contract states it, and still dangerous to a user who does not know it
+    FAULT = "fault"  # breaks what every buffer must do, whatever the contract states
+
+
+SOUND, HAZARD, FAULT = Meaning.SOUND, Meaning.HAZARD, Meaning.FAULT
+
+
+class Behaviour(StrEnum):
+    """What one conformance check can observe."""
+
+    meaning: Meaning
+
+    def __new__(cls, word: str, meaning: Meaning = SOUND) -> Behaviour:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.meaning = meaning
+        return member
+
+    @property
+    def kept_by(self) -> tuple[Behaviour, ...]:
+        """The behaviours that satisfy a contract which states this one."""
+        return (self,)
+
+
+class RoundTrip(Behaviour):
+    """Whether the values that were added come back."""
+
+    EXACT = "bit for bit"
+    AS_32_BITS = "as 32 bits", HAZARD  # wider values pass through float32 or int32
+    CHANGED = "changed", FAULT
+
+
+class Dtype(Behaviour):
+    """The dtypes of a batch's columns."""
+
+    KEPT = "kept"
+    WIDER = "wider", HAZARD  # Python's own numbers are stored: float64 for float32
+    NARROWER = "narrower", HAZARD
+    OTHER_KIND = "another kind", FAULT
+
+
+class Shape(Behaviour):
+    """The shapes of a batch's columns."""
+
+    KEPT = "kept"
+    SCALARS_HAVE_AN_AXIS = "scalars as (1,)"
+    CHANGED = "changed", FAULT
+
+
+class RingOrder(Behaviour):
+    """Which row a full buffer overwrites."""
+
+    OLDEST_FIRST = "oldest first"
+    OTHER = "another order", FAULT
+
+
+class Uniform(Behaviour):
+    """How rows are drawn without priorities."""
+
+    EVEN = "even"
+    UNEVEN = "uneven", FAULT
+
+
+class Prioritized(Behaviour):
+    """How rows are drawn with priorities: at alpha 0, 0.6 and 1, after updates, and after the ring has wrapped."""
+
+    BY_PRIORITY = "by priority"
+    NEVER_LAST_SLOT = "never the last slot", FAULT
+    OTHER = "not by priority", FAULT
+
+
+class NewRowPriority(Behaviour):
+    """The priority of a row that is added without one."""
+
+    LARGEST = "the largest"  # of all priorities so far
+    LARGEST_UPDATE = "the largest update"  # of the priorities set by updates so far
+    FIXED = "a fixed one", HAZARD  # 1, whatever the other rows have
+    LARGEST_ROUNDED_DOWN = "the largest, rounded down", HAZARD
+    OTHER = "another", FAULT
+
+
+class GivenPriority(Behaviour):
+    """What becomes of a priority that is passed with a row (`Adapter.add_with_priorities`)."""
+
+    TAKEN = "taken"
+    NOT_POSSIBLE = "none on add"
+    OTHER = "another", FAULT
+
+
+class Weights(Behaviour):
+    """Importance weights: Schaul et al. 2015, equation 2, divided by the largest of the buffer or of the batch."""
+
+    OVER_BUFFER = "over the buffer"
+    OVER_BATCH = "over the batch"
+    NOT_NORMALISED = "not normalised"
+    NONE = "none"
+    OTHER = "another formula", FAULT
+
+
+class Replacement(Behaviour):
+    """Whether one batch can contain a row twice."""
+
+    WITH = "with"
+    WITHOUT = "without"
+    STRATIFIED = "stratified"  # one draw from each of as many equal parts as the batch has rows
+
+
+class StaleUpdate(Behaviour):
+    """The effect of new priorities for rows that were overwritten after they were sampled."""
+
+    IGNORED = "ignored"
+    REFUSED = "refused"
+    NOT_POSSIBLE = "not possible"
+    CHANGES_NEW_ROW = "changes the new row", HAZARD
+    CHANGES_OTHER_ROWS = "changes other rows", HAZARD
+
+
+class ReturnedBatch(Behaviour):
+    """What a batch shares with the buffer."""
+
+    COPIES = "copies"
+    WEIGHTS_AND_INDEXES_REUSED = "next sample changes weights and indexes", HAZARD
+    REUSED_BY_SAMPLE = "next sample changes it", HAZARD
+    CHANGED_BY_ADD = "next add changes it", HAZARD
+    VIEW = "writing to it changes the buffer", HAZARD
+
+
+class References(Behaviour):
+    """Whether the buffer keeps the caller's arrays after an add."""
+
+    COPIES = "copies"
+    KEPT = "keeps references", HAZARD
+    KEPT_OF_BATCHES = "keeps references to batches", HAZARD  # single rows are copied
+
+
+class Empty(Behaviour):
+    """Sampling from an empty buffer."""
+
+    REFUSED = "refused"
+    NO_ROWS = "gives no rows"
+    WAITS = "waits", HAZARD
+    GARBAGE = "gives garbage", HAZARD
+    PANICS = "panics", HAZARD
+    KILLS = "kills the process", HAZARD
+
+
+class BatchOverStored(Behaviour):
+    """Sampling more rows than are stored."""
+
+    REPEATS_ROWS = "repeats rows"
+    REFUSED = "refused"
+    FEWER_ROWS = "gives fewer"
+    WAITS = "waits", HAZARD
+    GARBAGE = "gives garbage", HAZARD
+    PANICS = "panics", HAZARD
+    KILLS = "kills the process", HAZARD
+
+
+class BadPriority(Behaviour):
+    """The effect of an update with a number that is no priority."""
+
+    REFUSED = "refused"
+    IGNORED = "ignored"
+    ABSOLUTE_VALUE = "as its size"
+    POISONS = "poisons", HAZARD  # later draws fail or are wrong, or their weights are not numbers
+    RULES_EVERY_DRAW = "rules every draw", HAZARD
+    WAITS = "waits", HAZARD
+    PANICS = "panics", HAZARD
+    KILLS = "kills the process", HAZARD
+
+
+class Seed(Behaviour):
+    """What makes draws repeatable."""
+
+    OWN = "own seed"  # an argument of the constructor or of a call
+    GLOBAL = "global seed"  # NumPy's, Python's or the framework's
+    UNIFORM_ONLY = "uniform only", HAZARD
+    NONE = "none", HAZARD
+    ALWAYS_THE_SAME = "always the same", HAZARD
+
+    @property
+    def kept_by(self) -> tuple[Behaviour, ...]:
+        # Where calls race, a seed may happen to give the same rows although none is promised.
+        return (self, Seed.OWN, Seed.GLOBAL) if self is Seed.NONE else (self,)

@@ -1,0 +1,171 @@
+"""A peer's contract: everything that this project needs to know about a peer's behaviour, stated once, as typed data.
+
+Three readers: `adapters.checks` decides by it what a right answer is, the conformance suite compares it with what it
+observes, and `adapters.features` derives the sentences of the report's feature table from it. No code reads the texts
+(`detail`, `evidence`, `remarks`, `source`); they are for people.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, Generic, TypeVar, get_type_hints
+
+from adapters.behaviours import (
+    BadPriority,
+    BatchOverStored,
+    Behaviour,
+    Dtype,
+    Empty,
+    GivenPriority,
+    NewRowPriority,
+    Prioritized,
+    References,
+    Replacement,
+    ReturnedBatch,
+    RingOrder,
+    RoundTrip,
+    Seed,
+    Shape,
+    StaleUpdate,
+    Uniform,
+    Weights,
+)
+
+Value = TypeVar("Value")
+
+
+class RowFields(Enum):
+    """The fields that a row may have."""
+
+    FIXED = "the five fields of a Step"
+    DICT_OBSERVATIONS = "the same, with observations that may be dicts of arrays"
+    ANY = "any"
+
+
+class Returns(Enum):
+    """What the library's `sample` returns; the adapter stacks rows into columns."""
+
+    COLUMNS = "columns"
+    ROWS = "rows"
+
+
+class Processes(Enum):
+    """Which processes can use one buffer at the same time."""
+
+    ONE = "no"
+    ONE_LEARNER = "many explorers, one learner"
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class Stated(Generic[Value]):
+    """A fact, for people in a few words how, and where it is documented or which test shows it."""
+
+    value: Value
+    detail: str = ""
+    evidence: str = ""
+
+
+def yes(detail: str = "", evidence: str = "") -> Stated[bool]:
+    return Stated(True, detail, evidence)
+
+
+def no(detail: str = "", evidence: str = "") -> Stated[bool]:
+    return Stated(False, detail, evidence)
+
+
+@dataclass(frozen=True)
+class Release:
+    """The pinned version of a library, and the date on which it was published on PyPI."""
+
+    version: str
+    date: datetime.date
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """What a peer does. The defaults are the most common behaviour.
+
+    The behaviours that concern priorities are not checked for a peer without priorities.
+    """
+
+    # What a user can ask of it.
+    batch_add: Stated[bool]  # many rows in one call
+    fields: Stated[RowFields]
+    priorities: Stated[bool]
+    returns: Stated[Returns]
+    n_step: Stated[bool]
+    processes: Stated[Processes] = Stated(Processes.ONE)
+    machines: Stated[bool] = Stated(False)  # can it be used from another machine?
+    disk: Stated[bool]  # can it be saved, or kept in files?
+    compression: Stated[bool] = Stated(False)  # next_obs, and the frames of a stack, stored once
+    framework: str  # what must be installed with it
+    licence: str
+    release: Release | None = None  # None: written in this project
+
+    # What `adapters.checks` and the suites must allow for.
+    #: added to a priority before it is raised to alpha
+    eps: float = 0.0
+    #: the library returns importance weights; otherwise the adapter computes them from probabilities
+    returns_weights: bool = True
+    #: batches fetched ahead of `sample`: these still follow the priorities from before an update
+    batches_ahead: int = 0
+    #: whole episodes are overwritten: about as many rows as the capacity are stored, and not exactly as many
+    whole_episodes: bool = False
+    #: functions are compiled anew for each capacity, which takes memory that does not belong to the rows
+    compiles: bool = False
+
+    # What the conformance suite observes, one check each.
+    round_trip: RoundTrip = RoundTrip.EXACT
+    dtype: Dtype = Dtype.KEPT
+    shape: Shape = Shape.KEPT
+    ring_order: RingOrder = RingOrder.OLDEST_FIRST
+    uniform: Uniform = Uniform.EVEN
+    prioritized: Prioritized = Prioritized.BY_PRIORITY
+    new_row_priority: NewRowPriority = NewRowPriority.LARGEST
+    given_priority: GivenPriority = GivenPriority.TAKEN
+    weights: Weights = Weights.OVER_BUFFER
+    replacement: Replacement = Replacement.WITH
+    prioritized_replacement: Replacement = Replacement.WITH
+    stale_update: StaleUpdate = StaleUpdate.CHANGES_NEW_ROW
+    returned_batch: ReturnedBatch = ReturnedBatch.COPIES
+    references: References = References.COPIES
+    empty: Empty = Empty.REFUSED
+    batch_over_stored: BatchOverStored = BatchOverStored.REPEATS_ROWS
+    nan_priority: BadPriority = BadPriority.REFUSED
+    negative_priority: BadPriority = BadPriority.REFUSED
+    infinite_priority: BadPriority = BadPriority.REFUSED
+    seed: Seed = Seed.OWN
+    #: where the library documents these behaviours; the others were observed
+    source: str = "not documented, observed"
+
+    #: words added to the derived columns of the feature table: "weights", "duplicates", "copies_on_add"
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    #: conformance check -> the behaviours that it can observe
+    CHECKS: ClassVar[Mapping[str, type[Behaviour]]]
+
+    @property
+    def behaviours(self) -> dict[str, Behaviour]:
+        """Conformance check -> the stated behaviour."""
+        return {check: getattr(self, check) for check in self.CHECKS}
+
+    @property
+    def draws_last_slot(self) -> bool:
+        """False where the row in the last occupied slot is never drawn by priority."""
+        return self.prioritized is not Prioritized.NEVER_LAST_SLOT
+
+    @property
+    def withholds_sampled_rows(self) -> bool:
+        """Whether a row sampled by priority can't be sampled again before its priority is updated."""
+        return self.prioritized_replacement is Replacement.WITHOUT
+
+
+Contract.CHECKS = {
+    name: kind
+    for name, kind in get_type_hints(Contract).items()
+    if isinstance(kind, type) and issubclass(kind, Behaviour)
+}
