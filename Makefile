@@ -114,9 +114,10 @@ new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CON
 orders: ## the core on a weak memory: each memory order weakened must be noticed (needs g++; some 40 minutes on 2 cores): [EXECUTIONS=200000 a scenario]
 	@.ci/orders check --control $(EXECUTIONS) --executions $$(($(EXECUTIONS) / 10))
 
-lint: $(BUILT) ## check style, the native module's types and GitHub's files: ruff, clang-format, stubtest, check-jsonschema
+lint: $(BUILT) ## check style, types and GitHub's files: ruff, clang-format, mypy, stubtest, check-jsonschema
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
 	@$(PY) -m mypy.stubtest cpprb_impl._native
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
