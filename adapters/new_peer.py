@@ -97,8 +97,9 @@ def _trouble(name: str, module: str, room: Path) -> str | None:
         return f"NAME must be lower-case letters, digits and single dashes, beginning with a letter, got {name!r}"
     if name in map(registry.family, registry.every()):
         return f"NAME must be new, got {name!r}, which adapters/registry.py already lists"
-    if (room / "peers" / f"{module}.py").exists():
-        return f"NAME must be new, got {name!r}, and adapters/peers/{module}.py exists"
+    for path in (f"{module}.py", module):
+        if (room / "peers" / path).exists():
+            return f"NAME must be new, got {name!r}, and adapters/peers/{path} exists"
     return None
 
 

@@ -17,7 +17,7 @@ PEERS: dict[str, str] = {
     "cpprb": "adapters.peers.cpprb.adapter:Cpprb",
     "rlox": "adapters.peers.rlox:Rlox",
     "baselines-style": "adapters.peers.baselines_style:BaselinesStyle",
-    "chainerrl-style": "adapters.peers.chainerrl_style:ChainerRLStyle",
+    "chainerrl-style": "adapters.peers.chainerrl_style.adapter:ChainerRLStyle",
     "rllib": "adapters.peers.rllib.adapter:RLlib",
     "reverb": "adapters.peers.reverb.adapter:Reverb",
 }

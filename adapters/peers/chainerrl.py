@@ -20,7 +20,7 @@ import numpy as np
 from adapters import legacy
 from adapters.base import Spec
 from adapters.contract import Release, yes
-from adapters.peers.chainerrl_style import ChainerRLStyle
+from adapters.peers.chainerrl_style.adapter import ChainerRLStyle
 
 
 class ChainerRL(ChainerRLStyle):

@@ -15,20 +15,17 @@ global generator.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from adapters import dict_observations
+from adapters import dict_observations, parallel
 from adapters.base import Adapter, Columns, Spec, Step
 from adapters.behaviours import BadPriority, Dtype, Seed, Weights
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 from adapters.dict_observations import NEXT_OBS, OBS, nested
-
-ENVIRONMENTS = 100  # the number of rows in a batch of the suites
 
 
 class Tianshou(Adapter):
@@ -147,9 +144,7 @@ class TianshouVector(Tianshou):
     def make_buffer(self, spec: Spec) -> Any:
         from tianshou.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 
-        self.environments = math.gcd(
-            spec.capacity, ENVIRONMENTS
-        )  # of equal size, so that the oldest row is overwritten first
+        self.environments = parallel.environments(spec.capacity)
         self.next_environment = 0
         if spec.prioritized:
             return PrioritizedVectorReplayBuffer(spec.capacity, self.environments, alpha=spec.alpha, beta=spec.beta)

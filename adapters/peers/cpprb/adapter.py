@@ -102,7 +102,7 @@ class CpprbAPI(Adapter):
             self.buffer.add(priorities=priorities, **columns)
 
     def _add_episodes(self, columns: Columns) -> None:
-        """An episode can end only between two calls."""
+        """Add each episode in a call of its own, since an episode can end only between two calls."""
         first, rows = 0, len(columns["done"])
         for end in [*(np.flatnonzero(columns["done"]) + 1).tolist(), rows]:
             if end > first:

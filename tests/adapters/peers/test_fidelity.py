@@ -20,7 +20,8 @@ from adapters.environments import NotInstalled, version
 from adapters.peers.baselines import Baselines
 from adapters.peers.baselines_style import BaselinesStyle
 from adapters.peers.chainerrl import ChainerRL
-from adapters.peers.chainerrl_style import ChainerRLStyle, RandomAccessQueue
+from adapters.peers.chainerrl_style.adapter import ChainerRLStyle
+from adapters.peers.chainerrl_style.buffer import RandomAccessQueue
 
 from ..conftest import FIELDS
 

@@ -9,7 +9,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from adapters.peers import baselines_style, chainerrl_style
+from adapters.peers import baselines_style
+from adapters.peers.chainerrl_style import buffer as chainerrl_style
 
 
 def test_the_segment_tree_agrees_with_plain_loops() -> None:
