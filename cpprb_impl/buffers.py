@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.face import Face
+from cpprb_impl.buffer_base import Face
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
 from cpprb_impl.files import Saved
 from cpprb_impl.nstep import NstepWindow, read_options

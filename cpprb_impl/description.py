@@ -16,7 +16,7 @@ from cpprb_impl._native import _description_of
 from cpprb_impl.fields import NativeField
 from cpprb_impl.npz import dtype_named
 from cpprb_impl.nstep import read_options
-from cpprb_impl.told import Told
+from cpprb_impl.json_object import Told
 
 OPTIONS = {"lock", "next_of", "stack_compress", "mmap_prefix", "prefault", "check_for_update", "alpha", "eps"}
 NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")

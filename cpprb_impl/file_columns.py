@@ -10,7 +10,7 @@ import numpy as np
 from cpprb_impl._native import Ring
 from cpprb_impl.npz import ArrayReader, ArrayWriter
 from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns, rows_a_piece
-from cpprb_impl.told import Told
+from cpprb_impl.json_object import Told
 
 
 def plain(dtype: np.dtype) -> np.dtype:

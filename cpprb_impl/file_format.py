@@ -32,7 +32,7 @@ from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
 from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
 from cpprb_impl.nstep import fitting_steps
 from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes, waiting_steps
-from cpprb_impl.told import Told
+from cpprb_impl.json_object import Told
 
 if TYPE_CHECKING:
     from cpprb_impl.files import Saved

@@ -16,7 +16,7 @@ import numpy as np
 
 from cpprb_impl.fields import LARGEST, NativeField, field_names, positive_whole
 from cpprb_impl.row_reader import Columns, RowReader
-from cpprb_impl.threads import Locked
+from cpprb_impl.fork_safety import Locked
 
 if TYPE_CHECKING:
     from cpprb_impl.buffers import ReplayBuffer

@@ -9,7 +9,7 @@ import numpy as np
 
 from cpprb_impl._native import Ring
 from cpprb_impl.fields import NativeField
-from cpprb_impl.threads import Locked
+from cpprb_impl.fork_safety import Locked
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField
 from cpprb_impl.objects import object_shapes, read_objects, without_objects
-from cpprb_impl.threads import Locked
+from cpprb_impl.fork_safety import Locked
 
 Columns = dict[str, np.ndarray]
 

@@ -26,9 +26,9 @@ from typing import Any, Self
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of, refusing
-from cpprb_impl.face import Face
+from cpprb_impl.buffer_base import Face
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
-from cpprb_impl.machine import Machine, check_machine, this_machine
+from cpprb_impl.host import Machine, check_machine, this_machine
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
 from cpprb_impl.state import Attributes

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../core/own_store.hpp"
+#include "../core/private_store.hpp"
 #include "../core/shared_store.hpp"
 #include "batch.hpp"
 #include "fields.hpp"

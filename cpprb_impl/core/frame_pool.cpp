@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "sizes.hpp"
 
 namespace rb {

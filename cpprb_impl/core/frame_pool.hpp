@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "segment_header.hpp"
-#include "slot.hpp"
+#include "shared_words.hpp"
 #include "stacks.hpp"
 
 namespace rb {

@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "reserve.hpp"
 
 // Linux 5.14; older headers don't know it.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "shared_store.hpp"
 
 namespace rb {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "sizes.hpp"
 
 namespace rb {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "locks.hpp"
-#include "slot.hpp"
+#include "shared_words.hpp"
 
 namespace rb {
 

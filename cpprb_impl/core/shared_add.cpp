@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "process_word.hpp"
 #include "shared_store.hpp"
-#include "turns.hpp"
+#include "lock_discipline.hpp"
 
 namespace rb {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "priority_view.hpp"
 #include "shared_store.hpp"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 #include "priority_view.hpp"
 #include "process_word.hpp"
 #include "sizes.hpp"

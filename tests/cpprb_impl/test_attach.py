@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer, machine
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer, host
 from cpprb_impl.description import Description
 
 from .rows import ENV_DICT, make_rows, stored_numbers
@@ -250,11 +250,11 @@ def test_another_machine(make, monkeypatch, tmp_path):
     other_boot = tmp_path / "boot_id"
     other_boot.write_text("another\n")
     with monkeypatch.context() as there:
-        there.setattr(machine, "BOOT_ID", other_boot)
+        there.setattr(host, "BOOT_ID", other_boot)
         there.setattr(socket, "gethostname", lambda: "there")
         with pytest.raises(RuntimeError, match=r"lives on host here: .* only .* where it was made, .* host there"):
             pickle.loads(pickled)
     monkeypatch.setattr(socket, "gethostname", lambda: "renamed")  # a container's, or later
     pickle.loads(pickled).close()
-    monkeypatch.setattr(machine, "BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr(host, "BOOT_ID", tmp_path / "none")
     pickle.loads(pickle.dumps(make())).close()

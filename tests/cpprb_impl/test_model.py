@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.state import held_slots
 
-from .machine import BufferMachine
+from .state_machine import BufferMachine
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, machine
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, host
 
 from .jobs import wait_until
 from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows
@@ -72,7 +72,7 @@ class Elsewhere:
     """Seen from here, its process runs on another machine."""
 
     def __init__(self, boot_id: Path) -> None:
-        machine.BOOT_ID = boot_id
+        host.BOOT_ID = boot_id
 
     def take(self, buffer) -> None:
         pass

@@ -14,7 +14,7 @@ from typing import Any
 
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 
-from . import certified, points
+from . import certified, failpoints
 from .certified import FRAMED, NARROW, WIDE, Due, Findings
 from .fleet import FOR_EVER, HangError, explore, fleet, learn
 
@@ -200,7 +200,7 @@ def trial(arena: Arena, plan: Plan) -> Outcome:
     with arena.crew.learners_at_rest() if plan.point[0] == "B" else nullcontext():  # or they bury the dead
         if plan.point[0] == "B":
             nth = arena.rng.randint(1, 3 if plan.first_lap else 20)
-            dead = arena.spawn(True, lambda: points.arm("E5", nth, signal.SIGKILL))
+            dead = arena.spawn(True, lambda: failpoints.arm("E5", nth, signal.SIGKILL))
             dead.wait_until_hit(3)
             dead.kill()
         victim = _hit(arena, plan, outcome)
@@ -229,7 +229,7 @@ def trial(arena: Arena, plan: Plan) -> Outcome:
 def _hit(arena: Arena, plan: Plan, outcome: Outcome) -> Victim:
     deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
     by_itself = plan.point != RANDOM_MOMENT
-    victim = arena.spawn(plan.explores, lambda: points.arm(plan.point, plan.nth, deed) if by_itself else None)
+    victim = arena.spawn(plan.explores, lambda: failpoints.arm(plan.point, plan.nth, deed) if by_itself else None)
     if not plan.alone:
         arena.crew.start(*([arena.few // CREW] if plan.first_lap else []))
     if not by_itself:

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from cpprb_impl.shared import LOCKS
 
-from . import arena, points
+from . import arena, failpoints
 from .arena import RANDOM_MOMENT, Outcome, Plan
 from .certified import Findings
 
@@ -44,8 +44,8 @@ context = multiprocessing.get_context("fork")
 
 def places(lock: str, prioritized: bool, framed: bool) -> list[str]:
     """Where processes are hit: there are no steps of locks that are not taken, nor of what is not kept."""
-    named = points.names() if points.are_built_in() else []
-    missing = {*NOT_WITH[lock], *(() if framed else OF_FRAMES), *points.OF_MAKING}
+    named = failpoints.names() if failpoints.are_built_in() else []
+    missing = {*NOT_WITH[lock], *(() if framed else OF_FRAMES), *failpoints.OF_MAKING}
     here = [name for name in named if (prioritized or name[0] not in "TU") and name not in missing]
     return [*here, RANDOM_MOMENT]
 
@@ -134,7 +134,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--record", type=Path, help="a JSON file that gets one line for each discipline")
     args = parser.parse_args()
-    if not points.are_built_in():
+    if not failpoints.are_built_in():
         return "this native module has no points: see .ci/crash"
 
     bad = []

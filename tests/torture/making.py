@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from cpprb_impl import watchdog
-from cpprb_impl.machine import this_machine
+from cpprb_impl.host import this_machine
 from cpprb_impl.shared import _find
 
-from . import points
+from . import failpoints
 from .certified import FRAMED, NARROW, ids
 from .member import Kind
 
 SHM = Path("/dev/shm")
-SECONDS = 20  # for anything here
-OF_A_MAKER = points.OF_MAKING[1:]
+SECONDS = 60  # for anything here
+OF_A_MAKER = failpoints.OF_MAKING[1:]
 FIRST_WITH_A_NAME, FIRST_WITH_ITS_LOCK = "M2", "M3"
 KINDS = {
     "plain": Kind(100, NARROW),
@@ -101,7 +101,7 @@ def begun(point: str, deed: int, kind: Kind, folder: Path, watched: bool) -> Chi
     def job() -> None:
         if not watched:
             watchdog.SHELL = "/no/shell"
-        points.arm(point, 1, deed)
+        failpoints.arm(point, 1, deed)
         make_and_use(kind, folder, 1)
 
     return Child(job)
@@ -200,9 +200,9 @@ def sweeper_stopped(kind: Kind, folder: Path) -> None:
 
 
 def main() -> int:
-    if not points.are_built_in():
+    if not failpoints.are_built_in():
         return "this native module has no points: see .ci/crash"
-    missing = set(points.OF_MAKING) - set(points.names())
+    missing = set(failpoints.OF_MAKING) - set(failpoints.names())
     bad = [f"no point {name} in the sources" for name in sorted(missing)]
     trials = [
         (deed, (point, kind, watched))

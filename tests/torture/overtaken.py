@@ -17,7 +17,7 @@ import numpy as np
 
 from cpprb_impl import MPReplayBuffer
 
-from . import points
+from . import failpoints
 from .certified import FRAMED, env_dict, ids, options, rows, torn
 
 CAPACITY = 64
@@ -35,7 +35,7 @@ def stopped_at(point: str, job: Callable[[], int | None], nth: int = 1) -> int:
     if pid == 0:
         code = 99
         try:
-            points.arm(point, nth, signal.SIGSTOP)
+            failpoints.arm(point, nth, signal.SIGSTOP)
             code = job() or 0
         finally:
             os._exit(code)

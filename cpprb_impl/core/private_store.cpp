@@ -1,4 +1,4 @@
-#include "own_store.hpp"
+#include "private_store.hpp"
 
 #include <utility>
 

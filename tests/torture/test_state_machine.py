@@ -1,6 +1,6 @@
 """Shared buffers against a model in plain Python, step by step in three processes; and wrong ones, to be noticed.
 
-More examples: make test ARGS='tests/torture/test_machine.py --hypothesis-profile=long'
+More examples: make test ARGS='tests/torture/test_state_machine.py --hypothesis-profile=long'
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer
 from cpprb_impl.shared import LOCKS
 
-from .machine import SharedMachine
+from .state_machine import SharedMachine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]  # of a long run
 

@@ -4,13 +4,13 @@
 // in the order gate, seats by number, index; nobody waits for a lock that stands earlier than one it holds, so
 // there is no circle.
 // Every lock is robust, and none guards anything that a death could leave half-done: see docs/protocol.md.
-#include "turns.hpp"
+#include "lock_discipline.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
 
-#include "points.hpp"
+#include "failpoints.hpp"
 
 namespace rb {
 namespace {

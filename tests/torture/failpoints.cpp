@@ -1,6 +1,6 @@
-// What a process does at a numbered point (core/points.hpp): count, and at the chosen time raise a signal on itself.
-// Compiled in with POINTS=ON only; points.py calls it.
-#include "../../cpprb_impl/core/points.hpp"
+// What a process does at a numbered point (core/failpoints.hpp): count, and at the chosen time raise a signal on itself.
+// Compiled in with POINTS=ON only; failpoints.py calls it.
+#include "../../cpprb_impl/core/failpoints.hpp"
 
 #include <atomic>
 #include <csignal>
