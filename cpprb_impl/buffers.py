@@ -57,7 +57,7 @@ class ReplayBuffer(Face, Saved, Ring):
         Capacity in transitions; a float is cut. The oldest transition is overwritten when full.
     env_dict : dict of dict
         For each field of a transition its "shape" (int or sequence, default 1) and "dtype". With dtype object any
-        Python objects are kept, by reference, until they are overwritten: slower, and not in shared buffers.
+        Python objects are kept, by reference, until they expirewritten: slower, and not in shared buffers.
     next_of : str or sequence of str, optional
         For each field x named here `add` takes a next_x too, and samples have it: but where one transition's next_x
         is the x of the one after it, it is stored once.

@@ -14,9 +14,9 @@ import numpy as np
 
 from cpprb_impl._native import _description_of
 from cpprb_impl.fields import NativeField
+from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import dtype_named
 from cpprb_impl.nstep import read_options
-from cpprb_impl.json_object import Told
 
 OPTIONS = {"lock", "next_of", "stack_compress", "mmap_prefix", "prefault", "check_for_update", "alpha", "eps"}
 NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")
@@ -33,17 +33,17 @@ class Description:
     nstep: dict[str, Any] | None = None  # of `nstep.read_options`
 
     def text(self) -> str:
-        fields = [{"name": name, "dtype": _told(dtype), "shape": shape} for name, dtype, shape in self.fields]
+        fields = [{"name": name, "dtype": _dtype_as_json(dtype), "shape": shape} for name, dtype, shape in self.fields]
         return json.dumps({**vars(self), "fields": fields})
 
     @classmethod
     def read(cls, text: str, segment: str) -> Description:
         """The description whose `text` this is; raises ValueError unless a valid buffer has it."""
         with refusing(segment):
-            about = Told(json.loads(text), "the description")
+            about = JsonObject(json.loads(text), "the description")
             fields = []
-            for each in about.parts("fields"):
-                name, shape = each.text("name"), tuple(each.wholes("shape"))
+            for each in about.objects("fields"):
+                name, shape = each.string("name"), tuple(each.integers("shape"))
                 if each.is_null("dtype"):
                     raise ValueError(f"{name!r} has a dtype without a name: pass the buffer itself, pickled")
                 fields.append((name, _dtype(each.value("dtype", str, list)), shape))
@@ -51,7 +51,7 @@ class Description:
             options = about.value("options", dict)
             if not options.keys() <= OPTIONS:
                 raise ValueError(f"its options must be some of {sorted(OPTIONS)}, got {sorted(options)}")
-            recipe = cls(about.whole("size", least=1), fields, options, about.value("prioritized", bool), nstep)
+            recipe = cls(about.integer("size", least=1), fields, options, about.value("prioritized", bool), nstep)
             if recipe.text() != text:
                 raise ValueError("its description is not as its maker wrote it")
             return recipe
@@ -88,26 +88,26 @@ def description_of(segment: str) -> tuple[str, str]:
         ) from None
 
 
-def _told(dtype: np.dtype) -> Any:
+def _dtype_as_json(dtype: np.dtype) -> Any:
     """`dtype` as JSON has it; None for one that JSON cannot describe."""
     try:
-        told = dtype.str if dtype.names is None else dtype.descr
-        read = _dtype(json.loads(json.dumps(told)))
-        return told if read == dtype and read.alignment == dtype.alignment else None
+        described = dtype.str if dtype.names is None else dtype.descr
+        read = _dtype(json.loads(json.dumps(described)))
+        return described if read == dtype and read.alignment == dtype.alignment else None
     except (TypeError, ValueError):  # fields that overlap, say
         return None
 
 
-def _dtype(told: Any) -> np.dtype:
-    return np.lib.format.descr_to_dtype(_tuples(told))
+def _dtype(described: Any) -> np.dtype:
+    return np.lib.format.descr_to_dtype(_tuples(described))
 
 
-def _tuples(told: Any) -> Any:
+def _tuples(described: Any) -> Any:
     """The lists of JSON as NumPy wants them: a list of fields, each a tuple, with tuples as shapes."""
-    if isinstance(told, str):
-        return dtype_named(told).str  # NumPy takes more, and parses some of it as Python
-    return [(_name(name), _tuples(kind), *map(tuple, shape)) for name, kind, *shape in told]
+    if isinstance(described, str):
+        return dtype_named(described).str  # NumPy takes more, and parses some of it as Python
+    return [(_name(name), _tuples(kind), *map(tuple, shape)) for name, kind, *shape in described]
 
 
-def _name(told: Any) -> Any:
-    return tuple(told) if isinstance(told, list) else told  # with a title
+def _name(described: Any) -> Any:
+    return tuple(described) if isinstance(described, list) else described  # with a title

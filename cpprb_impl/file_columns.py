@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import Ring
+from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import ArrayReader, ArrayWriter
 from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns, rows_a_piece
-from cpprb_impl.json_object import Told
 
 
 def plain(dtype: np.dtype) -> np.dtype:
@@ -23,14 +23,14 @@ def plain(dtype: np.dtype) -> np.dtype:
 
 
 def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
-    """Write the transitions in `slots`, all that are held; returns what is to be told of each member."""
+    """Write the transitions in `slots`, all that are held; returns the description of each member."""
     columns = columns_of(buffer, slots) if framed_columns(buffer) else None
-    told: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
     for name, (dtype, shape) in kinds.items():
-        if any(name in column["names"] for column in told):
+        if any(name in column["names"] for column in described):
             continue
         about = {"names": [name], "kind": "rows", "dtype": str(dtype)}
-        member = f"column_{len(told)}"
+        member = f"column_{len(described)}"
         column = columns and columns[name]
         if isinstance(column, Frames):
             streams = {other: of for other, of in columns.items() if getattr(of, "frames", None) is column.frames}
@@ -41,8 +41,8 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: K
         else:
             pieces = _pieces(buffer, slots, name, rows_a_piece(kinds)) if column is None else [column]
             writer.write(member, plain(dtype), (len(slots), *shape), pieces)
-        told.append(about)
-    return told
+        described.append(about)
+    return described
 
 
 def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:
@@ -51,18 +51,18 @@ def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[n
         yield buffer._gather(slots[at : at + step])[name]
 
 
-def read_columns(reader: ArrayReader, told: list[Told], rows: int) -> tuple[Columns, dict[str, str]]:
+def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:
     """The columns of a file and the dtypes that it says they have; raises ValueError for invalid frames."""
     columns: dict[str, np.ndarray | Frames] = {}
     dtypes = {}
-    for number, about in enumerate(told):
-        names, kind, member = about.texts("names"), about.text("kind"), f"column_{number}"
+    for number, about in enumerate(descriptions):
+        names, kind, member = about.strings("names"), about.string("kind"), f"column_{number}"
         array = reader.read(member)
-        dtypes |= dict.fromkeys(names, about.text("dtype"))
+        dtypes |= dict.fromkeys(names, about.string("dtype"))
         if kind == "rows" and len(names) == 1:
             columns[names[0]] = array
         elif kind == "frames":
-            stack = None if about.is_null("stack") else about.whole("stack", least=1)
+            stack = None if about.is_null("stack") else about.integer("stack", least=1)
             for place, name in enumerate(names):
                 first = reader.read(f"{member}_first_{place}")
                 columns[name] = _frames(name, array, first, stack, rows)
@@ -87,9 +87,9 @@ def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -
     if columns.keys() != kinds.keys():
         raise ValueError(f"the file's fields are {sorted(columns)}, but the buffer's are {sorted(kinds)}")
     for name, (dtype, shape) in kinds.items():
-        told = dtypes.get(name, str(dtype))
-        if columns[name].dtype != plain(dtype) or told != str(dtype):
-            other = told if name in dtypes else columns[name].dtype
+        stored = dtypes.get(name, str(dtype))
+        if columns[name].dtype != plain(dtype) or stored != str(dtype):
+            other = stored if name in dtypes else columns[name].dtype
             raise ValueError(f"{name}: dtype {other} in the file, but {dtype} in the buffer")
         if columns[name].shape != (rows, *shape):
             raise ValueError(f"{name}: shape {columns[name].shape} in the file, but {rows} rows of {shape} are due")

@@ -29,10 +29,10 @@ import numpy as np
 from cpprb_impl import cpprb_files
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
+from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
 from cpprb_impl.nstep import fitting_steps
 from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes, waiting_steps
-from cpprb_impl.json_object import Told
 
 if TYPE_CHECKING:
     from cpprb_impl.files import Saved
@@ -97,21 +97,21 @@ def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
         raise ValueError(f"the file is not of the format {FORMAT!r}")
     if about.get("version") != VERSION:
         raise ValueError(f"the file is of version {str(about.get('version'))[:20]}; known here is {VERSION}")
-    told = Told(about, ABOUT)
-    rows, options, position = told.whole("rows"), told.part("options"), told.part("position")
-    columns, dtypes = read_columns(reader, told.parts("columns"), rows)
+    header = JsonObject(about, ABOUT)
+    rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
+    columns, dtypes = read_columns(reader, header.objects("columns"), rows)
     leaves = reader.read("leaves") if "max_priority" in position else None
-    own = {name: reader.read(f"own_{number}") for number, name in enumerate(told.texts("own"))}
+    own = {name: reader.read(f"own_{number}") for number, name in enumerate(header.strings("own"))}
     reader.check(about)
 
     contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
     stood = {
-        "next_index": position.whole("next_index", most=options.whole("size", least=max(rows, 1)) - 1),
-        "episode_len": position.whole("episode_len"),
-        "unseen": position.whole("unseen"),
-        "random": position.wholes("random", 4, 2**64 - 1),
+        "next_index": position.integer("next_index", most=options.integer("size", least=max(rows, 1)) - 1),
+        "episode_len": position.integer("episode_len"),
+        "unseen": position.integer("unseen"),
+        "random": position.integers("random", 4, 2**64 - 1),
     }
     if not any(stood["random"]):
         raise ValueError(f"{ABOUT}: 'random' can't be all zeros")
@@ -142,7 +142,7 @@ def _read_waiting(buffer: Saved, own: dict[str, np.ndarray]) -> Columns:
 
 def _read_cpprb(buffer: Saved, reader: ArrayReader) -> Contents:
     kinds = kinds_of(buffer)
-    # Once more for what is cached, and with room for how each cached value is told.
+    # Once more for what is cached, and with room for how each cached value is header.
     a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
     most = (1 << 20) + buffer.get_buffer_size() * a_row
     columns, rows, nstep = cpprb_files.read(reader, kinds.keys(), most)

@@ -12,7 +12,7 @@ from typing import Any
 from cpprb_impl._native import Ring
 
 
-class Locked:
+class ForkSafe:
     """An object with a lock, `_lock`, that a forked child never finds held by a thread of its parent's."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Locked:
             return {name: value for name, value in vars(self).items() if name not in ("_lock", "_adding")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Locked.__init__(self)
+        ForkSafe.__init__(self)
         vars(self).update(state)
 
     def _add_then(self, ring: Ring, add: Callable[[], int], then: Callable[[], None]) -> int:
@@ -60,7 +60,7 @@ class Locked:
                 self._finish()
 
 
-_all: weakref.WeakSet[Locked] = weakref.WeakSet()
+_all: weakref.WeakSet[ForkSafe] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -9,22 +9,22 @@ from typing import NamedTuple
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Machine(NamedTuple):
+class Host(NamedTuple):
     boot: str  # differs between any two running systems; "" where the system does not say
     host: str
 
 
-def this_machine() -> Machine:
+def this_host() -> Host:
     try:
         boot = BOOT_ID.read_text().strip()
     except OSError:
         boot = ""
-    return Machine(boot, socket.gethostname())
+    return Host(boot, socket.gethostname())
 
 
-def check_machine(made_on: Machine) -> None:
+def check_host(made_on: Host) -> None:
     """Raises RuntimeError unless what was made there can be here."""
-    here = this_machine()
+    here = this_host()
     if made_on.boot != here.boot:
         raise RuntimeError(
             f"this buffer lives on host {made_on.host}: a shared buffer can only be used on the machine where it was "

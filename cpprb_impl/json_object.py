@@ -1,4 +1,4 @@
-"""What a file says about itself, taken out piece by piece and checked."""
+"""Parsed JSON that is not trusted: each value is checked as it is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 
-class Told:
-    """An object of JSON, with each value checked as it is read; raises ValueError that names the value."""
+class JsonObject:
+    """A JSON object. Each method returns one value; it raises ValueError, naming the value, if that is invalid."""
 
     def __init__(self, values: Any, name: str) -> None:
         if not isinstance(values, dict):
@@ -21,28 +21,28 @@ class Told:
             raise ValueError(f"{self._name}: {name!r} is missing, or of another type")
         return value
 
-    def part(self, name: str) -> Told:
-        return Told(self._values.get(name), f"{self._name}: {name!r}")
+    def object(self, name: str) -> JsonObject:
+        return JsonObject(self._values.get(name), f"{self._name}: {name!r}")
 
-    def parts(self, name: str) -> list[Told]:
-        return [Told(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self.value(name, list))]
+    def objects(self, name: str) -> list[JsonObject]:
+        return [JsonObject(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self.value(name, list))]
 
-    def text(self, name: str) -> str:
+    def string(self, name: str) -> str:
         return self.value(name, str)
 
-    def texts(self, name: str) -> list[str]:
+    def strings(self, name: str) -> list[str]:
         values = self.value(name, list)
         if not all(type(value) is str for value in values):
             raise ValueError(f"{self._name}: {name!r} must be a list of strings")
         return values
 
-    def whole(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
+    def integer(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
         value = self.value(name, int)
         if not least <= value <= most:
             raise ValueError(f"{self._name}: {name!r} must be from {least} to {most}")
         return value
 
-    def wholes(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
+    def integers(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
         values = self.value(name, list)
         if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
             many = "" if count is None else f"{count} "

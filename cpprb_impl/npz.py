@@ -86,8 +86,8 @@ class ArrayWriter:
     def finish(self, about: dict[str, Any]) -> None:
         """The last member: `about`, and the checksum."""
         self._digest.update(_canonical(about))
-        told = json.dumps({**about, "checksum": self._digest.hexdigest()}, indent=1)
-        self._archive.writestr(zipfile.ZipInfo(ABOUT), told)
+        text = json.dumps({**about, "checksum": self._digest.hexdigest()}, indent=1)
+        self._archive.writestr(zipfile.ZipInfo(ABOUT), text)
 
     def __enter__(self) -> ArrayWriter:
         return self
@@ -152,8 +152,8 @@ class ArrayReader:
 
     def check(self, about: dict[str, Any]) -> None:
         """Raises ValueError unless everything that was read, and `about`, are as they were written."""
-        told = {name: value for name, value in about.items() if name != "checksum"}
-        self._digest.update(_canonical(told))
+        described = {name: value for name, value in about.items() if name != "checksum"}
+        self._digest.update(_canonical(described))
         if about.get("checksum") != self._digest.hexdigest():
             raise ValueError("the checksum is wrong: the file was changed after it was written")
 

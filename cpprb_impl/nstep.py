@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpprb_impl.fields import LARGEST, NativeField, field_names, positive_whole
+from cpprb_impl.fork_safety import ForkSafe
 from cpprb_impl.row_reader import Columns, RowReader
-from cpprb_impl.fork_safety import Locked
 
 if TYPE_CHECKING:
     from cpprb_impl.buffers import ReplayBuffer
@@ -100,7 +100,7 @@ def fitting_steps(
     return fitting
 
 
-class NstepWindow(Locked):
+class NstepWindow(ForkSafe):
     """The newest N - 1 steps at most, which wait for those that follow them.
 
     A step leaves the window, as an n-step transition, once N - 1 further steps are known, or with `flush`. Its window

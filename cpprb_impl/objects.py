@@ -9,7 +9,7 @@ import numpy as np
 
 from cpprb_impl._native import Ring
 from cpprb_impl.fields import NativeField
-from cpprb_impl.fork_safety import Locked
+from cpprb_impl.fork_safety import ForkSafe
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
@@ -58,7 +58,7 @@ def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mm
         raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) can't be kept in files")
 
 
-class ObjectColumns(Locked):
+class ObjectColumns(ForkSafe):
     """The objects of a ring's rows.
 
     Rows are numbered for ever, in the order in which they are added; of every field the newest `capacity` objects

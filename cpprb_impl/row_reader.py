@@ -9,8 +9,8 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.fields import NativeField
+from cpprb_impl.fork_safety import ForkSafe
 from cpprb_impl.objects import object_shapes, read_objects, without_objects
-from cpprb_impl.fork_safety import Locked
 
 Columns = dict[str, np.ndarray]
 
@@ -18,7 +18,7 @@ Columns = dict[str, np.ndarray]
 MOST_KEPT = 2**20  # bytes of the ring that is used again; a larger one lives as long as a call
 
 
-class RowReader(Locked):
+class RowReader(ForkSafe):
     """Reads rows as a native ring does: the same checks, the same errors, each field in its own dtype.
 
     Parameters

@@ -24,11 +24,11 @@ from os import PathLike
 from typing import Any, Self
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.buffer_base import Face
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of, refusing
-from cpprb_impl.buffer_base import Face
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
-from cpprb_impl.host import Machine, check_machine, this_machine
+from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
 from cpprb_impl.state import Attributes
@@ -135,7 +135,7 @@ class _Shared(Face, Attributes, Ring):
             return _attach(cls, recipe, segment, seed)
 
     def __reduce__(self) -> tuple:
-        return _find, (type(self), self._recipe, self.segment, this_machine()), self.__getstate__()
+        return _find, (type(self), self._recipe, self.segment, this_host()), self.__getstate__()
 
     def __copy__(self) -> None:
         raise TypeError("a shared buffer can't be copied: pickled, it is the same one in another process")
@@ -150,9 +150,9 @@ def _attach(kind: type[_Shared], recipe: Description, segment: str, seed: int | 
     return buffer
 
 
-def _find(kind: type[_Shared], recipe: Description, segment: str, machine: Machine) -> _Shared:
+def _find(kind: type[_Shared], recipe: Description, segment: str, machine: Host) -> _Shared:
     """A buffer that was pickled."""
-    check_machine(machine)
+    check_host(machine)
     if description_of(segment)[1] != recipe.text():
         raise RuntimeError(f"shared segment {segment} is laid out otherwise than the buffer that was pickled")
     return _attach(kind, recipe, segment)

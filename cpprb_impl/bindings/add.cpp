@@ -4,7 +4,7 @@
 namespace rb {
 
 Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
-                    Py_ssize_t nargs, PyObject* names, Incoming& in) {
+                    Py_ssize_t nargs, PyObject* names, AddScratch& in) {
   if (nargs != 0) raise(PyExc_TypeError, "add() takes the fields of a transition by keyword only");
   if (fields.empty()) raise(PyExc_KeyError, "the buffer has no fields: env_dict names none");
 
@@ -47,15 +47,15 @@ void check_files(const Ring& ring) {
 
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Ring& ring = ring_of(self);
-  LentIncoming in(ring.incoming);
+  BorrowedAddScratch in(ring.add_scratch);
   const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, *in);
-  Use use(self);
+  CallGuard call(self);
   check_files(ring);
   const float leaf_of_max = ring.prioritized && !rows.has_priorities ? ring.leaf_of_max_priority() : 0;
   const NewRows all{in->data.data(), rows.count, rows.has_priorities ? in->leaves.data() : nullptr, leaf_of_max,
                     rows.largest};
-  TurnWaiting waiting(use);
-  const std::uint64_t slot = use.store().add(all, waiting);
+  PythonWaiting waiting(call);
+  const std::uint64_t slot = call.store().add(all, waiting);
   ring.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
 }

@@ -84,7 +84,7 @@ Ref referent(PyObject* weak) {
 
 }  // namespace
 
-bool BatchArrays::free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const {
+bool BatchArrays::is_reusable(const std::vector<Field>& fields, const std::vector<ExtraColumn>& extra) const {
   if (Py_REFCNT(dict.get()) != 1 || PyDict_GET_SIZE(dict.get()) != static_cast<Py_ssize_t>(arrays.size())) return false;
   static const Shape kNone;
   PyObject *name, *value;
@@ -93,7 +93,7 @@ bool BatchArrays::free_again(const std::vector<Field>& fields, const std::vector
     // An array whose references are this one and the dict's: not even a view of it is held.
     if (!PyDict_Next(dict.get(), &at, &name, &value) || value != arrays[i].get() || Py_REFCNT(value) != 2) return false;
     const bool is_field = i < fields.size();
-    const FurtherColumn* column = is_field ? nullptr : &further[i - fields.size()];
+    const ExtraColumn* column = is_field ? nullptr : &extra[i - fields.size()];
     if (name != (is_field ? fields[i].name.get() : column->name) || has_weak_references(value)) return false;
     if (!as_made(arrays[i].array(), data[i], rows, is_field ? fields[i].shape : kNone)) return false;
     const PyArray_Descr* dtype = PyArray_DESCR(arrays[i].array());
@@ -103,9 +103,9 @@ bool BatchArrays::free_again(const std::vector<Field>& fields, const std::vector
 }
 
 BatchArrays RecentBatches::take(const std::vector<Field>& fields, npy_intp rows,
-                                const std::vector<FurtherColumn>& further) {
+                                const std::vector<ExtraColumn>& extra) {
   for (auto batch = kept_.begin(); batch != kept_.end(); ++batch) {
-    if (batch->rows != rows || !batch->free_again(fields, further)) continue;
+    if (batch->rows != rows || !batch->is_reusable(fields, extra)) continue;
     BatchArrays taken = std::move(*batch);
     kept_.erase(batch);
     return taken;
@@ -163,7 +163,7 @@ void RecentBatches::clear() {
   const auto noted = std::exchange(noted_, {});
 }
 
-Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further, PyObject* out,
+Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra, PyObject* out,
              RecentBatches* recent)
     : fields_(fields.size()), recent_(recent) {
   const bool given = out != nullptr && out != Py_None;
@@ -172,12 +172,12 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
     recent_ = nullptr;
   }
   if (recent_ != nullptr) {
-    batch_ = recent_->take(fields, rows, further);
+    batch_ = recent_->take(fields, rows, extra);
     if (batch_.dict) return;
   }
   batch_.rows = rows;
   batch_.dict = given ? Ref::borrow(out) : Ref(checked(PyDict_New()));
-  const std::size_t count = fields.size() + further.size();
+  const std::size_t count = fields.size() + extra.size();
   batch_.arrays.reserve(count);
   batch_.data.reserve(count);
   const auto column = [&](PyObject* name, PyArray_Descr* dtype, const Shape& shape, npy_intp row_bytes) {
@@ -190,7 +190,7 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
     batch_.arrays.push_back(std::move(array));
   };
   for (const auto& field : fields) column(field.name.get(), field.descr(), field.shape, field.bytes);
-  for (const auto& each : further) {
+  for (const auto& each : extra) {
     const Ref dtype(reinterpret_cast<PyObject*>(PyArray_DescrFromType(each.type)));
     column(each.name, reinterpret_cast<PyArray_Descr*>(dtype.get()), {}, 8);
   }

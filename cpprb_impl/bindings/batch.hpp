@@ -10,7 +10,7 @@
 namespace rb {
 
 // The arrays of a batch beside its fields: importance weights and indexes.
-struct FurtherColumn {
+struct ExtraColumn {
   PyObject* name;  // interned
   int type;
 };
@@ -24,15 +24,15 @@ struct BatchArrays {
   std::uint64_t sample = 0;  // number of the sample in them
   std::size_t indexes = 0;   // which array has its indexes
 
-  // Whether we hold the only references, and the arrays are as they were made, with these `further` ones.
-  bool free_again(const std::vector<Field>& fields, const std::vector<FurtherColumn>& further) const;
+  // Whether we hold the only references, and the arrays are as they were made, with these `extra` ones.
+  bool is_reusable(const std::vector<Field>& fields, const std::vector<ExtraColumn>& extra) const;
 };
 
 // The last batches, recycled once the caller has released every part of them: making five arrays costs more than
 // filling them, and the first touch of large memory fresh from the system ten times as much.
 class RecentBatches {
  public:
-  BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further);
+  BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra);
   void keep(BatchArrays batch);
   // Remembers that the array `indexes` belongs to that sample, for as long as the array lives.
   void note(PyObject* indexes, std::uint64_t sample);
@@ -62,16 +62,16 @@ class Batch {
  public:
   // In new arrays; or in those of `recent`, if any is free; or in those of the dict `out`: raises KeyError,
   // TypeError or ValueError naming the one that does not fit.
-  Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<FurtherColumn>& further = {},
+  Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra = {},
         PyObject* out = nullptr, RecentBatches* recent = nullptr);
 
   // By field: where its values go.
   char* const* places() { return batch_.data.data(); }
   // Only the first `rows` are there. In new arrays only.
   void shorten(npy_intp rows);
-  // The memory of the nth further array.
-  void* further(std::size_t nth) { return batch_.data[fields_ + nth]; }
-  // Marks it as the sample of that number, whose indexes are the nth further array.
+  // The memory of the nth extra array.
+  void* extra(std::size_t nth) { return batch_.data[fields_ + nth]; }
+  // Marks it as the sample of that number, whose indexes are the nth extra array.
   void is_sample(std::uint64_t number, std::size_t nth, RecentBatches& recent);
   PyObject* give();
 

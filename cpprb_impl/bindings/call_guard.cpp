@@ -37,12 +37,12 @@ class CopyBesideOthers {
 
 // The initial-exec model saves a function call per use. GCC ignores the attribute at the declaration. Libraries that
 // are loaded later have little room for such variables, but this is one word.
-[[gnu::tls_model("initial-exec")]] constinit thread_local Use* Use::innermost_of_thread_ = nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local CallGuard* CallGuard::innermost_of_thread_ = nullptr;
 
 // Runs in the child, in its only thread, which goes on with the calls that it is in.
 void count_fork() {
   ++forks;
-  for (const Use* each = Use::innermost_of_thread_; each != nullptr; each = each->outer_) {
+  for (const CallGuard* each = CallGuard::innermost_of_thread_; each != nullptr; each = each->outer_) {
     each->ring_.forget_users_of_other_threads();
     ++each->ring_.users;
   }
@@ -68,25 +68,25 @@ void Ring::forget_users_of_other_threads() {
   if (std::exchange(counted_in, process_number()) != process_number()) users = 0;
 }
 
-TurnWaiting::TurnWaiting(Use& use) : use_(use) {
-  Ring& ring = use.ring();
+PythonWaiting::PythonWaiting(CallGuard& call) : call_(call) {
+  Ring& ring = call.ring();
   // A thread that gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that.
   // Nor is a longer one of a ring that is not shared, which other threads could not use meanwhile anyway.
   long_copy = std::size_t{1} << (ring.is_shared ? 20 : 24);
   ring.let_copy_end();
 }
 
-bool TurnWaiting::go_on() {
+bool PythonWaiting::go_on() {
   take_interpreter(state_);
-  use_.in_handlers_ = true;
+  call_.in_handlers_ = true;
   const bool calm = PyErr_CheckSignals() == 0;
-  use_.in_handlers_ = false;
+  call_.in_handlers_ = false;
   state_ = PyEval_SaveThread();
   return calm;
 }
 
-void TurnWaiting::copy(const std::function<void()>& work) {
-  const CopyBesideOthers meanwhile(use_.ring());
+void PythonWaiting::copy(const std::function<void()>& work) {
+  const CopyBesideOthers meanwhile(call_.ring());
   work();
 }
 
@@ -96,7 +96,7 @@ Ring& ring_of(PyObject* self) {
   return *ring;
 }
 
-void know_process(Ring& ring) {
+void notice_fork(Ring& ring) {
   if (ring.process == process_number()) [[likely]]
     return;
   ring.random.reseed(entropy());
@@ -113,11 +113,11 @@ void know_process(Ring& ring) {
   ring.process = process_number();  // last: what fails before is tried again
 }
 
-Use::Use(PyObject* self) : ring_(ring_of(self)) {
-  for (const Use* each = innermost_; each != nullptr; each = each->outer_)
+CallGuard::CallGuard(PyObject* self) : ring_(ring_of(self)) {
+  for (const CallGuard* each = innermost_; each != nullptr; each = each->outer_)
     if (&each->ring_ == &ring_ && each->in_handlers_)
       raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
-  know_process(ring_);
+  notice_fork(ring_);
   ring_.let_copy_end();
   // Only now: while this thread waited, another one may have closed it.
   if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
@@ -125,7 +125,7 @@ Use::Use(PyObject* self) : ring_(ring_of(self)) {
   outer_ = std::exchange(innermost_, this);
 }
 
-Use::~Use() {
+CallGuard::~CallGuard() {
   innermost_ = outer_;
   if (--ring_.users == 0 && ring_.close_wanted) ring_.store.reset();
 }

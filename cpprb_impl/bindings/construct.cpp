@@ -77,8 +77,8 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
       ring->store = segment ? std::make_unique<SharedStore>(std::move(places), shape, segment)
                             : std::make_unique<SharedStore>(std::move(places), shape);
     } else {
-      ring->store = std::make_unique<OwnStore>(std::make_unique<Rows>(std::move(storage)), rows, prioritized,
-                                               check_for_update != 0);
+      ring->store = std::make_unique<PrivateStore>(std::make_unique<Rows>(std::move(storage)), rows, prioritized,
+                                                   check_for_update != 0);
     }
     ring->process = ring->maker = process_number();
     if (seed == Py_None) {

@@ -99,7 +99,7 @@ std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
 Nstep::Nstep(std::vector<Field> step_fields, bool prioritized, NstepWindow steps)
     : fields(std::move(step_fields)), keywords(prioritized), window(std::move(steps)) {}
 
-Nstep::Turn::Turn(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
+Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
   while (nstep.taken && !is_ending()) {  // at the interpreter's end, the thread that has it never goes on
     waiting.begin();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -170,7 +170,7 @@ PyObject* waiting_steps(const Nstep& nstep, bool prioritized) {
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
-  LentIncoming in(ring.incoming);
+  BorrowedAddScratch in(ring.add_scratch);
   const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, *in);
   if (ring.prioritized) {
     in->priorities.assign(rows.count, std::numeric_limits<double>::quiet_NaN());
@@ -180,10 +180,10 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
     in->data.push_back(reinterpret_cast<const char*>(in->priorities.data()));
     in->data.push_back(reinterpret_cast<const char*>(in->leaves.data()));
   }
-  Use use(self);
+  CallGuard call(self);
   check_files(ring);
-  TurnWaiting waiting(use);
-  const Nstep::Turn turn(nstep, waiting);
+  PythonWaiting waiting(call);
+  const Nstep::Guard guard(nstep, waiting);
   nstep.window.append(in->data.data(), rows.count);
   const std::size_t complete = nstep.window.complete();
   if (complete == 0) Py_RETURN_NONE;
@@ -191,7 +191,7 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   try {
     slot = store_oldest(ring, complete, waiting);
   } catch (...) {
-    nstep.window.take_back(rows.count);
+    nstep.window.drop_newest(rows.count);
     throw;
   }
   return PyLong_FromUnsignedLongLong(slot);
@@ -199,19 +199,19 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
 
 void flush_steps(PyObject* self) {
   if (ring_of(self).nstep->window.waiting() == 0) return;
-  Use use(self);
-  Ring& ring = use.ring();
+  CallGuard call(self);
+  Ring& ring = call.ring();
   check_files(ring);
-  TurnWaiting waiting(use);
-  const Nstep::Turn turn(*ring.nstep, waiting);
+  PythonWaiting waiting(call);
+  const Nstep::Guard guard(*ring.nstep, waiting);
   if (const std::size_t count = ring.nstep->window.waiting(); count != 0) store_oldest(ring, count, waiting);
 }
 
 void clear_steps(PyObject* self) {
-  Use use(self);
-  TurnWaiting waiting(use);
-  const Nstep::Turn turn(*use.ring().nstep, waiting);
-  use.ring().nstep->window.clear();
+  CallGuard call(self);
+  PythonWaiting waiting(call);
+  const Nstep::Guard guard(*call.ring().nstep, waiting);
+  call.ring().nstep->window.clear();
 }
 
 }  // namespace rb

@@ -1,4 +1,4 @@
-// N-step transitions before a ring's store: reading a user's options, and whose turn the window is.
+// N-step transitions before a ring's store: reading a user's options, and which call has the window.
 #pragma once
 
 #include <memory>
@@ -21,11 +21,11 @@ struct Nstep {
   bool taken = false;         // guarded by the interpreter's lock
 
   // The window is one call's: a store that waits lets other threads in.
-  class Turn {
+  class Guard {
    public:
-    Turn(Nstep& nstep, Waiting& waiting);  // throws Interrupted
-    ~Turn() { nstep_.taken = false; }
-    Turn(const Turn&) = delete;
+    Guard(Nstep& nstep, Waiting& waiting);  // throws Interrupted
+    ~Guard() { nstep_.taken = false; }
+    Guard(const Guard&) = delete;
 
    private:
     Nstep& nstep_;

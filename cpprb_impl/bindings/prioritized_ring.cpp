@@ -11,8 +11,8 @@ namespace {
 
 PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    static const std::vector<FurtherColumn> further = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
-                                                       {PyUnicode_InternFromString("indexes"), NPY_INT64}};
+    static const std::vector<ExtraColumn> extra = {{PyUnicode_InternFromString("weights"), NPY_FLOAT32},
+                                                   {PyUnicode_InternFromString("indexes"), NPY_INT64}};
     PyObject* given[3];
     sort_arguments("sample", args, nargs, names, {"batch_size", "beta", "out"}, given);
     const npy_intp rows = batch_size(given[0]);
@@ -21,18 +21,18 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     if (!(beta >= 0) || !std::isfinite(beta))
       raise(PyExc_ValueError, "beta must be finite and not negative, but is %R",
             Ref(checked(PyFloat_FromDouble(beta))).get());
-    Use use(self);
-    Ring& ring = use.ring();
-    Store& store = use.store();
-    Batch batch(ring.fields, rows, further, for_batch(ring, given[2]), recent_batches(ring));
-    auto* weights = static_cast<float*>(batch.further(0));
-    auto* indexes = static_cast<npy_int64*>(batch.further(1));
-    Lent<Drawn> drawn(ring.drawn);
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    Store& store = call.store();
+    Batch batch(ring.fields, rows, extra, for_batch(ring, given[2]), recent_batches(ring));
+    auto* weights = static_cast<float*>(batch.extra(0));
+    auto* indexes = static_cast<npy_int64*>(batch.extra(1));
+    Borrowed<Drawn> drawn(ring.drawn);
     drawn->slots.resize(static_cast<std::size_t>(rows));
     Found found;
     {
-      TurnWaiting waiting(use);
-      LearnerTurn turn(store, waiting);
+      PythonWaiting waiting(call);
+      LearnerGuard guard(store, waiting);
       found = store.sample_by_priority(ring.random, *drawn, batch.places(), waiting);
     }
     if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
@@ -53,17 +53,17 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
       raise(PyExc_TypeError, "update_priorities() needs indexes and priorities");
     const Ref indexes = as_indexes(given[0]);
     const Numbers priorities(given[1], "priorities");
-    Use use(self);
-    Ring& ring = use.ring();
-    Store& store = use.store();
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    Store& store = call.store();
     npy_intp count, values;
     bool changed;
     std::size_t bad = kAllGood, missing = kAllGood;
     const npy_int64* index;
-    Lent<Drawn> drawn(ring.drawn);
+    Borrowed<Drawn> drawn(ring.drawn);
     {
-      TurnWaiting waiting(use);
-      LearnerTurn turn(store, waiting);
+      PythonWaiting waiting(call);
+      LearnerGuard guard(store, waiting);
       // The caller's arrays are looked at only now, after the last moment at which Python code could run.
       changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);
       count = changed ? 0 : PyArray_SIZE(indexes.array());
@@ -92,7 +92,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
 }
 
 PyObject* prioritized_max(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyFloat_FromDouble(Use(self).store().max_priority()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyFloat_FromDouble(CallGuard(self).store().max_priority()); });
 }
 
 PyMethodDef prioritized_methods[] = {
@@ -108,7 +108,7 @@ PyMethodDef prioritized_methods[] = {
      "be of any integer type, or floats that are whole numbers. Raises ValueError for a priority that is NaN,\n"
      "infinite or negative, for text or masked numbers, for different lengths and for an index that is no whole\n"
      "number, TypeError for other values that are no numbers, IndexError for an index without a transition; nothing\n"
-     "is then changed. In a shared buffer, where a transition may have gone meanwhile, it is passed over: there the\n"
+     "is then changed. In a shared buffer, where a transition may have gone meanwhile, it is skipped: there the\n"
      "IndexError is for what is no slot."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"

@@ -48,16 +48,16 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     PyObject* given[2];
     sort_arguments("sample", args, nargs, names, {"batch_size", "out"}, given);
     const npy_intp rows = batch_size(given[0]);
-    Use use(self);
-    Ring& ring = use.ring();
+    CallGuard call(self);
+    Ring& ring = call.ring();
     Batch batch(ring.fields, rows, {}, for_batch(ring, given[1]), recent_batches(ring));
-    Lent<Drawn> drawn(ring.drawn);
+    Borrowed<Drawn> drawn(ring.drawn);
     drawn->slots.resize(static_cast<std::size_t>(rows));
     Found found;
     {
-      TurnWaiting waiting(use);
-      LearnerTurn turn(use.store(), waiting);
-      found = use.store().sample(ring.random, *drawn, batch.places(), waiting);
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      found = call.store().sample(ring.random, *drawn, batch.places(), waiting);
     }
     if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
     return finished(self, batch);
@@ -70,17 +70,17 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
     // Copied: while this thread waits for its turn, another one may change the caller's array.
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(all.array()));
     const std::vector<npy_int64> given(from, from + PyArray_SIZE(all.array()));
-    Use use(self);
-    const auto capacity = static_cast<npy_int64>(use.store().capacity());
+    CallGuard call(self);
+    const auto capacity = static_cast<npy_int64>(call.store().capacity());
     std::vector<std::size_t> slots(given.size());
     std::transform(given.begin(), given.end(), slots.begin(),
                    [=](npy_int64 index) { return static_cast<std::size_t>(index < 0 ? index + capacity : index); });
-    Batch batch(use.ring().fields, static_cast<npy_intp>(slots.size()));
+    Batch batch(call.ring().fields, static_cast<npy_intp>(slots.size()));
     std::size_t missing;
     {
-      TurnWaiting waiting(use);
-      LearnerTurn turn(use.store(), waiting);
-      missing = use.store().read(slots, batch.places(), waiting);
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      missing = call.store().read(slots, batch.places(), waiting);
     }
     if (missing != kAllGood)
       raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", missing,
@@ -107,21 +107,21 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
     static const char* names[] = {"shuffle", nullptr};
     int shuffle = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", const_cast<char**>(names), &shuffle)) throw PythonError();
-    Use use(self);
+    CallGuard call(self);
     std::optional<Batch> batch;
     {
-      TurnWaiting waiting(use);
-      LearnerTurn turn(use.store(), waiting);
-      auto slots = use.store().stored_slots();
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      auto slots = call.store().stored_slots();
       if (shuffle)
-        for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[use.ring().random.below(i)]);
+        for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[call.ring().random.below(i)]);
       {
         // How many rows there are is known only inside the turn, and inside it no Python code may run:
         // it could call this buffer again. Allocating arrays runs some only through the collector.
         const CollectorOff until_allocated;
-        batch.emplace(use.ring().fields, static_cast<npy_intp>(slots.size()));
+        batch.emplace(call.ring().fields, static_cast<npy_intp>(slots.size()));
       }
-      const std::size_t rows = use.store().read_stored(slots, batch->places(), waiting);
+      const std::size_t rows = call.store().read_stored(slots, batch->places(), waiting);
       if (rows != slots.size()) batch->shorten(static_cast<npy_intp>(rows));
     }
     return finished(self, *batch);
@@ -130,14 +130,14 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
 
 PyObject* ring_clear(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
-    Use use(self);
+    CallGuard call(self);
     {
-      TurnWaiting waiting(use);
-      LearnerTurn turn(use.store(), waiting);
-      use.store().clear();
-      use.ring().episode_rows = 0;
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      call.store().clear();
+      call.ring().episode_rows = 0;
     }
-    if (use.ring().nstep) clear_steps(self);  // after the turn: the thread that has the window may wait for one
+    if (call.ring().nstep) clear_steps(self);  // after the turn: the thread that has the window may wait for one
     Py_RETURN_NONE;
   });
 }
@@ -158,7 +158,7 @@ PyObject* ring_get_waiting(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     Ring& ring = ring_of(self);
     if (ring.nstep == nullptr) Py_RETURN_NONE;
-    know_process(ring);
+    notice_fork(ring);
     return waiting_steps(*ring.nstep, ring.prioritized);
   });
 }
@@ -168,15 +168,15 @@ PyObject* ring_get_current_episode_len(PyObject* self, PyObject*) {
 }
 
 PyObject* ring_get_stored_size(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(Use(self).store().stored()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(CallGuard(self).store().stored()); });
 }
 
 PyObject* ring_get_buffer_size(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(Use(self).store().capacity()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(CallGuard(self).store().capacity()); });
 }
 
 PyObject* ring_get_next_index(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(Use(self).store().next_slot()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(CallGuard(self).store().next_slot()); });
 }
 
 PyObject* ring_close(PyObject* self, PyObject*) {
@@ -191,11 +191,11 @@ PyObject* ring_close(PyObject* self, PyObject*) {
 }
 
 PyObject* ring_segment(PyObject* self, void*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyUnicode_FromString(Use(self).store().name().c_str()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyUnicode_FromString(CallGuard(self).store().name().c_str()); });
 }
 
 PyObject* ring_nbytes(PyObject* self, void*) {
-  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(Use(self).store().bytes()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(CallGuard(self).store().bytes()); });
 }
 
 // The first line of each is the signature that inspect.signature reads; _native.pyi says the types.

@@ -18,7 +18,7 @@
 namespace rb {
 
 // One call of add(), read; kept from call to call for its memory.
-struct Incoming {
+struct AddScratch {
   std::vector<Source> sources;
   std::vector<const char*> data;  // by field
   std::vector<float> leaves;
@@ -47,7 +47,7 @@ struct Ring {
   std::uint64_t counted_in = process_number();
   void forget_users_of_other_threads();
 
-  // Own to each process; see Use.
+  // Own to each process; see CallGuard.
   std::uint64_t process = 0;
   std::uint64_t maker = 0;  // that of the process that made it
   Random random;
@@ -55,7 +55,7 @@ struct Ring {
   std::uint64_t episode_rows = 0;
   Keywords keywords;
   std::unique_ptr<Nstep> nstep;  // null where each step is a transition
-  Incoming incoming;
+  AddScratch add_scratch;
   RecentBatches recent;
   Drawn drawn;
 
@@ -67,7 +67,7 @@ struct Ring {
   float leaf(double priority) const;
   float leaf_of_max_priority();
   // To the largest priority of any stored row: one large error must not favour new rows for ever. Needs a
-  // LearnerTurn.
+  // LearnerGuard.
   void let_max_priority_fall();
   // The leaves of raw priorities; `largest` becomes at least the largest of them. Returns the
   // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
@@ -79,14 +79,14 @@ struct Ring {
   void let_copy_end();
 };
 
-// What a call keeps for the next one's memory: taken out meanwhile, for other threads may call, and an argument's
-// own code.
+// Memory that one call reuses from the last one. A call borrows it, since other threads, or an argument's own code, may
+// call meanwhile: they find it empty.
 template <class Kept>
-class Lent {
+class Borrowed {
  public:
-  explicit Lent(Kept& home) : home_(home), kept_(std::move(home)) {}
-  ~Lent() { home_ = std::move(kept_); }
-  Lent(const Lent&) = delete;
+  explicit Borrowed(Kept& home) : home_(home), kept_(std::move(home)) {}
+  ~Borrowed() { home_ = std::move(kept_); }
+  Borrowed(const Borrowed&) = delete;
   Kept* operator->() { return &kept_; }
   Kept& operator*() { return kept_; }
 
@@ -95,10 +95,10 @@ class Lent {
   Kept kept_;
 };
 
-class LentIncoming : public Lent<Incoming> {
+class BorrowedAddScratch : public Borrowed<AddScratch> {
  public:
-  using Lent::Lent;
-  ~LentIncoming() {
+  using Borrowed::Borrowed;
+  ~BorrowedAddScratch() {
     for (auto& source : (*this)->sources) source.let_go();
   }
 };
@@ -109,41 +109,41 @@ struct RingObject {
   PyObject_HEAD Ring* ring;
 };
 
-// One call's use of the store: it can't be closed meanwhile, and a process that was forked since the
-// last call gets random numbers of its own first. Raises ValueError when closed.
-class Use {
+// Held by each call for as long as it uses the store, which cannot be closed meanwhile. Its constructor raises
+// ValueError if the buffer is closed. In the first call after a fork, it gives the process random numbers of its own.
+class CallGuard {
  public:
-  explicit Use(PyObject* self);
-  ~Use();
-  Use(const Use&) = delete;
+  explicit CallGuard(PyObject* self);
+  ~CallGuard();
+  CallGuard(const CallGuard&) = delete;
 
   Ring& ring() { return ring_; }
   Store& store() { return *ring_.store; }
 
  private:
-  friend class TurnWaiting;
+  friend class PythonWaiting;
   friend void count_fork();
 
-  // The uses of a thread form a stack: the last one to begin ends first.
-  static constinit thread_local Use* innermost_of_thread_;
+  // The guards of a thread form a stack: the last one to begin ends first.
+  static constinit thread_local CallGuard* innermost_of_thread_;
 
-  Use*& innermost_ = innermost_of_thread_;  // looked up once: a use stays in its thread
+  CallGuard*& innermost_ = innermost_of_thread_;  // looked up once: a call stays in its thread
   Ring& ring_;
-  Use* outer_ = nullptr;
+  CallGuard* outer_ = nullptr;
   bool in_handlers_ = false;  // its wait runs signal handlers: they find locks half taken, and must not enter
 };
 
-// How a call waits for its turn: other Python threads run meanwhile, and Ctrl-C is heard.
-class TurnWaiting final : public Waiting {
+// How a call waits: other Python threads run meanwhile, and Ctrl-C is heard.
+class PythonWaiting final : public Waiting {
  public:
-  explicit TurnWaiting(Use& use);
+  explicit PythonWaiting(CallGuard& call);
   void begin() override { state_ = PyEval_SaveThread(); }
   bool go_on() override;
   void end() override { take_interpreter(state_); }
   void copy(const std::function<void()>& work) override;
 
  private:
-  Use& use_;
+  CallGuard& call_;
   PyThreadState* state_ = nullptr;
 };
 
@@ -151,7 +151,7 @@ Ring& ring_of(PyObject* self);
 
 // In the first call after a fork: the child has no other threads, draws random numbers of its own, and has no waiting
 // steps of a shared ring. Throws std::bad_alloc, std::system_error: the next call tries again.
-void know_process(Ring& ring);
+void notice_fork(Ring& ring);
 
 // The batch size a caller asked for; raises TypeError, ValueError.
 npy_intp batch_size(PyObject* value);
@@ -167,7 +167,7 @@ RecentBatches* recent_batches(Ring& ring);
 // `out` as the caller gave it; raises TypeError where it can't be given.
 PyObject* for_batch(const Ring& ring, PyObject* out);
 
-// What one call of add() was given, beside what is in its `Incoming`.
+// What one call of add() was given, beside what is in its `AddScratch`.
 struct Arguments {
   std::size_t count = 0;
   bool has_priorities = false;
@@ -177,7 +177,7 @@ struct Arguments {
 
 // Reads one call's arguments, for `fields`; raises KeyError, TypeError, ValueError or OverflowError.
 Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
-                    Py_ssize_t nargs, PyObject* names, Incoming& in);
+                    Py_ssize_t nargs, PyObject* names, AddScratch& in);
 // Raises RuntimeError where rows must not be added, since another process writes the same files.
 void check_files(const Ring& ring);
 

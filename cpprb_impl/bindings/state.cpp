@@ -9,13 +9,13 @@ namespace rb {
 namespace {
 
 // One call's use of a store that no other process or thread can touch meanwhile.
-class OwnUse : public Use {
+class PrivateCallGuard : public CallGuard {
  public:
-  OwnUse(PyObject* self, const char* method) : Use(self) {
+  PrivateCallGuard(PyObject* self, const char* method) : CallGuard(self) {
     if (ring().is_shared) raise(PyExc_ValueError, "%s() is not for a buffer that processes share", method);
   }
-  OwnStore& store() { return static_cast<OwnStore&>(Use::store()); }
-  OwnStore& prioritized(const char* method) {
+  PrivateStore& store() { return static_cast<PrivateStore&>(CallGuard::store()); }
+  PrivateStore& prioritized(const char* method) {
     if (!store().prioritized()) raise(PyExc_TypeError, "%s() is for buffers with priorities", method);
     return store();
   }
@@ -30,7 +30,7 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
 }
 
 // The slots in `indexes`, each of which holds a row; raises IndexError otherwise.
-std::vector<std::size_t> held_slots(PyObject* indexes, const OwnStore& store) {
+std::vector<std::size_t> held_slots(PyObject* indexes, const PrivateStore& store) {
   const Ref array = as_indexes(indexes);
   const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
   const npy_intp count = PyArray_SIZE(array.array());
@@ -45,8 +45,8 @@ std::vector<std::size_t> held_slots(PyObject* indexes, const OwnStore& store) {
 
 PyObject* get_random(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
-    OwnUse use(self, "_get_random");
-    const Random::State& words = use.ring().random.state();
+    PrivateCallGuard call(self, "_get_random");
+    const Random::State& words = call.ring().random.state();
     Ref tuple(checked(PyTuple_New(static_cast<Py_ssize_t>(words.size()))));
     for (std::size_t i = 0; i < words.size(); ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), checked(PyLong_FromUnsignedLongLong(words[i])));
@@ -64,7 +64,7 @@ PyObject* set_random(PyObject* self, PyObject* words) {
       state[i] = unsigned_number(PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i)), "a random state's number");
     // From there xoshiro draws nothing but zeros, for ever.
     if (state == Random::State{}) raise(PyExc_ValueError, "a random state can't be all zeros");
-    OwnUse(self, "_set_random").ring().random.set_state(state);
+    PrivateCallGuard(self, "_set_random").ring().random.set_state(state);
     Py_RETURN_NONE;
   });
 }
@@ -72,14 +72,14 @@ PyObject* set_random(PyObject* self, PyObject* words) {
 PyObject* begin_at(PyObject* self, PyObject* slot) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t first = unsigned_number(slot, "a slot");
-    OwnUse use(self, "_begin_at");
-    if (use.store().stored() != 0) raise(PyExc_ValueError, "_begin_at() is for an empty buffer");
-    if (first >= use.store().capacity())
+    PrivateCallGuard call(self, "_begin_at");
+    if (call.store().stored() != 0) raise(PyExc_ValueError, "_begin_at() is for an empty buffer");
+    if (first >= call.store().capacity())
       raise(PyExc_IndexError, "slot %llu is beyond the capacity %llu", static_cast<unsigned long long>(first),
-            static_cast<unsigned long long>(use.store().capacity()));
-    use.store().clear_to(first);
-    use.ring().episode_rows = 0;
-    use.store().sampled_at = 0;
+            static_cast<unsigned long long>(call.store().capacity()));
+    call.store().clear_to(first);
+    call.ring().episode_rows = 0;
+    call.store().sampled_at = 0;
     Py_RETURN_NONE;
   });
 }
@@ -87,20 +87,20 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
 PyObject* set_episode_len(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t length = unsigned_number(rows, "an episode's length");
-    OwnUse(self, "_set_episode_len").ring().episode_rows = length;
+    PrivateCallGuard(self, "_set_episode_len").ring().episode_rows = length;
     Py_RETURN_NONE;
   });
 }
 
 PyObject* get_head(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr,
-                            [&] { return PyLong_FromUnsignedLongLong(OwnUse(self, "_get_head").store().head()); });
+  return guarded<PyObject*>(
+      nullptr, [&] { return PyLong_FromUnsignedLongLong(PrivateCallGuard(self, "_get_head").store().head()); });
 }
 
 PyObject* get_leaves(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
-    OwnUse use(self, "_get_leaves");
-    OwnStore& store = use.prioritized("_get_leaves");
+    PrivateCallGuard call(self, "_get_leaves");
+    PrivateStore& store = call.prioritized("_get_leaves");
     const std::vector<std::size_t> slots = held_slots(indexes, store);
     auto count = static_cast<npy_intp>(slots.size());
     Ref array(checked(PyArray_SimpleNew(1, &count, NPY_FLOAT32)));
@@ -120,8 +120,8 @@ PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
       if (!(leaves[i] >= 0) || !std::isfinite(leaves[i]))
         raise(PyExc_ValueError, "leaves[%zu] is %R: must be finite and not negative", i,
               Ref(checked(PyFloat_FromDouble(static_cast<double>(leaves[i])))).get());
-    OwnUse use(self, "_set_leaves");
-    OwnStore& store = use.prioritized("_set_leaves");
+    PrivateCallGuard call(self, "_set_leaves");
+    PrivateStore& store = call.prioritized("_set_leaves");
     std::vector<std::size_t> slots = held_slots(args[0], store);
     if (slots.size() != leaves.size())
       raise(PyExc_ValueError, "leaves: %zu values for %zu indexes", leaves.size(), slots.size());
@@ -134,9 +134,9 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
   return guarded<PyObject*>(nullptr, [&] {
     const double value = PyFloat_AsDouble(priority);
     if (PyErr_Occurred()) throw PythonError();
-    OwnUse use(self, "_set_max_priority");
-    OwnStore& store = use.prioritized("_set_max_priority");
-    if (!(value >= 0) || !std::isfinite(use.ring().leaf(value)))
+    PrivateCallGuard call(self, "_set_max_priority");
+    PrivateStore& store = call.prioritized("_set_max_priority");
+    if (!(value >= 0) || !std::isfinite(call.ring().leaf(value)))
       raise(PyExc_ValueError, "a priority must be finite and not negative, but is %R", priority);
     store.set_max_priority(value);
     Py_RETURN_NONE;
@@ -146,22 +146,22 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
 // For check_for_update, which leaves the rows alone that were written since the last sample.
 PyObject* get_unseen(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
-    OwnUse use(self, "_get_unseen");
-    return PyLong_FromUnsignedLongLong(use.store().head() - use.store().sampled_at);
+    PrivateCallGuard call(self, "_get_unseen");
+    return PyLong_FromUnsignedLongLong(call.store().head() - call.store().sampled_at);
   });
 }
 
 PyObject* set_unseen(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t unseen = unsigned_number(rows, "a number of rows");
-    OwnUse use(self, "_set_unseen");
-    use.store().sampled_at = use.store().head() - std::min(unseen, use.store().head());
+    PrivateCallGuard call(self, "_set_unseen");
+    call.store().sampled_at = call.store().head() - std::min(unseen, call.store().head());
     Py_RETURN_NONE;
   });
 }
 
 // Where the stack of each stored transition begins, oldest transition first, counted from the oldest frame.
-PyObject* first_frames(OwnStore& store, std::size_t field, const FrameStream& frames) {
+PyObject* first_frames(PrivateStore& store, std::size_t field, const FrameStream& frames) {
   auto rows = static_cast<npy_intp>(store.stored());
   Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
   auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
@@ -174,12 +174,12 @@ PyObject* first_frames(OwnStore& store, std::size_t field, const FrameStream& fr
 
 PyObject* get_frames(PyObject* self, PyObject* name) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
-    OwnUse use(self, "_get_frames");
-    Ring& ring = use.ring();
+    PrivateCallGuard call(self, "_get_frames");
+    Ring& ring = call.ring();
     std::size_t f = 0, next = 0;
     while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
     if (PyErr_Occurred()) throw PythonError();
-    const FrameStream* frames = f < ring.fields.size() ? use.store().rows().stream_of(f) : nullptr;
+    const FrameStream* frames = f < ring.fields.size() ? call.store().rows().stream_of(f) : nullptr;
     if (frames == nullptr) Py_RETURN_NONE;
     while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
 
@@ -193,8 +193,8 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     char* to = PyArray_BYTES(all.array());
     for (std::uint64_t number = frames->first(); number < frames->end(); ++number)
       to = std::copy_n(frames->frame(number), frames->shape().frame_bytes(), to);
-    Ref first(first_frames(use.store(), f, *frames));
-    Ref next_first(next < ring.fields.size() ? first_frames(use.store(), next, *frames) : Py_NewRef(Py_None));
+    Ref first(first_frames(call.store(), f, *frames));
+    Ref next_first(next < ring.fields.size() ? first_frames(call.store(), next, *frames) : Py_NewRef(Py_None));
     return PyTuple_Pack(3, all.get(), first.get(), next_first.get());
   });
 }

@@ -1,12 +1,13 @@
-// The numbered steps of docs/protocol.md in the code, where tests kill and stop processes: RB_POINT(E4) stands just
-// before what E4 does. Nothing at all in a normal build; -DPOINTS=ON builds the other one (.ci/crash).
+// Failpoints: the numbered steps of docs/protocol.md in the code, where tests kill and stop processes. RB_FAILPOINT(E4)
+// stands just before what E4 does. It is nothing in a normal build; CMake's -DFAILPOINTS=ON compiles them in
+// (.ci/crash).
 #pragma once
 
-#ifdef RB_POINTS
+#ifdef RB_FAILPOINTS
 namespace rb {
-void reached(const char* point);
+void reached(const char* failpoint);
 }
-#define RB_POINT(name) ::rb::reached(#name)
+#define RB_FAILPOINT(name) ::rb::reached(#name)
 #else
-#define RB_POINT(name) static_cast<void>(0)
+#define RB_FAILPOINT(name) static_cast<void>(0)
 #endif

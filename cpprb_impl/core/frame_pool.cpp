@@ -35,36 +35,36 @@ FramePool::Layout FramePool::layout(const StackShape& shape, std::size_t stacks,
   all.frames_a_chunk = frames_a_chunk(shape, frame_bytes, capacity);
   all.chunk_bytes = round_up(times(all.frames_a_chunk, frame_bytes), kPage);
   // Where no stack continues another one, every row has all its frames for itself; and as many again for rows that
-  // are being added. Each seat has an open chunk, and one that is kept for its newest row alone.
+  // are being added. Each registration has an open chunk, and one that is kept for its newest row alone.
   const std::uint64_t frames_of_the_ring = times(capacity, times(stacks, shape.frames));
   const std::uint64_t of_the_ring = divided_up(frames_of_the_ring, all.frames_a_chunk - shape.frames + 1);
-  all.chunks = plus(times(2, of_the_ring), 2 * kSeats);
+  all.chunks = plus(times(2, of_the_ring), 2 * kRegistrations);
   if (times(all.chunks, all.chunk_bytes) > kMostBytes) throw TooLarge();
   all.table_bytes = round_up(plus(sizeof(Table), times(all.chunks, sizeof(Atomic))), alignof(Table));
   return all;
 }
 
-FramePool::FramePool(const StackShape& shape, const Layout& layout, char* table, char* chunks, RowAges ages,
+FramePool::FramePool(const StackShape& shape, const Layout& layout, char* table, char* chunks, RowExpiry expiry,
                      Allocate allocate)
     : shape_(shape),
       frame_bytes_(round_up(shape.frame_bytes(), 8)),
       layout_(layout),
       table_(reinterpret_cast<Table*>(table)),
       chunks_(chunks),
-      ages_(ages),
+      expiry_(expiry),
       allocate_(std::move(allocate)),
       last_(shape),
       frame_(std::make_unique<char[]>(frame_bytes_)) {}
 
-// F2. One whose rows are over, or else a fresh one.
-std::uint64_t FramePool::take_chunk(std::size_t seat) {
-  const std::uint64_t ours = SlotWord::writing(0, seat).bits;
+// F2. One whose rows have expired, or else a fresh one.
+std::uint64_t FramePool::take_chunk(std::size_t registration) {
+  const std::uint64_t ours = SlotWord::writing(0, registration).bits;
   const std::uint64_t used = table_->fresh.load(acquire), hint = table_->hint.load(relaxed);
   for (std::uint64_t i = 0; i < used; ++i) {
     const std::uint64_t chunk = (hint + i) % used;
     SlotWord found{word(chunk).load(acquire)};
-    if (!found.is_written() || (found.row() != 0 && !ages_.is_over(found.row() - 1))) continue;
-    RB_POINT(F2);
+    if (!found.is_written() || (found.row() != 0 && !expiry_.is_expired(found.row() - 1))) continue;
+    RB_FAILPOINT(F2);
     if (!word(chunk).compare_exchange_strong(found.bits, ours, acquire_release, relaxed)) continue;
     table_->hint.store(chunk + 1, relaxed);
     return chunk;
@@ -72,9 +72,9 @@ std::uint64_t FramePool::take_chunk(std::size_t seat) {
   for (std::uint64_t chunk = used; chunk < layout_.chunks; ++chunk) {
     std::uint64_t fresh = word(chunk).load(acquire);
     if (fresh == 0) {
-      // Before a seat owns it: so a chunk that is in use has its memory, whichever process dies.
+      // Before a registration owns it: so a chunk that is in use has its memory, whichever process dies.
       allocate_(chunk * layout_.chunk_bytes, layout_.chunk_bytes);
-      RB_POINT(F2);
+      RB_FAILPOINT(F2);
       word(chunk).compare_exchange_strong(fresh, ours, acquire_release, relaxed);
     }
     std::uint64_t known = table_->fresh.load(relaxed);
@@ -110,79 +110,80 @@ void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& 
 }
 
 // B0.
-void FramePool::bury(std::size_t seat) {
-  Place& place = table_->places[seat];
-  if (place.filling.load(acquire) == 0) return;
-  const std::uint64_t theirs = SlotWord::writing(0, seat).bits, end = ages_.end();
+void FramePool::reclaim(std::size_t registration) {
+  Cursor& cursor = table_->cursors[registration];
+  if (cursor.filling.load(acquire) == 0) return;
+  const std::uint64_t theirs = SlotWord::writing(0, registration).bits, end = expiry_.end();
   for (std::uint64_t chunk = 0; chunk < layout_.chunks; ++chunk) {
     if (word(chunk).load(acquire) != theirs) continue;
-    RB_POINT(B0);
+    RB_FAILPOINT(B0);
     word(chunk).store(SlotWord::written(end).bits, release);
   }
-  place.chunk.store(0, relaxed);
-  place.appended.fetch_add(1, relaxed);  // no stack ends there any more
-  place.filling.store(0, release);
+  cursor.chunk.store(0, relaxed);
+  cursor.appended.fetch_add(1, relaxed);  // no stack ends there any more
+  cursor.filling.store(0, release);
 }
 
-FramePool::Filling::Filling(FramePool& pool, std::size_t seat)
+FramePool::Appender::Appender(FramePool& pool, std::size_t registration)
     : pool_(pool),
-      seat_(seat),
-      place_(pool.table_->places[seat]),
-      used_(place_.used.load(relaxed)),
-      appended_(place_.appended.load(relaxed)) {
-  if (const std::uint64_t chunk = place_.chunk.load(relaxed); chunk != 0) chunks_.push_back(chunk - 1);
+      registration_(registration),
+      cursor_(pool.table_->cursors[registration]),
+      used_(cursor_.used.load(relaxed)),
+      appended_(cursor_.appended.load(relaxed)) {
+  if (const std::uint64_t chunk = cursor_.chunk.load(relaxed); chunk != 0) chunks_.push_back(chunk - 1);
   had_ = chunks_.size();
-  RB_POINT(F1);
-  place_.filling.store(1, release);
+  RB_FAILPOINT(F1);
+  cursor_.filling.store(1, release);
 }
 
-FramePool::Ref FramePool::Filling::append(const char* stack) {
+FramePool::Ref FramePool::Appender::append(const char* stack) {
   FramePool& pool = pool_;
   const StackShape& shape = pool.shape_;
-  const bool follows = pool.last_seat_ == seat_ && pool.last_appended_ == appended_;
+  const bool follows = pool.last_registration_ == registration_ && pool.last_appended_ == appended_;
   std::size_t count = follows ? pool.last_.new_frames(stack) : shape.frames;
   if (count == 0) return pool.last_ref_;
   if (chunks_.empty() || used_ + count > pool.layout_.frames_a_chunk) {
     if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 2);  // may fail, before we have one
-    chunks_.push_back(pool.take_chunk(seat_));
+    chunks_.push_back(pool.take_chunk(registration_));
     used_ = 0;
     count = shape.frames;
   }
   const std::uint64_t first = chunks_.back() * pool.layout_.chunk_bytes;
-  RB_POINT(F3);
+  RB_FAILPOINT(F3);
   for (std::size_t nth = shape.frames - count; nth < shape.frames; ++nth, ++used_, ++appended_) {
     take_frame(shape, stack, nth, pool.frame_.get());
     BesideOthers::in(pool.chunks_ + first + used_ * pool.frame_bytes_, pool.frame_.get(), pool.frame_bytes_);
   }
   pool.last_.remember(stack);
-  pool.last_seat_ = seat_;
+  pool.last_registration_ = registration_;
   pool.last_appended_ = appended_;
   return pool.last_ref_ = 1 + first + (used_ - 1) * pool.frame_bytes_;
 }
 
-void FramePool::Filling::take_back() {
+void FramePool::Appender::undo() {
   pool_.last_.forget();
   for (; chunks_.size() > had_; chunks_.pop_back())
     pool_.word(chunks_.back()).store(SlotWord::written(0).bits, release);
-  used_ = place_.used.load(relaxed);
-  appended_ = place_.appended.load(relaxed);
+  used_ = cursor_.used.load(relaxed);
+  appended_ = cursor_.appended.load(relaxed);
 }
 
-// F4, F5. All rows that refer to what is closed were claimed before this: by this call, or earlier ones of this seat.
-FramePool::Filling::~Filling() {
+// F4, F5. All rows that refer to what is closed were claimed before this: by this call, or earlier ones of this
+// registration.
+FramePool::Appender::~Appender() {
   if (!chunks_.empty()) {
-    const std::uint64_t open = chunks_.back(), end = pool_.ages_.end();
+    const std::uint64_t open = chunks_.back(), end = pool_.expiry_.end();
     chunks_.pop_back();
     for (const std::uint64_t full : chunks_) {
-      RB_POINT(F4);
+      RB_FAILPOINT(F4);
       pool_.word(full).store(SlotWord::written(end).bits, release);
     }
-    place_.chunk.store(open + 1, relaxed);
+    cursor_.chunk.store(open + 1, relaxed);
   }
-  place_.used.store(used_, relaxed);
-  place_.appended.store(appended_, relaxed);
-  RB_POINT(F5);
-  place_.filling.store(0, release);
+  cursor_.used.store(used_, relaxed);
+  cursor_.appended.store(appended_, relaxed);
+  RB_FAILPOINT(F5);
+  cursor_.filling.store(0, release);
 }
 
 }  // namespace rb

@@ -1,9 +1,11 @@
-// "buffer": every turn holds the one lock `gate`.
-// "critical": an explorer holds its seat while it writes, and `index` only while it claims. The learner closes
-// the gate, so that no explorer comes in, and then takes every seat, so that none is left inside. Locks are taken
-// in the order gate, seats by number, index; nobody waits for a lock that stands earlier than one it holds, so
-// there is no circle.
-// Every lock is robust, and none guards anything that a death could leave half-done: see docs/protocol.md.
+// Steps G0 to G6 of docs/protocol.md.
+//
+// "buffer": every guard holds the one lock `gate`.
+// "critical": an explorer holds its registration while it writes, and `index` only while it claims. The learner closes
+// the gate, so that no explorer comes in, and then takes every registration, so that none is left inside. Locks are
+// taken in the order gate, registrations by number, index; nobody waits for a lock that stands earlier than one it
+// holds, so there is no circle. Every lock is robust, and none guards anything that a death could leave half-done: see
+// docs/protocol.md.
 #include "lock_discipline.hpp"
 
 #include <sched.h>
@@ -18,7 +20,7 @@ namespace {
 using Got = RobustMutex::Got;
 
 void lock_gate(SegmentHeader& header, Waiting& waiting) {
-  RB_POINT(G1);
+  RB_FAILPOINT(G1);
   if (header.gate.try_lock() != Got::no) return;
   struct Counted {
     std::atomic<std::uint32_t>& count;
@@ -29,7 +31,7 @@ void lock_gate(SegmentHeader& header, Waiting& waiting) {
 }
 
 void unlock_gate(SegmentHeader& header) {
-  RB_POINT(G2);
+  RB_FAILPOINT(G2);
   header.gate.unlock();
   // Who was just woken needs a moment to come in; a caller in a tight loop would be back before it
   // every time. A waiter that was killed stays counted: that costs a yield.
@@ -38,15 +40,15 @@ void unlock_gate(SegmentHeader& header) {
 
 }  // namespace
 
-ExplorerTurn::ExplorerTurn(SharedStore& store, Waiting& waiting) : store_(store) {
+ExplorerGuard::ExplorerGuard(SharedStore& store, Waiting& waiting) : store_(store) {
   SegmentHeader& header = *store_.header_;
   switch (header.discipline) {
-    case Discipline::none: seat_ = store_.take_seat(waiting); break;
-    case Discipline::critical: take_seat_before_the_gate(waiting); break;
+    case Discipline::none: registration_ = store_.take_registration(waiting); break;
+    case Discipline::critical: register_before_the_gate(waiting); break;
     case Discipline::buffer:
       lock_gate(header, waiting);
       try {
-        seat_ = store_.take_seat(waiting);
+        registration_ = store_.take_registration(waiting);
       } catch (...) {
         unlock_gate(header);
         throw;
@@ -55,23 +57,23 @@ ExplorerTurn::ExplorerTurn(SharedStore& store, Waiting& waiting) : store_(store)
   }
 }
 
-ExplorerTurn::~ExplorerTurn() {
+ExplorerGuard::~ExplorerGuard() {
   SegmentHeader& header = *store_.header_;
-  RB_POINT(E7);
-  header.seats[seat_].claim.store(0, std::memory_order_release);
-  RB_POINT(G0);
-  header.seats[seat_].lock.unlock();
+  RB_FAILPOINT(E7);
+  header.registrations[registration_].claim.store(0, std::memory_order_release);
+  RB_FAILPOINT(G0);
+  header.registrations[registration_].lock.unlock();
   if (header.discipline == Discipline::buffer) unlock_gate(header);
 }
 
-void ExplorerTurn::take_seat_before_the_gate(Waiting& waiting) {
+void ExplorerGuard::register_before_the_gate(Waiting& waiting) {
   SegmentHeader& header = *store_.header_;
   for (;;) {
-    seat_ = store_.take_seat(waiting);
-    // Sequentially consistent, as the learner's closing of the gate and its look at the seats in use: either we see
-    // the gate closed, or it finds us on our seat.
+    registration_ = store_.take_registration(waiting);
+    // Sequentially consistent, as the learner's closing of the gate and its look at the registrations in use: either we
+    // see the gate closed, or it finds us on our registration.
     if (!header.gate_closed.load()) return;
-    header.seats[seat_].lock.unlock();
+    header.registrations[registration_].lock.unlock();
     // A learner is inside, or waits to be. Queue behind it; the lock itself is not wanted. Whoever
     // has it can open the gate: the learner that closed it has left, or died.
     lock_gate(header, waiting);
@@ -80,32 +82,32 @@ void ExplorerTurn::take_seat_before_the_gate(Waiting& waiting) {
   }
 }
 
-void SharedStore::begin_learning(Waiting& waiting) {
+void SharedStore::lock_for_learner(Waiting& waiting) {
   if (header_->discipline == Discipline::none) return;
   lock_gate(*header_, waiting);
   if (header_->discipline == Discipline::buffer) return;
-  RB_POINT(G3);
+  RB_FAILPOINT(G3);
   header_->gate_closed.store(1);
   try {
-    take_every_seat(waiting);
+    take_every_registration(waiting);
   } catch (...) {
-    end_learning();
+    unlock_for_learner();
     throw;
   }
 }
 
-void SharedStore::take_every_seat(Waiting& waiting) {
-  const std::size_t used = seats_used();
-  while (seats_held_ < used) {
-    RB_POINT(G4);
-    header_->seats[seats_held_].lock.lock(waiting);
-    bury(seats_held_++);
+void SharedStore::take_every_registration(Waiting& waiting) {
+  const std::size_t used = registrations_used();
+  while (registrations_held_ < used) {
+    RB_FAILPOINT(G4);
+    header_->registrations[registrations_held_].lock.lock(waiting);
+    reclaim(registrations_held_++);
   }
 }
 
-void SharedStore::end_learning() {
+void SharedStore::unlock_for_learner() {
   if (header_->discipline == Discipline::none) return;
-  while (seats_held_ > 0) header_->seats[--seats_held_].lock.unlock();
+  while (registrations_held_ > 0) header_->registrations[--registrations_held_].lock.unlock();
   header_->gate_closed.store(0);
   unlock_gate(*header_);
 }

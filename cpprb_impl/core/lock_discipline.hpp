@@ -1,5 +1,5 @@
-// Which processes wait for which under each lock discipline; with "none", none do. What is done inside a turn is the
-// same.
+// Which processes wait for which under each lock discipline; with "none", none do. What is done inside the guards is
+// the same for all three.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace rb {
 
-// While it lives, its holder may add rows from a seat that is its own.
-class ExplorerTurn {
+// While it lives, this call may add rows, under a registration that no other call has.
+class ExplorerGuard {
  public:
-  ExplorerTurn(SharedStore& store, Waiting& waiting);
-  ~ExplorerTurn();
-  ExplorerTurn(const ExplorerTurn&) = delete;
+  ExplorerGuard(SharedStore& store, Waiting& waiting);
+  ~ExplorerGuard();
+  ExplorerGuard(const ExplorerGuard&) = delete;
 
-  std::size_t seat() const { return seat_; }
+  std::size_t registration() const { return registration_; }
 
  private:
-  void take_seat_before_the_gate(Waiting& waiting);
+  void register_before_the_gate(Waiting& waiting);
 
   SharedStore& store_;
-  std::size_t seat_;
+  std::size_t registration_;
 };
 
 }  // namespace rb

@@ -12,7 +12,7 @@
 
 namespace rb {
 
-// Process-shared and robust: when the holder dies, the next one gets the lock and is told so.
+// Process-shared and robust: when the holder dies, the next one gets the lock and learns of the death.
 class RobustMutex {
  public:
   enum class Got { no, yes, from_the_dead };

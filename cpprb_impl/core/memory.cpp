@@ -58,7 +58,7 @@ void sweep_abandoned() {
     const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
     if (descriptor < 0) continue;
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-      RB_POINT(M0);
+      RB_FAILPOINT(M0);
       shm_unlink(name.c_str());
     }
     close(descriptor);
@@ -123,7 +123,7 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
   Memory memory;
   for (;;) {
     memory.name_ = own_prefix() + std::to_string(++made);
-    RB_POINT(M1);
+    RB_FAILPOINT(M1);
     memory.descriptor_ = shm_open(memory.name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (memory.descriptor_ < 0) {
       const int code = errno;
@@ -133,16 +133,16 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
     }
     memory.maker_ = getpid();
     struct stat status;
-    RB_POINT(M2);
+    RB_FAILPOINT(M2);
     // Another process may have swept the segment before we had locked it: then begin again.
     if (flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0 && fstat(memory.descriptor_, &status) == 0 &&
         status.st_nlink > 0)
       break;
     memory.release();
   }
-  RB_POINT(M3);
+  RB_FAILPOINT(M3);
   check(reserve(memory.descriptor_, 0, reserved), reserved, "");
-  RB_POINT(M4);
+  RB_FAILPOINT(M4);
   if (ftruncate(memory.descriptor_, static_cast<off_t>(bytes)) != 0) fail(errno, "ftruncate");
   memory.bytes_ = bytes;
   memory.data_ = map(bytes, MAP_SHARED, memory.descriptor_);

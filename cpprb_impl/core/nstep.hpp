@@ -47,7 +47,7 @@ class NstepWindow {
   // Takes `count` more steps: values[column] are theirs, one behind the other. Throws std::bad_alloc (nothing has
   // changed then).
   void append(const char* const* values, std::size_t count);
-  void take_back(std::size_t count) { waiting_ -= count; }  // the newest
+  void drop_newest(std::size_t count) { waiting_ -= count; }  // the newest
 
   // How many of the waiting steps have all the steps that follow them.
   std::size_t complete() const { return waiting_ < size_ ? 0 : waiting_ - static_cast<std::size_t>(size_) + 1; }

@@ -54,8 +54,8 @@ PriorityView::PriorityView(SharedStore& store)
       tree_(memory_.data(), store.capacity()) {}
 
 PriorityView::~PriorityView() {
-  if (us_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy
-  header_.learners[place_].compare_exchange_strong(us_.bits, 0);
+  if (registration_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy
+  header_.learners[place_].compare_exchange_strong(registration_.bits, 0);
 }
 
 float PriorityView::leaf_in(std::uint64_t slot) const {
@@ -64,13 +64,13 @@ float PriorityView::leaf_in(std::uint64_t slot) const {
   return row && found.is_of(*row) ? found.leaf() : 0.0f;
 }
 
-void PriorityView::mend(std::size_t slot) {
+void PriorityView::refresh_leaf(std::size_t slot) {
   tree_.leaves()[slot] = leaf_in(slot);
   tree_.refresh(slot, 1);
 }
 
 // `count` rows from number `first` on.
-void PriorityView::look_at(std::uint64_t first, std::uint64_t count) {
+void PriorityView::refresh_rows(std::uint64_t first, std::uint64_t count) {
   const std::uint64_t capacity = store_.capacity();
   count = std::min(count, capacity);
   const std::uint64_t slot = first % capacity, before_end = std::min(count, capacity - slot);
@@ -83,20 +83,20 @@ void PriorityView::look_at(std::uint64_t first, std::uint64_t count) {
 }
 
 // All rows that were seen; T4 looks at later ones.
-void PriorityView::look_at_all() { look_at(cleared_, seen_ - cleared_); }
+void PriorityView::refresh_all() { refresh_rows(cleared_, seen_ - cleared_); }
 
 // Finds what a slow, stopped or dead explorer has committed so far. Explorers commit in order. Rows behind a slot that
 // was held, and so left out, are found later: the claim may stay open for long, so the whole of it is looked at seldom.
-void PriorityView::look_at_more_of(Open& open) {
+void PriorityView::refresh_open_claim(Open& open) {
   const std::uint64_t first = open.claim.first(), known = open.committed;
-  if (std::has_single_bit(++open.times)) return look_at(first, open.claim.count());
+  if (std::has_single_bit(++open.times)) return refresh_rows(first, open.claim.count());
   while (open.committed < open.claim.count()) {
     const std::uint64_t row = first + open.committed;
     const SlotWord found{store_.word(row % store_.capacity()).load(acquire)};
     if (!found.is_written() || found.row() < row) break;
     ++open.committed;
   }
-  if (open.committed != known) look_at(first + known, open.committed - known);
+  if (open.committed != known) refresh_rows(first + known, open.committed - known);
 }
 
 // If all places are taken, the learner that is furthest behind loses its place. It joins again at its next sample.
@@ -107,7 +107,7 @@ void PriorityView::join() {
   // From half a journal back: a change that is announced there may still be to come.
   const std::uint64_t end = header_.journal_head.load();
   journal_seen_ = end - std::min(end, entries_ / 2);
-  us_ = LearnerWord::of(ticket, journal_seen_);
+  registration_ = LearnerWord::of(ticket, journal_seen_);
   process_ = getpid();
   for (LearnerWord found;;) {
     std::uint32_t most = 0;
@@ -126,7 +126,7 @@ void PriorityView::join() {
     }
     // Sequentially consistent, as an updater's look at the learners after its change: either it sees us and writes into
     // the journal, or we see its change.
-    if (header_.learners[place_].compare_exchange_strong(found.bits, us_.bits)) break;
+    if (header_.learners[place_].compare_exchange_strong(found.bits, registration_.bits)) break;
   }
   // All rows are new to us.
   open_.clear();
@@ -134,57 +134,57 @@ void PriorityView::join() {
   seen_ = cleared_;
 }
 
-// Publishes how far this learner has read the journal. Updaters pass over a learner that is too far behind.
-void PriorityView::say_how_far() {
-  const LearnerWord now = LearnerWord::of(us_.ticket(), journal_seen_);
-  std::uint64_t before = us_.bits;
-  if (now != us_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) us_ = now;
+// Publishes how far this learner has read the journal. Updaters evict a learner that is too far behind.
+void PriorityView::publish_progress() {
+  const LearnerWord now = LearnerWord::of(registration_.ticket(), journal_seen_);
+  std::uint64_t before = registration_.bits;
+  if (now != registration_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) registration_ = now;
 }
 
 // A learner that is so far behind has ended, or must look at all rows anyway, which it does when it joins again.
-void PriorityView::pass_over_who_is_behind(std::uint64_t end) {
+void PriorityView::evict_lagging_learners(std::uint64_t end) {
   for (std::size_t place = 0; place < learners_used(); ++place) {
     LearnerWord other{header_.learners[place].load()};
-    if (other.bits != 0 && other != us_ && other.behind(end) > entries_ / 2)
+    if (other.bits != 0 && other != registration_ && other.behind(end) > entries_ / 2)
       header_.learners[place].compare_exchange_strong(other.bits, 0);
   }
 }
 
 void PriorityView::catch_up() {
-  RB_POINT(T0);
-  if (!is_counted()) join();
+  RB_FAILPOINT(T0);
+  if (!is_registered()) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
     open_.clear();
     cleared_ = seen_ = cleared;
   }
-  RB_POINT(T1);
+  RB_FAILPOINT(T1);
   const std::uint64_t head = std::max(header_.head.load(acquire), seen_);
-  RB_POINT(T2);
+  RB_FAILPOINT(T2);
   std::erase_if(open_, [&](Open& open) {
-    const bool still = ClaimWord{header_.seats[open.seat].claim.load(acquire)} == open.claim;
-    still ? look_at_more_of(open) : look_at(open.claim.first(), open.claim.count());
+    const bool still = ClaimWord{header_.registrations[open.registration].claim.load(acquire)} == open.claim;
+    still ? refresh_open_claim(open) : refresh_rows(open.claim.first(), open.claim.count());
     return !still;
   });
-  RB_POINT(T3);
-  const std::size_t seats = store_.seats_used();
-  for (std::size_t seat = 0; seat < seats; ++seat) {
-    const ClaimWord claim{header_.seats[seat].claim.load(acquire)};
+  RB_FAILPOINT(T3);
+  const std::size_t registrations = store_.registrations_used();
+  for (std::size_t registration = 0; registration < registrations; ++registration) {
+    const ClaimWord claim{header_.registrations[registration].claim.load(acquire)};
     if (claim.count() != 0 && claim.first() < head &&
-        std::none_of(open_.begin(), open_.end(), [&](const Open& open) { return open.is(seat, claim); }))
-      open_.push_back({seat, claim});
+        std::none_of(open_.begin(), open_.end(), [&](const Open& open) { return open.is(registration, claim); }))
+      open_.push_back({registration, claim});
   }
-  RB_POINT(T4);
-  if (head != seen_) look_at(seen_, head - seen_);
+  RB_FAILPOINT(T4);
+  if (head != seen_) refresh_rows(seen_, head - seen_);
   seen_ = head;
-  RB_POINT(T5);
+  RB_FAILPOINT(T5);
   read_journal();
 }
 
 void PriorityView::read_journal() {
   const std::uint64_t end = header_.journal_head.load();
   if (is_old(journal_seen_, end)) {
-    look_at_all();
+    refresh_all();
     journal_seen_ = end - entries_ / 2;
   }
   changed_.clear();
@@ -201,7 +201,7 @@ void PriorityView::read_journal() {
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
   for (const std::size_t slot : changed_) tree_.leaves()[slot] = leaf_in(slot);
   tree_.refresh_scattered(changed_);
-  say_how_far();
+  publish_progress();
 }
 
 std::uint64_t PriorityView::remember(const Drawn& drawn) {
@@ -243,7 +243,7 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
   const bool others = has_others();
   changes_.clear();
   changed_.clear();
-  const auto know = [this](std::size_t slot, float leaf) {
+  const auto set = [this](std::size_t slot, float leaf) {
     tree_.leaves()[slot] = leaf;
     changed_.push_back(slot);
   };
@@ -254,13 +254,14 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
     if (others)
       changes_.push_back({slot, *row, leaves[i]});
     else if (change(slot, *row, leaves[i]))
-      know(slot, leaves[i]);
+      set(slot, leaves[i]);
   }
   // In small groups: else the first entry would be old once the last one has its number.
   const std::size_t most = entries_ / 8;
-  for (std::size_t at = 0; at < changes_.size(); at += most) change_and_tell(at, std::min(at + most, changes_.size()));
+  for (std::size_t at = 0; at < changes_.size(); at += most)
+    change_with_journal(at, std::min(at + most, changes_.size()));
   for (const Change& each : changes_)
-    if (each.made) know(each.slot, each.leaf);
+    if (each.made) set(each.slot, each.leaf);
   if (changed_.empty()) return false;
   if (!others && has_others())  // another one has joined meanwhile
     for (const std::size_t slot : changed_) write_journal(slot, true);
@@ -269,44 +270,45 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
 }
 
 // U1 to U3 for changes_[first] .. [last - 1].
-void PriorityView::change_and_tell(std::size_t first, std::size_t last) {
+void PriorityView::change_with_journal(std::size_t first, std::size_t last) {
   const std::uint64_t number = take_numbers(last - first);
   for (std::size_t i = first; i < last; ++i) {
     Change& each = changes_[i];
     each.number = number + (i - first);
     if (!write_entry(each.number, each.slot, false)) each.number = write_journal(each.slot, false);
     each.made = change(each.slot, each.row, each.leaf);
-    RB_POINT(U3);
-    each.told = tell(each.number, each.slot);
+    RB_FAILPOINT(U3);
+    each.marked = mark_done(each.number, each.slot);
   }
   // A learner drops an entry that is old and not done, after a last look at the slot. If it loaded the journal's end
   // before we do here, we find the entry old, too; if after, its last look sees our change (all sequentially
   // consistent).
   const std::uint64_t end = header_.journal_head.load();
   for (std::size_t i = first; i < last; ++i)
-    if (const Change& each = changes_[i]; each.made && (!each.told || is_old(each.number, end)))
+    if (const Change& each = changes_[i]; each.made && (!each.marked || is_old(each.number, end)))
       write_journal(each.slot, true);
 }
 
 // Sequentially consistent, as change(): see join().
 bool PriorityView::has_others() const {
   for (std::size_t place = 0; place < learners_used(); ++place)
-    if (const std::uint64_t found = header_.learners[place].load(); found != 0 && found != us_.bits) return true;
+    if (const std::uint64_t found = header_.learners[place].load(); found != 0 && found != registration_.bits)
+      return true;
   return false;
 }
 
 // U1: one atomic operation for all, as every updater needs this word.
 std::uint64_t PriorityView::take_numbers(std::uint64_t count) {
-  RB_POINT(U1);
+  RB_FAILPOINT(U1);
   const std::uint64_t number = header_.journal_head.fetch_add(count), end = number + count, mark = entries_ / 8;
   if (journal_seen_ == number) journal_seen_ = end;  // no need to read what we write ourselves
-  if (number / mark != end / mark) pass_over_who_is_behind(end);
+  if (number / mark != end / mark) evict_lagging_learners(end);
   return number;
 }
 
 // U1. Returns false if we were stopped for a round, and the entry is a later number's.
 bool PriorityView::write_entry(std::uint64_t number, std::size_t slot, bool done) {
-  RB_POINT(U1);
+  RB_FAILPOINT(U1);
   std::uint64_t found = entry(number).load(relaxed);
   while (!Entry{found}.is_of_a_later(round(number)))
     if (entry(number).compare_exchange_weak(found, Entry::of(round(number), slot, done).bits, release, relaxed))
@@ -320,7 +322,7 @@ std::uint64_t PriorityView::write_journal(std::size_t slot, bool done) {
 }
 
 // U3. Returns false if the entry is a later number's.
-bool PriorityView::tell(std::uint64_t number, std::size_t slot) {
+bool PriorityView::mark_done(std::uint64_t number, std::size_t slot) {
   std::uint64_t announced = Entry::of(round(number), slot, false).bits;
   return entry(number).compare_exchange_strong(announced, Entry::of(round(number), slot, true).bits, release, relaxed);
 }
@@ -330,7 +332,7 @@ bool PriorityView::change(std::size_t slot, std::uint64_t row, float leaf) {
   Atomic& priority = store_.priority(slot);
   PriorityWord found{priority.load(relaxed)};
   while (found.is_of(row)) {
-    RB_POINT(U2);
+    RB_FAILPOINT(U2);
     if (priority.compare_exchange_weak(found.bits, PriorityWord::of(row, leaf).bits)) return true;
   }
   return false;

@@ -30,12 +30,12 @@ class PriorityView {
   explicit PriorityView(SharedStore& store);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
-  void forked() { us_ = {}; }  // the child's copy is a learner of its own
+  void forked() { registration_ = {}; }  // the child's copy is a learner of its own
 
   // O(k log n) for k rows and priorities that are new.
   void catch_up();
   // Its leaf as it is now.
-  void mend(std::size_t slot);
+  void refresh_leaf(std::size_t slot);
   PriorityTree& tree() { return tree_; }
 
   // Remembers a sample, so that an update finds its rows again. Returns the sample's number.
@@ -47,11 +47,13 @@ class PriorityView {
 
  private:
   struct Open {
-    std::size_t seat;
+    std::size_t registration;
     ClaimWord claim;
     std::uint64_t committed = 0;  // of its first rows, as far as was seen
     std::uint64_t times = 1;      // that it was found open
-    bool is(std::size_t other_seat, ClaimWord other) const { return seat == other_seat && claim == other; }
+    bool is(std::size_t other_registration, ClaimWord other) const {
+      return registration == other_registration && claim == other;
+    }
   };
   struct Change {
     std::size_t slot;
@@ -59,7 +61,7 @@ class PriorityView {
     float leaf;
     std::uint64_t number = 0;  // of its entry in the journal
     bool made = false;
-    bool told = false;
+    bool marked = false;
   };
   struct Sample {
     std::uint64_t number = 0;
@@ -69,21 +71,23 @@ class PriorityView {
   static constexpr std::size_t kRemembered = 16;
 
   float leaf_in(std::uint64_t slot) const;
-  void look_at(std::uint64_t first, std::uint64_t count);
-  void look_at_all();
-  void look_at_more_of(Open& open);
+  void refresh_rows(std::uint64_t first, std::uint64_t count);
+  void refresh_all();
+  void refresh_open_claim(Open& open);
   void read_journal();
-  bool is_counted() const { return us_.ticket() != 0 && header_.learners[place_].load() == us_.bits; }
+  bool is_registered() const {
+    return registration_.ticket() != 0 && header_.learners[place_].load() == registration_.bits;
+  }
   void join();
-  void say_how_far();
-  void pass_over_who_is_behind(std::uint64_t end);
+  void publish_progress();
+  void evict_lagging_learners(std::uint64_t end);
   std::size_t learners_used() const { return std::min<std::size_t>(header_.learners_used.load(), kLearners); }
   bool has_others() const;
   std::uint64_t take_numbers(std::uint64_t count);
   bool write_entry(std::uint64_t number, std::size_t slot, bool done);
   std::uint64_t write_journal(std::size_t slot, bool done);
-  bool tell(std::uint64_t number, std::size_t slot);
-  void change_and_tell(std::size_t first, std::size_t last);
+  bool mark_done(std::uint64_t number, std::size_t slot);
+  void change_with_journal(std::size_t first, std::size_t last);
   bool change(std::size_t slot, std::uint64_t row, float leaf);
   std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
   // Entries that are old may be written over.
@@ -97,7 +101,7 @@ class PriorityView {
   std::uint64_t entries_;
   Memory memory_;
   PriorityTree tree_;
-  LearnerWord us_;  // what we wrote to our place
+  LearnerWord registration_;  // what we wrote to our place
   std::size_t place_ = 0;
   pid_t process_ = 0;  // whose place it is
   std::uint64_t cleared_ = 0;

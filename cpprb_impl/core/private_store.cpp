@@ -11,17 +11,17 @@ constexpr std::uint64_t kPage = 4096;
 
 }  // namespace
 
-OwnStore::OwnStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update)
+PrivateStore::PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update)
     : Store(std::move(rows)), capacity_(capacity), prioritized_(prioritized), check_for_update_(check_for_update) {
   rows_->check_sizes(capacity);
   const std::uint64_t rows_at = prioritized ? round_up(PriorityTree::bytes(capacity), kPage) : 0;
   const std::uint64_t end = plus(rows_at, times(capacity, rows_->stride()));
   memory_ = Memory::make_private(round_up(plus(end, 1), kPage));  // without fields, too
   if (prioritized) tree_ = PriorityTree(memory_.data(), capacity);
-  rows_->settle(memory_.data() + rows_at, capacity);
+  rows_->bind(memory_.data() + rows_at, capacity);
 }
 
-std::uint64_t OwnStore::add(const NewRows& rows, Waiting&) {
+std::uint64_t PrivateStore::add(const NewRows& rows, Waiting&) {
   const std::size_t skip = rows.count > capacity_ ? rows.count - capacity_ : 0;
   rows_->prepare(rows.data, skip, rows.count);
   const std::uint64_t first = std::exchange(head_, head_ + rows.count);
@@ -44,18 +44,18 @@ std::uint64_t OwnStore::add(const NewRows& rows, Waiting&) {
   return first % capacity_;
 }
 
-void OwnStore::fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+void PrivateStore::fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
   const std::size_t count = slots.size(), tile = rows_->tile();
   copy(count, waiting, [&] {
     for (std::size_t at = 0; at < count; at += tile) {
       const std::size_t end = std::min(at + tile, count);
-      rows_->look_for(slots.data() + at, end - at);
+      rows_->prefetch(slots.data() + at, end - at);
       rows_->read(slots.data(), at, end, count, to);
     }
   });
 }
 
-Found OwnStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
+Found PrivateStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
   const std::uint64_t rows = stored(), first_slot = tail_ % capacity_;
   if (rows == 0) return Found::nothing;
   for (auto& slot : drawn.slots) {
@@ -66,7 +66,7 @@ Found OwnStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting& w
   return Found::rows;
 }
 
-Found OwnStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
+Found PrivateStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
   bring_tree_up_to_date();
   if (stored() == 0) return Found::nothing;
   if (!(tree_.total() > 0)) return Found::no_mass;
@@ -79,8 +79,8 @@ Found OwnStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to
   return Found::rows;
 }
 
-std::size_t OwnStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
-                             std::uint64_t) {
+std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
+                                 std::uint64_t) {
   for (std::size_t i = 0; i < count; ++i)
     if (!holds(static_cast<std::uint64_t>(index[i]))) return i;
   changed_.clear();
@@ -96,19 +96,19 @@ std::size_t OwnStore::update(const std::int64_t* index, std::size_t count, const
   return kAllGood;
 }
 
-float OwnStore::largest_leaf() {
+float PrivateStore::largest_leaf() {
   bring_tree_up_to_date();  // the largest may have come, or gone, since the last sample
   return tree_.bounds().largest;
 }
 
-std::size_t OwnStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+std::size_t PrivateStore::read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (!holds(slots[i])) return i;
   fill(slots, to, waiting);
   return kAllGood;
 }
 
-std::vector<std::size_t> OwnStore::stored_slots() {
+std::vector<std::size_t> PrivateStore::stored_slots() {
   std::vector<std::size_t> slots;
   slots.reserve(stored());
   for (std::uint64_t slot = 0; slot < capacity_; ++slot)
@@ -116,12 +116,12 @@ std::vector<std::size_t> OwnStore::stored_slots() {
   return slots;
 }
 
-std::size_t OwnStore::read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+std::size_t PrivateStore::read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
   fill(slots, to, waiting);
   return slots.size();
 }
 
-void OwnStore::bring_tree_up_to_date() {
+void PrivateStore::bring_tree_up_to_date() {
   const std::uint64_t known = std::exchange(in_tree_, head_), count = head_ - known;
   if (count >= capacity_) return tree_.rebuild();
   const std::uint64_t from = known % capacity_, before_end = std::min(count, capacity_ - from);
@@ -129,12 +129,12 @@ void OwnStore::bring_tree_up_to_date() {
   tree_.refresh(0, count - before_end);
 }
 
-void OwnStore::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {
+void PrivateStore::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {
   for (std::size_t i = 0; i < slots.size(); ++i) tree_.leaves()[slots[i]] = leaves[i];
   tree_.refresh_scattered(slots);
 }
 
-void OwnStore::clear_to(std::uint64_t slot) {
+void PrivateStore::clear_to(std::uint64_t slot) {
   if (prioritized_) {
     bring_tree_up_to_date();
     tree_.clear();

@@ -12,11 +12,11 @@
 
 namespace rb {
 
-class OwnStore final : public Store {
+class PrivateStore final : public Store {
  public:
   // A new, empty one; makes the files and streams of `rows`. Throws TooLarge, std::bad_alloc,
   // std::system_error.
-  OwnStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
+  PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
 
   std::uint64_t capacity() const override { return capacity_; }
   std::uint64_t next_slot() const override { return head_ % capacity_; }

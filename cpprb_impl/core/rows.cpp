@@ -28,7 +28,7 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
       streams_(fields_.size()),
       pools_(fields_.size()),
       numbers_(fields_.size()) {
-  if (is_shared_) keep_whole_what_saves_nothing();
+  if (is_shared_) store_whole_where_sharing_saves_nothing();
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     bytes_ = plus(bytes_, field.bytes);
@@ -68,7 +68,7 @@ void Rows::check_sizes(std::uint64_t capacity) const {
   for (std::size_t f = 0; f < fields_.size(); ++f) all = plus(all, file_bytes(f, capacity));
 }
 
-void Rows::settle(char* base, std::uint64_t capacity, Files files) {
+void Rows::bind(char* base, std::uint64_t capacity, Files files) {
   base_ = base;
   capacity_ = capacity;
   for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -134,7 +134,7 @@ void Rows::write_as(const char* const* data, std::size_t skip, std::size_t count
   const std::size_t before_end = std::min<std::size_t>(rows, capacity_ - slot);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     if (follows_at_once(f)) continue;
-    RB_POINT(E5);
+    RB_FAILPOINT(E5);
     const Column& column = columns_[f];
     const bool numbered = fields_[f].framed && !is_shared_;
     const char* from = numbered ? reinterpret_cast<const char*>(numbers_[f].data()) : data[f];

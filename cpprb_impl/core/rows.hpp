@@ -44,7 +44,7 @@ class Rows {
 
   // The rows of the store stand at `base`. Makes streams, and makes or finds files. Throws std::bad_alloc,
   // std::system_error, std::runtime_error.
-  void settle(char* base, std::uint64_t capacity, Files files = Files::made);
+  void bind(char* base, std::uint64_t capacity, Files files = Files::made);
 
   // Writing rows skip .. count - 1 of data[field], in two steps: what may fail comes first, and changes
   // nothing that can be seen.
@@ -59,7 +59,7 @@ class Rows {
   void read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
   // So many rows are best read at a time, and before they are, looked for.
   std::size_t tile() const;
-  void look_for(const std::size_t* slots, std::size_t count) const {
+  void prefetch(const std::size_t* slots, std::size_t count) const {
     for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(base_ + slots[i] * stride_);
   }
 
@@ -74,8 +74,8 @@ class Rows {
     std::uint64_t table_bytes = 0, bytes = 0;
   };
   FrameSpace frame_space(std::uint64_t capacity) const;  // throws std::bad_alloc
-  void settle_frames(char* tables, char* chunks, const RowAges& ages, const FramePool::Allocate& allocate);
-  void bury(std::size_t seat);
+  void bind_frames(char* tables, char* chunks, const RowExpiry& expiry, const FramePool::Allocate& allocate);
+  void reclaim(std::size_t registration);
   void forked();
   std::uint64_t frame_bytes_in_use() const;
   class NewFrames;
@@ -99,7 +99,7 @@ class Rows {
   void read_shared(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
   // Of a field that begins a file: the most that it can ever need there.
   std::uint64_t file_bytes(std::size_t f, std::uint64_t capacity) const;
-  void keep_whole_what_saves_nothing();
+  void store_whole_where_sharing_saves_nothing();
   FramePool::Layout pool_layout(std::size_t f, std::uint64_t capacity) const;
   bool begins_pool(std::size_t f) const { return is_shared_ && fields_[f].framed && !is_next(f); }
 
@@ -120,12 +120,12 @@ class Rows {
   std::vector<std::unique_ptr<char[]>> chunks_;
 };
 
-// The frames of one call of add(), from a seat whose lock it has, stored in the pools before its rows are. Rows that
-// refer to them are claimed while it lives. One thread of a process at a time makes one.
+// The frames of one call of add(), from a registration whose lock it has, stored in the pools before its rows are. Rows
+// that refer to them are claimed while it lives. One thread of a process at a time makes one.
 class Rows::NewFrames {
  public:
   // Throws std::bad_alloc, std::system_error; nothing has changed then.
-  NewFrames(Rows& rows, std::size_t seat, const char* const* data, std::size_t skip, std::size_t count);
+  NewFrames(Rows& rows, std::size_t registration, const char* const* data, std::size_t skip, std::size_t count);
 
   // What is to be written: by field the values that were given, or references to them.
   const char* const* data() const { return data_.data(); }
@@ -133,7 +133,7 @@ class Rows::NewFrames {
  private:
   std::vector<const char*> data_;
   std::vector<std::vector<FramePool::Ref>> refs_;
-  std::vector<std::unique_ptr<FramePool::Filling>> fillings_;
+  std::vector<std::unique_ptr<FramePool::Appender>> appenders_;
 };
 
 }  // namespace rb

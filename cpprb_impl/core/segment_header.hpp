@@ -16,12 +16,12 @@ enum class Discipline : std::uint32_t {
   critical = 3,  // explorers lock only the claiming of rows; a gate keeps the learner apart from them
 };
 
-inline constexpr std::size_t kSeats = 256;
+inline constexpr std::size_t kRegistrations = 256;
 inline constexpr std::size_t kLearners = 64;  // places for learners
 
-// A place for one call of add(). Only its holder changes the claim. The owner is the process that prefers this seat
-// (process_word.hpp), 0 if none does: only speed and memory depend on it.
-struct alignas(64) Seat {
+// A place for one call of add(). Only its holder changes the claim. The owner is the process that prefers this
+// registration (process_word.hpp), 0 if none does: only speed and memory depend on it.
+struct alignas(64) Registration {
   RobustMutex lock;
   Atomic claim;
   Atomic owner;
@@ -44,8 +44,8 @@ struct SegmentHeader {
   // Until the head gets there, a slot may be without a row, because a process died, came late or passed slots over; and
   // how often that has happened.
   Atomic holes_until, holes_made;
-  std::atomic<double> max_priority;       // largest raw priority
-  std::atomic<std::uint32_t> seats_used;  // no seat from there on was ever taken
+  std::atomic<double> max_priority;               // largest raw priority
+  std::atomic<std::uint32_t> registrations_used;  // no registration from there on was ever taken
   std::atomic<std::uint32_t> learner_tickets, learners_used;
 
   alignas(64) Atomic journal_head;
@@ -58,7 +58,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> waiting_at_gate;
   alignas(64) RobustMutex index;
 
-  Seat seats[kSeats];
+  Registration registrations[kRegistrations];
 };
 
 // The magic number of the segment at `at`, which its maker stores last: a process that sees it sees the whole header.

@@ -7,7 +7,7 @@
 namespace rb {
 
 // A reference has 8 bytes, and small values are read faster where they stand. What has a file stands there.
-void Rows::keep_whole_what_saves_nothing() {
+void Rows::store_whole_where_sharing_saves_nothing() {
   std::vector<std::size_t> values(fields_.size());  // by field: its own, and its next
   for (std::size_t f = 0; f < fields_.size(); ++f) ++values[is_next(f) ? fields_[f].next_of : f];
   for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -35,22 +35,22 @@ Rows::FrameSpace Rows::frame_space(std::uint64_t capacity) const {
   return space;
 }
 
-void Rows::settle_frames(char* tables, char* chunks, const RowAges& ages, const FramePool::Allocate& allocate) {
+void Rows::bind_frames(char* tables, char* chunks, const RowExpiry& expiry, const FramePool::Allocate& allocate) {
   std::uint64_t before = 0;
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     if (!begins_pool(f)) continue;
-    const FramePool::Layout layout = pool_layout(f, ages.capacity);
+    const FramePool::Layout layout = pool_layout(f, expiry.capacity);
     pools_[f] = std::make_unique<FramePool>(
-        fields_[f].shape, layout, tables, chunks + before, ages,
+        fields_[f].shape, layout, tables, chunks + before, expiry,
         [allocate, before](std::uint64_t at, std::uint64_t bytes) { allocate(before + at, bytes); });
     tables += layout.table_bytes;
     before += layout.bytes();
   }
 }
 
-void Rows::bury(std::size_t seat) {
+void Rows::reclaim(std::size_t registration) {
   for (const auto& pool : pools_)
-    if (pool) pool->bury(seat);
+    if (pool) pool->reclaim(registration);
 }
 
 void Rows::forked() {
@@ -81,7 +81,8 @@ void Rows::read_shared(std::size_t f, const std::size_t* slots, std::size_t firs
               has_next ? to[next] + i * bytes : nullptr, scratch);
 }
 
-Rows::NewFrames::NewFrames(Rows& rows, std::size_t seat, const char* const* data, std::size_t skip, std::size_t count)
+Rows::NewFrames::NewFrames(Rows& rows, std::size_t registration, const char* const* data, std::size_t skip,
+                           std::size_t count)
     : data_(data, data + rows.fields_.size()), refs_(rows.fields_.size()) {
   const std::size_t fields = rows.fields_.size();
   try {
@@ -91,16 +92,16 @@ Rows::NewFrames::NewFrames(Rows& rows, std::size_t seat, const char* const* data
       const bool has_next = next != FieldStorage::kNone;
       refs_[f].resize(count);
       if (has_next) refs_[next].resize(count);
-      fillings_.push_back(std::make_unique<FramePool::Filling>(*rows.pools_[f], seat));
+      appenders_.push_back(std::make_unique<FramePool::Appender>(*rows.pools_[f], registration));
       for (std::size_t i = skip; i < count; ++i) {
-        refs_[f][i] = fillings_.back()->append(data[f] + i * bytes);
-        if (has_next) refs_[next][i] = fillings_.back()->append(data[next] + i * bytes);
+        refs_[f][i] = appenders_.back()->append(data[f] + i * bytes);
+        if (has_next) refs_[next][i] = appenders_.back()->append(data[next] + i * bytes);
       }
       data_[f] = reinterpret_cast<const char*>(refs_[f].data());
       if (has_next) data_[next] = reinterpret_cast<const char*>(refs_[next].data());
     }
   } catch (...) {
-    for (const auto& filling : fillings_) filling->take_back();
+    for (const auto& filling : appenders_) filling->undo();
     throw;
   }
 }

@@ -35,31 +35,31 @@ std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const
 // A committed row may be without its frames: they are used again before its slot is.
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const auto row = committed_in(slot);
-  return row && framed_ && ages_.is_over(*row) ? std::nullopt : row;
+  return row && framed_ && expiry_.is_expired(*row) ? std::nullopt : row;
 }
 
 // The rows of drawn.slots[first] .. [last - 1] to the same places of `to`. What could not be read has failed.
 void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
-  rows_->look_for(drawn.slots.data() + first, last - first);
+  rows_->prefetch(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {
-    RB_POINT(L1);
+    RB_FAILPOINT(L1);
     drawn.rows[i] = committed_in(drawn.slots[i]).value_or(kNoRow);
   }
-  RB_POINT(L2);
+  RB_FAILPOINT(L2);
   rows_->read(drawn.slots.data(), first, last, drawn.slots.size(), to);
   if (framed_)
     for (std::size_t i = first; i < last; ++i) {
-      RB_POINT(L4);
-      if (drawn.rows[i] != kNoRow && ages_.is_over(drawn.rows[i])) drawn.rows[i] = kNoRow;
+      RB_FAILPOINT(L4);
+      if (drawn.rows[i] != kNoRow && expiry_.is_expired(drawn.rows[i])) drawn.rows[i] = kNoRow;
     }
   const bool by_priority = !drawn.leaves.empty();
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
     bool good = row != kNoRow;
-    if (by_priority)  // a leaf of 0 comes from mend(): the row has lost its mass since it was drawn
+    if (by_priority)  // a leaf of 0 comes from refresh_leaf(): the row has lost its mass since it was drawn
       good = good && drawn.leaves[i] > 0 &&
              PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
-    RB_POINT(L3);
+    RB_FAILPOINT(L3);
     if (!good || SlotWord{word(drawn.slots[i]).load(acquire)} != SlotWord::written(row)) drawn.failed.push_back(i);
   }
 }
@@ -153,13 +153,13 @@ Found SharedStore::sample_by_priority(Random& random, Drawn& drawn, char* const*
   const std::size_t many = std::clamp<std::size_t>(capacity() / 16, kTriesAtOnce, kSeldom);
   std::size_t tries = 1;
   const auto draw = [&](std::size_t i) {
-    known.mend(drawn.slots[i]);
+    known.refresh_leaf(drawn.slots[i]);
     if (tries % many == 0) known.catch_up();
     if (!(known.tree().total() > 0)) known.catch_up();
     if (!(known.tree().total() > 0)) return false;
     known.tree().draw(random, 1, &drawn.slots[i]);
     // Explorers that lap the ring faster than a tree can follow: the row that is there now is as good as any.
-    if (++tries > drawn.slots.size()) known.mend(drawn.slots[i]);
+    if (++tries > drawn.slots.size()) known.refresh_leaf(drawn.slots[i]);
     drawn.leaves[i] = known.tree().leaves()[drawn.slots[i]];
     return true;
   };

@@ -89,7 +89,7 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   const Plan p = plan(shape, *rows_);
   memory_ = Memory::make_shared(p.frames_at, p.bytes);
   if (shape.prefault) memory_.prefault(p.frames_at);
-  RB_POINT(M5);
+  RB_FAILPOINT(M5);
   header_ = new (memory_.data()) SegmentHeader{};
   header_->capacity = shape.capacity;
   header_->stride = rows_->stride();
@@ -106,12 +106,12 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape) : Store
   header_->max_priority = 1.0;
   header_->gate.format();
   header_->index.format();
-  for (auto& seat : header_->seats) seat.lock.format();
-  RB_POINT(M6);
+  for (auto& registration : header_->registrations) registration.lock.format();
+  RB_FAILPOINT(M6);
   view_memory(Files::made);
   const auto files = rows_->files();
   std::copy(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at));
-  RB_POINT(M7);
+  RB_FAILPOINT(M7);
   header_->magic.store(SegmentHeader::kMagic, release);
 }
 
@@ -128,31 +128,31 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const s
 }
 
 SharedStore::~SharedStore() {
-  if (process_ != this_process()) return;  // a forked child that never used it: the seats are its parent's
-  for (std::size_t seat = 0; seat < seats_used(); ++seat) {
+  if (process_ != this_process()) return;  // a forked child that never used it: the registrations are its parent's
+  for (std::size_t registration = 0; registration < registrations_used(); ++registration) {
     std::uint64_t ours = process_;
-    header_->seats[seat].owner.compare_exchange_strong(ours, 0, relaxed);
+    header_->registrations[registration].owner.compare_exchange_strong(ours, 0, relaxed);
   }
 }
 
 void SharedStore::view_memory(Files files) {
   first_row_ = memory_.data() + header_->rows_at;
-  rows_->settle(first_row_, header_->capacity, files);
+  rows_->bind(first_row_, header_->capacity, files);
   framed_ = rows_->has_frames();
-  ages_ = {&header_->head, &header_->cleared, header_->capacity};
+  expiry_ = {&header_->head, &header_->cleared, header_->capacity};
   const std::uint64_t frames_at = header_->frames_at;
-  rows_->settle_frames(memory_.data() + header_->tables_at, memory_.data() + frames_at, ages_,
-                       [this, frames_at](auto at, auto bytes) { memory_.allocate(frames_at + at, bytes); });
+  rows_->bind_frames(memory_.data() + header_->tables_at, memory_.data() + frames_at, expiry_,
+                     [this, frames_at](auto at, auto bytes) { memory_.allocate(frames_at + at, bytes); });
   process_ = this_process();
 }
 
 void SharedStore::forked() {
-  seat_ = kNoSeat;
+  registration_ = kNoRegistration;
   process_ = this_process();
-  no_free_seat_ = false;
+  no_free_registration_ = false;
   if (view_) view_->forked();
   rows_->forked();
-  seats_held_ = 0;  // a thread that learned while its process forked is the parent's
+  registrations_held_ = 0;  // a thread that learned while its process forked is the parent's
   memory_.forked();
 }
 
@@ -177,9 +177,9 @@ std::uint64_t SharedStore::stored() {
     const bool overwritten = found.is_writing() && found.row() >= cleared + capacity();
     return !overwritten && !committed_in(slot);
   };
-  for (std::size_t seat = 0; seat < seats_used(); ++seat) {
-    const ClaimWord open{header_->seats[seat].claim.load(acquire)};
-    if (open.count() == 0 || bury_if_dead(seat)) continue;
+  for (std::size_t registration = 0; registration < registrations_used(); ++registration) {
+    const ClaimWord open{header_->registrations[registration].claim.load(acquire)};
+    if (open.count() == 0 || reclaim_if_dead(registration)) continue;
     for (std::uint64_t row = open.first(); row < open.first() + open.count() && row < cleared + capacity(); ++row)
       if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }

@@ -62,7 +62,7 @@ class SharedStore final : public Store {
   void clear() override;
 
  private:
-  friend class ExplorerTurn;
+  friend class ExplorerGuard;
   friend class PriorityView;
 
   void view_memory(Files files);
@@ -71,18 +71,20 @@ class SharedStore final : public Store {
 
   // Explorers.
   enum class Marked { yes, held, overtaken };
-  std::uint64_t claim(std::size_t seat, std::uint64_t count, std::uint64_t unused, Waiting& waiting);
-  Marked mark(std::uint64_t row, std::uint64_t slot, std::size_t seat);
+  std::uint64_t claim(std::size_t registration, std::uint64_t count, std::uint64_t unused, Waiting& waiting);
+  Marked mark(std::uint64_t row, std::uint64_t slot, std::size_t registration);
   void write(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first);
-  void place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first, std::size_t seat,
+  void place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first, std::size_t registration,
              std::vector<std::size_t>& left);
-  std::uint64_t place_later(const NewRows& rows, std::size_t at, std::size_t seat, Waiting& waiting);
-  std::size_t take_seat(Waiting& waiting);
-  std::size_t take_another_seat(std::size_t last, Waiting& waiting);
-  bool sit(std::size_t seat, Waiting& waiting);
-  std::size_t seats_used() const { return std::min<std::size_t>(header_->seats_used.load(), kSeats); }
-  bool bury_if_dead(std::size_t seat);
-  void bury(std::size_t seat);
+  std::uint64_t place_later(const NewRows& rows, std::size_t at, std::size_t registration, Waiting& waiting);
+  std::size_t take_registration(Waiting& waiting);
+  std::size_t take_another_registration(std::size_t last, Waiting& waiting);
+  bool try_registration(std::size_t registration, Waiting& waiting);
+  std::size_t registrations_used() const {
+    return std::min<std::size_t>(header_->registrations_used.load(), kRegistrations);
+  }
+  bool reclaim_if_dead(std::size_t registration);
+  void reclaim(std::size_t registration);
   void expect_holes_until(std::uint64_t head);
   // Rows of one claim: few enough that who stops while it writes holds but a small part of the ring.
   std::uint64_t chunk() const;
@@ -99,20 +101,20 @@ class SharedStore final : public Store {
   Found none_found();
   PriorityView& view();
 
-  void begin_learning(Waiting& waiting) override;
-  void end_learning() override;
-  void take_every_seat(Waiting& waiting);
+  void lock_for_learner(Waiting& waiting) override;
+  void unlock_for_learner() override;
+  void take_every_registration(Waiting& waiting);
 
   Memory memory_;
   SegmentHeader* header_ = nullptr;
   char* first_row_ = nullptr;
-  RowAges ages_;
+  RowExpiry expiry_;
   bool framed_ = false;  // rows have frames that are stored once
-  static constexpr std::size_t kNoSeat = kSeats;
-  std::atomic<std::size_t> seat_ = kNoSeat;  // that this process's next add tries first
-  std::atomic<bool> no_free_seat_ = false;   // when last looked for
-  std::uint64_t process_ = 0;                // this one, as a seat's owner
-  std::size_t seats_held_ = 0;               // by the learner, in discipline "critical"
+  static constexpr std::size_t kNoRegistration = kRegistrations;
+  std::atomic<std::size_t> registration_ = kNoRegistration;  // that this process's next add tries first
+  std::atomic<bool> no_free_registration_ = false;           // when last looked for
+  std::uint64_t process_ = 0;                                // this one, as a registration's owner
+  std::size_t registrations_held_ = 0;                       // by the learner, in discipline "critical"
   struct Holes {
     std::uint64_t made = 0, cleared = 0;  // of the segment, when all slots were looked at
     std::uint64_t looked_at = 0;          // slots before it

@@ -15,18 +15,18 @@ static_assert(Atomic::is_always_lock_free && sizeof(Atomic) == 8, "atomics in sh
 struct SlotWord {
   std::uint64_t bits = 0;  // 0: free from the start
 
-  static SlotWord writing(std::uint64_t row, std::uint64_t seat) { return {row << 12 | seat << 2 | 1}; }
+  static SlotWord writing(std::uint64_t row, std::uint64_t registration) { return {row << 12 | registration << 2 | 1}; }
   static SlotWord written(std::uint64_t row) { return {row << 12 | 2}; }
   static SlotWord free(std::uint64_t row) { return {row << 12}; }  // the process that was to write that row died
 
   bool is_writing() const { return (bits & 3) == 1; }
   bool is_written() const { return (bits & 3) == 2; }
   std::uint64_t row() const { return bits >> 12; }
-  std::uint64_t seat() const { return bits >> 2 & 1023; }
+  std::uint64_t registration() const { return bits >> 2 & 1023; }
   bool operator==(const SlotWord&) const = default;
 };
 
-// Rows [first, first + count) that a seat's holder is writing; 0: none.
+// Rows [first, first + count) that a registration's holder is writing; 0: none.
 struct ClaimWord {
   static constexpr std::uint64_t kMost = 256;  // rows
 

@@ -1,4 +1,4 @@
-// A store: rows in a ring, and their priorities. `OwnStore` is one process's, `SharedStore` is shared by many.
+// A store: rows in a ring, and their priorities. `PrivateStore` is one process's, `SharedStore` is shared by many.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ class Store {
   // This process was forked from the one that used the store.
   virtual void forked() {}
 
-  // The following need a LearnerTurn. `to` is by field: where the values go.
+  // The following need a LearnerGuard. `to` is by field: where the values go.
 
   // drawn.slots.size() rows, uniformly and with replacement.
   virtual Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
@@ -100,17 +100,17 @@ class Store {
   std::unique_ptr<Rows> rows_;
 
  private:
-  friend class LearnerTurn;
-  virtual void begin_learning(Waiting&) {}
-  virtual void end_learning() {}
+  friend class LearnerGuard;
+  virtual void lock_for_learner(Waiting&) {}
+  virtual void unlock_for_learner() {}
 };
 
 // While it lives, its holder may read and change what is stored; what that keeps from others depends on the store.
-class LearnerTurn {
+class LearnerGuard {
  public:
-  LearnerTurn(Store& store, Waiting& waiting) : store_(store) { store.begin_learning(waiting); }
-  ~LearnerTurn() { store_.end_learning(); }
-  LearnerTurn(const LearnerTurn&) = delete;
+  LearnerGuard(Store& store, Waiting& waiting) : store_(store) { store.lock_for_learner(waiting); }
+  ~LearnerGuard() { store_.unlock_for_learner(); }
+  LearnerGuard(const LearnerGuard&) = delete;
 
  private:
   Store& store_;

@@ -212,7 +212,7 @@ def test_stored_size_never_exceeds_capacity_while_others_add():
 
 
 @pytest.mark.parametrize("lock", ["buffer", "critical", "none"])
-def test_who_dies_while_burying_the_dead_is_no_trouble(lock):
+def test_a_death_while_reclaiming_the_dead_is_no_trouble(lock):
     """SIGKILL an explorer inside add, then whoever recovers from it, again and again.
 
     A million rows a call, so that both take milliseconds and the kills hit them.

@@ -216,7 +216,7 @@ def test_a_waiting_learner_hears_ctrl_c(make, lock):
 
 
 @pytest.mark.slow
-def test_more_explorers_than_seats(make):
+def test_more_explorers_than_registrations(make):
     buffer = make(200)
     with explorers(add_for_ever, buffer, 20) as (_, added):
         wait_until(lambda: all(counter.value > 0 for counter in added), seconds=60)

@@ -43,8 +43,8 @@ def frame_bytes(buffer: MPReplayBuffer, empty: int) -> int:
 
 
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
-def test_seats_of_ended_children_are_taken_again(lock):
-    """Each seat has an open chunk of frames: 40 children, one after the other, need no more of them than one does."""
+def test_registrations_of_ended_children_are_taken_again(lock):
+    """Each registration has an open chunk of frames: 40 children, one after another, need no more than one does."""
     buffer = MPReplayBuffer(1000, FRAMES, stack_compress="obs", lock=lock)
     empty = buffer.nbytes
     in_a_child(lambda: buffer.add(**step(0)))
@@ -82,8 +82,8 @@ def taking_turns(buffer: MPReplayBuffer, count: int, target: Callable = explore_
             child.join()
 
 
-def test_each_explorer_keeps_a_seat_of_its_own():
-    """Explorers that are never inside add() at once; on one seat they would share no frames with themselves."""
+def test_each_explorer_keeps_a_registration_of_its_own():
+    """Explorers that are never inside add() at once; on one registration they would share no frames with themselves."""
     explorers, steps = 4, 200
     buffer = MPReplayBuffer(2000, FRAMES, stack_compress="obs")
     empty = buffer.nbytes
@@ -99,8 +99,8 @@ def test_each_explorer_keeps_a_seat_of_its_own():
     assert frames < 1.8 * rows  # some 900, and what the open chunks have room for; not 4 each
 
 
-def test_threads_leave_the_seats_of_other_processes_alone():
-    """Threads of one process that are inside add() at once sit on more than one seat."""
+def test_threads_leave_the_registrations_of_other_processes_alone():
+    """Threads of one process that are inside add() at once sit on more than one registration."""
     buffer = MPReplayBuffer(400, {"obs": {"dtype": np.uint8, "shape": (84, 84, STACK)}}, stack_compress="obs")
     empty = buffer.nbytes
 
@@ -125,7 +125,7 @@ def test_threads_leave_the_seats_of_other_processes_alone():
     assert frames > 0
 
 
-def test_a_fork_takes_no_seat_from_its_parent():
+def test_a_fork_takes_no_registration_from_its_parent():
     buffer = MPReplayBuffer(1000, FRAMES, stack_compress="obs")
     buffer.add(**step(0))
     for at in range(1, 30):
@@ -139,7 +139,7 @@ def test_a_fork_takes_no_seat_from_its_parent():
 
 
 def test_a_fork_that_only_closes_changes_nothing():
-    """Its parent's seat is still its parent's."""
+    """Its parent's registration is still its parent's."""
     buffer = MPReplayBuffer(10, {"obs": {}})
     buffer.add(obs=1)
 

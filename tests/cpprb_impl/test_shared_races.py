@@ -81,7 +81,7 @@ def test_a_ring_of_one_row_is_never_empty(kind):
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
 def test_stored_size_while_more_rows_are_added_than_there_is_room_for(kind):
-    """The first ones are passed over: there are no rows in their slots yet."""
+    """The first ones are skipped: there are no rows in their slots yet."""
     size, width, pairs = 64, 200_000, []
     buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})
     adder = threading.Thread(target=buffer.add, kwargs={"a": np.ones((100, width), dtype=np.int64)})

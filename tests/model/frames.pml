@@ -14,8 +14,8 @@
 #ifndef ROWS
 #define ROWS 1 /* of a call: 1 or 2 */
 #endif
-#ifndef SEATS
-#define SEATS 2 /* 1 or 2 */
+#ifndef REGISTRATIONS
+#define REGISTRATIONS 2 /* 1 or 2 */
 #endif
 #ifndef CHUNKS
 #define CHUNKS 3 /* at most 7 */
@@ -36,7 +36,7 @@
 #define CLEARS 0
 #endif
 #ifndef STORED
-#define STORED 0 /* rows at first: 1 has its frame in a chunk whose explorer was buried */
+#define STORED 0 /* rows at first: 1 has its frame in a chunk whose explorer died */
 #endif
 #ifndef LATER
 #define LATER 0 /* calls when all have finished, none of which may lack a chunk */
@@ -45,10 +45,10 @@
 byte head = STORED, cleared, holes_until;
 byte word[CAPACITY], ref[CAPACITY];
 byte want[CAPACITY]; /* the frame of the row in this slot: only the checks know it */
-bool claim[SEATS], locked[SEATS + 1];
-byte chunk[CHUNKS];  /* a chunk's word: 0, WRITING(0, seat), WRITTEN(e) */
-bool filling[SEATS];
-byte open[SEATS], used[SEATS], appended[SEATS]; /* a seat's place; an open chunk is 1 + its number */
+bool claim[REGISTRATIONS], locked[REGISTRATIONS + 1];
+byte chunk[CHUNKS];  /* a chunk's word: 0, WRITING(0, registration), WRITTEN(e) */
+bool filling[REGISTRATIONS];
+byte open[REGISTRATIONS], used[REGISTRATIONS], appended[REGISTRATIONS]; /* a registration's place; an open chunk is 1 + its number */
 byte first_word[CHUNKS * FRAMES], second_word[CHUNKS * FRAMES];
 byte finished, deaths, stops, failures;
 bool recovered; /* from now on no chunk may be lacking */
@@ -62,18 +62,18 @@ bool promised[CHUNKS];
 #define is_promised(c) false
 #endif
 
-#define is_over(s) ((s) < cleared || (s) + CAPACITY < head + OVER_EARLY)
-#define is_over_for_F2(s) ((s) < cleared || (s) + CAPACITY + F2_LATE < head + (OVER_EARLY || F2_EARLY))
+#define is_expired(s) ((s) < cleared || (s) + CAPACITY < head + EXPIRED_EARLY)
+#define is_over_for_F2(s) ((s) < cleared || (s) + CAPACITY + F2_LATE < head + (EXPIRED_EARLY || F2_EARLY))
 #define may_be_used(c) \
   (!chunk[c] || is_written(chunk[c]) && (!row_of(chunk[c]) || NO_LOOK || is_over_for_F2(row_of(chunk[c]) - 1)))
 #define AT ((mine - 1) * FRAMES + count)
 
 proctype explorer(byte value; byte calls) {
-  byte seat = NOBODY, grave = NOBODY, i, c, h, s, e, seen;
+  byte registration = NOBODY, dead = NOBODY, i, c, h, s, e, seen;
   byte mine, count, closing; /* the open chunk, how many of its frames are used, a bit for each that is to be closed */
   byte refs[ROWS], values[ROWS];
 #if SHARED
-  byte here, last_ref, last_value, last_seat, last_appended;
+  byte here, last_ref, last_value, last_registration, last_appended;
 #endif
 #if WEAK_F2
   byte old;
@@ -84,31 +84,31 @@ proctype explorer(byte value; byte calls) {
 
 E1:
   skip;
-  STEP(!locked[0] || !locked[SEATS - 1] ->
+  STEP(!locked[0] || !locked[REGISTRATIONS - 1] ->
     if
-    :: !locked[0] -> seat = 0
-    :: SEATS > 1 && !locked[SEATS - 1] -> seat = SEATS - 1
+    :: !locked[0] -> registration = 0
+    :: REGISTRATIONS > 1 && !locked[REGISTRATIONS - 1] -> registration = REGISTRATIONS - 1
     fi;
-    locked[seat] = true;
+    locked[registration] = true;
     if
-    :: claim[seat] || filling[seat] && !B0_CLAIMED -> grave = seat; goto B0
+    :: claim[registration] || filling[registration] && !B0_CLAIMED -> dead = registration; goto B0
     :: else
     fi);
 
 F1:
   skip;
-  STEP(mine = open[seat]; count = used[seat];
+  STEP(mine = open[registration]; count = used[registration];
 #if SHARED
-    here = appended[seat];
+    here = appended[registration];
 #endif
-    filling[seat] = !WEAK_F1);
+    filling[registration] = !WEAK_F1);
 
-F2: /* look: a chunk whose rows are over, or else a fresh one */
+F2: /* look: a chunk whose rows have expired, or else a fresh one */
   skip;
   atomic {
     if
 #if SHARED
-    :: last_ref > 0 && last_seat == seat && (last_appended == here || NO_APPENDED) ->
+    :: last_ref > 0 && last_registration == registration && (last_appended == here || NO_APPENDED) ->
        refs[i] = last_ref; values[i] = last_value;
        goto appended_row
 #endif
@@ -143,7 +143,7 @@ end_F2: /* if it does not succeed, this did not happen */
     if
     :: chunk[c] != e -> c = 0; e = 0; goto F2
     :: else ->
-       chunk[c] = WRITING(0, seat);
+       chunk[c] = WRITING(0, registration);
        closing = closing | 1 << mine; mine = c + 1; count = 0;
 #if WEAK_F2
        old = (loose[c] -> second_word[c * FRAMES] : 0);
@@ -155,12 +155,12 @@ end_F2: /* if it does not succeed, this did not happen */
        c = 0; e = 0
     fi);
 #if WEAK_F1
-  STEP(filling[seat] = true);
+  STEP(filling[registration] = true);
 #endif
 
 F3: /* append */
   skip;
-  STEP(assert(chunk[mine - 1] == WRITING(0, seat)); value++; first_word[AT] = value);
+  STEP(assert(chunk[mine - 1] == WRITING(0, registration)); value++; first_word[AT] = value);
   STEP(second_word[AT] = value);
 #if WEAK_F2 /* nothing says that the chunk's last writer came first: its word is the one that stays */
   STEP(if :: old > 0 -> second_word[AT] = old; old = 0 :: else fi);
@@ -169,7 +169,7 @@ F3: /* append */
     refs[i] = AT + 1; values[i] = value; count++;
 #if SHARED
     here++;
-    last_ref = refs[i]; last_value = value; last_seat = seat; last_appended = here;
+    last_ref = refs[i]; last_value = value; last_registration = registration; last_appended = here;
 #endif
 appended_row:
     i++;
@@ -184,7 +184,7 @@ appended_row:
 
 E2:
   skip;
-  STEP(h = head; s = (h > cleared -> h : cleared); claim[seat] = true; seen = (WEAK_E4_LATE -> word[SLOT(s)] : 0));
+  STEP(h = head; s = (h > cleared -> h : cleared); claim[registration] = true; seen = (WEAK_E4_LATE -> word[SLOT(s)] : 0));
 E3:
   skip;
   STEP(
@@ -204,9 +204,9 @@ E4:
   STEP(seen = (WEAK_E4_LATE && is_writing(seen) -> seen : word[SLOT(s)]);
     if
     :: row_of(seen) > s -> seen = 0; goto next /* lapped: dropped */
-    :: is_writing(seen) && locked[seat_of(seen)] -> seen = 0; goto reclaim
-    :: is_writing(seen) && !locked[seat_of(seen)] -> grave = seat_of(seen); locked[grave] = true; seen = 0; goto B0
-    :: else -> word[SLOT(s)] = WRITING(s, seat); seen = 0
+    :: is_writing(seen) && locked[registration_of(seen)] -> seen = 0; goto claim_again
+    :: is_writing(seen) && !locked[registration_of(seen)] -> dead = registration_of(seen); locked[dead] = true; seen = 0; goto B0
+    :: else -> word[SLOT(s)] = WRITING(s, registration); seen = 0
     fi);
 E5:
   skip;
@@ -242,25 +242,25 @@ F4: /* close those that are full; nobody else changes these words: that it is on
 F5:
   skip;
 #if F5_BEFORE_F4
-  STEP(open[seat] = mine; used[seat] = count);
-  STEP(filling[seat] = false);
+  STEP(open[registration] = mine; used[registration] = count);
+  STEP(filling[registration] = false);
   STEP(CLOSE(e));
 #else
   STEP(CLOSE(e));
   ORDER(WEAK_F5,
-    STEP(open[seat] = mine; used[seat] = count;
+    STEP(open[registration] = mine; used[registration] = count;
 #if SHARED
-      appended[seat] = here
+      appended[registration] = here
 #endif
     ),
-    STEP(filling[seat] = false));
+    STEP(filling[registration] = false));
 #endif
 E7:
   skip;
-  STEP(claim[seat] = false);
+  STEP(claim[registration] = false);
 E8:
   skip;
-  STEP(locked[seat] = false; seat = NOBODY; mine = 0; count = 0; e = 0; calls--;
+  STEP(locked[registration] = false; registration = NOBODY; mine = 0; count = 0; e = 0; calls--;
 #if SHARED
     here = 0;
 #endif
@@ -269,15 +269,15 @@ E8:
     :: else -> goto done
     fi);
 
-reclaim:
+claim_again:
   skip;
   STEP(!all_held -> goto E2);
 
 take_back: /* the chunks that were taken; what was appended to the open one is not counted */
   skip;
   STEP(
-    if :: NO_TAKE_BACK -> closing = 0 :: else -> closing = closing | 1 << mine fi;
-    if :: TAKE_BACK_OPEN -> skip :: else -> closing = closing & ~(1 << open[seat]) fi;
+    if :: NO_UNDO -> closing = 0 :: else -> closing = closing | 1 << mine fi;
+    if :: UNDO_OPEN -> skip :: else -> closing = closing & ~(1 << open[registration]) fi;
     CLOSE(0);
     i = 0;
     do
@@ -287,7 +287,7 @@ take_back: /* the chunks that were taken; what was appended to the open one is n
 #if SHARED
     last_ref = 0;
 #endif
-    filling[seat] = false;
+    filling[registration] = false;
     goto E8);
 
 B0: /* as F4, of the dead one's chunks */
@@ -296,7 +296,7 @@ B0: /* as F4, of the dead one's chunks */
   STEP(e = head); \
   STEP( \
     do \
-    :: c < CHUNKS -> if :: chunk[c] == WRITING(0, grave) -> chunk[c] = WRITTEN(e) :: else fi; c++ \
+    :: c < CHUNKS -> if :: chunk[c] == WRITING(0, dead) -> chunk[c] = WRITTEN(e) :: else fi; c++ \
     :: else -> c = 0; e = 0; break \
     od)
 #if B0_LAST
@@ -306,18 +306,18 @@ B0_then:
 #endif
 #if NO_B0
 #elif WEAK_B0
-  STEP(open[grave] = 0; filling[grave] = false);
+  STEP(open[dead] = 0; filling[dead] = false);
   CLOSE_GRAVE;
 #else
   if
-  :: filling[grave] ->
+  :: filling[dead] ->
      CLOSE_GRAVE;
-     STEP(open[grave] = 0; appended[grave] = appended[grave] + !NO_BUMP; filling[grave] = false)
+     STEP(open[dead] = 0; appended[dead] = appended[dead] + !NO_BUMP; filling[dead] = false)
   :: else
   fi;
 #endif
 #if B0_LAST
-  goto buried;
+  goto was_reclaimed;
 #endif
 B1:
   skip;
@@ -325,31 +325,31 @@ B1:
     do
     :: c < CAPACITY ->
        if
-       :: is_writing(word[c]) && seat_of(word[c]) == grave -> word[c] = FREE(row_of(word[c]))
+       :: is_writing(word[c]) && registration_of(word[c]) == dead -> word[c] = FREE(row_of(word[c]))
        :: else
        fi;
        c++
     :: else -> c = 0; break
     od);
-  STEP(claim[grave] = false); /* B2 */
+  STEP(claim[dead] = false); /* B2 */
 #if B0_LAST
   goto B0_then;
 #endif
-buried:
+was_reclaimed:
   skip;
   STEP(
     if
-    :: grave == seat -> grave = NOBODY; goto F1
-    :: else -> locked[grave] = false; grave = NOBODY; goto E4
+    :: dead == registration -> dead = NOBODY; goto F1
+    :: else -> locked[dead] = false; dead = NOBODY; goto E4
     fi);
 
 died:
   atomic {
-    locked[seat] = false;
-    locked[grave] = false;
+    locked[registration] = false;
+    locked[dead] = false;
 done:
     finished++;
-    seat = 0; grave = 0; value = 0; calls = 0; i = 0; c = 0; h = 0; s = 0; e = 0; seen = 0;
+    registration = 0; dead = 0; value = 0; calls = 0; i = 0; c = 0; h = 0; s = 0; e = 0; seen = 0;
     mine = 0; count = 0; closing = 0;
     do
     :: i < ROWS -> refs[i] = 0; values[i] = 0; i++
@@ -386,7 +386,7 @@ proctype reader() {
   atomic { \
     if \
     :: NO_L4 \
-    :: !NO_L4 && (row_of(seen) < cleared && !L4_NOT_CLEARED || row_of(seen) + CAPACITY < head + OVER_EARLY) -> goto end \
+    :: !NO_L4 && (row_of(seen) < cleared && !L4_NOT_CLEARED || row_of(seen) + CAPACITY < head + EXPIRED_EARLY) -> goto end \
     :: else \
     fi \
   }
@@ -410,19 +410,19 @@ end:
   atomic { slot = 0; seen = 0; expected = 0; at = 0; first = 0; second = 0 }
 }
 
-/* No chunk is lost, and none has two owners: it is its seat's open one, or will be closed when the seat is taken. */
+/* No chunk is lost, and none has two owners: it is its registration's open one, or will be closed when the registration is taken. */
 inline check_chunks() {
   do
   :: i < CHUNKS ->
      if
-     :: is_writing(chunk[i]) -> assert(filling[seat_of(chunk[i])] || open[seat_of(chunk[i])] == i + 1)
+     :: is_writing(chunk[i]) -> assert(filling[registration_of(chunk[i])] || open[registration_of(chunk[i])] == i + 1)
      :: else -> assert(row_of(chunk[i]) <= head)
      fi;
      i++
   :: else -> i = 0; break
   od;
   do
-  :: i < SEATS -> assert(filling[i] || open[i] == 0 || chunk[open[i] - 1] == WRITING(0, i)); i++
+  :: i < REGISTRATIONS -> assert(filling[i] || open[i] == 0 || chunk[open[i] - 1] == WRITING(0, i)); i++
   :: else -> i = 0; break
   od
 }
@@ -452,7 +452,7 @@ end_all:
     check_chunks();
 #if LATE
     do
-    :: i < CAPACITY -> assert(holes_until > head || is_written(word[i]) && !is_over(row_of(word[i]))); i++
+    :: i < CAPACITY -> assert(holes_until > head || is_written(word[i]) && !is_expired(row_of(word[i]))); i++
     :: else -> i = 0; break
     od;
 #endif

@@ -4,7 +4,7 @@
 #ifndef EXPLORERS
 #define EXPLORERS 1
 #endif
-#define SEATS 1
+#define REGISTRATIONS 1
 #ifndef COUNT
 #define COUNT 2 /* learners that run: one changes the row, one comes later, the third only looks */
 #endif
@@ -118,7 +118,7 @@ byte updated; /* learners that will change nothing more */
   fi
 
 proctype learner(byte me; byte value; byte updates; bool late) {
-  byte leaf[CAPACITY], remembered[SEATS];
+  byte leaf[CAPACITY], remembered[REGISTRATIONS];
   byte last, h, k, c, r, w, p;
   byte read, mine, number, first, nth, count, end, e;
   int waiting; /* a bit for each entry that was not done */
@@ -130,7 +130,7 @@ proctype learner(byte me; byte value; byte updates; bool late) {
 T1:
   atomic { updates == 0 || leaf[0] == NO_LEAF -> final = updated == COUNT && finished == EXPLORERS }
   if
-  :: place[me] != mine && !(NO_REJOIN && mine != 255) -> /* it is new, or was passed over: everything is new to it */
+  :: place[me] != mine && !(NO_REJOIN && mine != 255) -> /* it is new, or was evicted: everything is new to it */
      atomic {
        end = journal;
        read = (FROM_THE_END -> end : (end > ENTRIES / 2 -> end - ENTRIES / 2 : 0));

@@ -27,7 +27,7 @@
 
 #define LOOK_AT_CLAIMS \
   do \
-  :: k < SEATS -> \
+  :: k < REGISTRATIONS -> \
      ORDER(WEAK_T2, c = claim[k], LOOK_AT_REMEMBERED); \
      if :: TWO_LOADS -> c = claim[k] :: else fi; \
      atomic { remembered[k] = (first_of(c) < h || WEAK_T1 -> c : NONE); c = NONE; k++ } \

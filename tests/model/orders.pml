@@ -97,8 +97,8 @@
 #ifndef ONLY_ROWS
 #define ONLY_ROWS 0
 #endif
-#ifndef NO_SEAT_LOCK
-#define NO_SEAT_LOCK 0
+#ifndef NO_REGISTRATION_LOCK
+#define NO_REGISTRATION_LOCK 0
 #endif
 #ifndef NO_B1
 #define NO_B1 0
@@ -154,11 +154,11 @@
 #ifndef NO_LATE
 #define NO_LATE 0
 #endif
-#ifndef NO_TAKE_BACK
-#define NO_TAKE_BACK 0
+#ifndef NO_UNDO
+#define NO_UNDO 0
 #endif
-#ifndef TAKE_BACK_OPEN
-#define TAKE_BACK_OPEN 0
+#ifndef UNDO_OPEN
+#define UNDO_OPEN 0
 #endif
 #ifndef NO_L4
 #define NO_L4 0
@@ -169,8 +169,8 @@
 #ifndef L4_LAST
 #define L4_LAST 0
 #endif
-#ifndef OVER_EARLY
-#define OVER_EARLY 0
+#ifndef EXPIRED_EARLY
+#define EXPIRED_EARLY 0
 #endif
 #ifndef F2_EARLY
 #define F2_EARLY 0

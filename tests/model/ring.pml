@@ -1,4 +1,4 @@
-/* The ring of docs/protocol.md: its words, its seats, and an explorer that may die or be stopped before each of its
+/* The ring of docs/protocol.md: its words, its registrations, and an explorer that may die or be stopped before each of its
  * steps, which have the names that they have there. rows.pml adds a reader, tree.pml learners.
  *
  * Spin's memory is sequentially consistent. A weakened order is modelled as the other order of the two operations
@@ -16,8 +16,8 @@
 #ifndef CHUNK
 #define CHUNK 1 /* 1 or 2 */
 #endif
-#ifndef SEATS
-#define SEATS EXPLORERS /* 1 to 3 */
+#ifndef REGISTRATIONS
+#define REGISTRATIONS EXPLORERS /* 1 to 3 */
 #endif
 #ifndef DEATHS
 #define DEATHS 0 /* at most, of any explorers at any steps */
@@ -33,8 +33,8 @@
 
 byte head;
 byte word[CAPACITY];
-byte claim[SEATS];
-bool locked[SEATS + 1]; /* nobody's is never asked */
+byte claim[REGISTRATIONS];
+bool locked[REGISTRATIONS + 1]; /* nobody's is never asked */
 
 /* What a row has beside its word depends on who looks at it; where nobody does, E5 is left out. */
 #if READER
@@ -81,7 +81,7 @@ bool marking[CAPACITY];
   RECORD(s)
 
 proctype explorer(byte rows) {
-  byte seat = NOBODY, grave = NOBODY, h, count, i, s, seen, mine, again;
+  byte registration = NOBODY, dead = NOBODY, h, count, i, s, seen, mine, again;
 #if WEAK_E2
   byte late;
 #endif
@@ -89,17 +89,17 @@ proctype explorer(byte rows) {
   byte old;
 #endif
 
-E1: /* a seat whose lock can be had */
+E1: /* a registration whose lock can be had */
   skip;
-  STEP(!locked[0] || !locked[SEATS - 1] || !locked[SEATS / 2] ->
+  STEP(!locked[0] || !locked[REGISTRATIONS - 1] || !locked[REGISTRATIONS / 2] ->
     if
-    :: !locked[0] -> seat = 0
-    :: SEATS > 1 && !locked[SEATS - 1] -> seat = SEATS - 1
-    :: SEATS > 2 && !locked[SEATS / 2] -> seat = SEATS / 2
+    :: !locked[0] -> registration = 0
+    :: REGISTRATIONS > 1 && !locked[REGISTRATIONS - 1] -> registration = REGISTRATIONS - 1
+    :: REGISTRATIONS > 2 && !locked[REGISTRATIONS / 2] -> registration = REGISTRATIONS / 2
     fi;
-    locked[seat] = true;
+    locked[registration] = true;
     if
-    :: claim[seat] != NONE -> grave = seat; goto B1
+    :: claim[registration] != NONE -> dead = registration; goto B1
     :: else
     fi);
 
@@ -107,7 +107,7 @@ E2: /* announce */
   skip;
   STEP(h = head; count = (rows < CHUNK -> rows : CHUNK));
   ORDER(WEAK_E3,
-    STEP(claim[seat] = CLAIM(h, count)),
+    STEP(claim[registration] = CLAIM(h, count)),
     STEP(/* E3: claim */
       if
       :: head == h || FETCH_ADD -> h = head; head = h + count; assert(head <= LAST_ROW + 1)
@@ -133,7 +133,7 @@ E4: /* mark */
   STEP(if
     :: word[SLOT(s)] != seen && !FETCH_ADD -> goto E4
     :: else ->
-       word[SLOT(s)] = WRITING(s, seat);
+       word[SLOT(s)] = WRITING(s, registration);
        mine = mine | 1 << i;
        writers[SLOT(s)]++;
 #if WEAK_E5
@@ -145,8 +145,8 @@ E4: /* mark */
 held:
   skip;
   STEP(if
-    :: locked[seat_of(seen)] && !NO_SEAT_LOCK -> again++; NEXT_ROW(E4, E5)
-    :: else -> grave = seat_of(seen); locked[grave] = true
+    :: locked[registration_of(seen)] && !NO_REGISTRATION_LOCK -> again++; NEXT_ROW(E4, E5)
+    :: else -> dead = registration_of(seen); locked[dead] = true
     fi);
 
 B1: /* nobody else changes these words: that it is one step hides nothing */
@@ -157,18 +157,18 @@ B1: /* nobody else changes these words: that it is one step hides nothing */
       :: s < CAPACITY ->
          seen = word[s];
          if
-         :: !NO_B1 && is_writing(seen) && seat_of(seen) == grave
-            && (WEAK_B1 || row_of(seen) >= first_of(claim[grave]) && row_of(seen) < end_of(claim[grave])) ->
+         :: !NO_B1 && is_writing(seen) && registration_of(seen) == dead
+            && (WEAK_B1 || row_of(seen) >= first_of(claim[dead]) && row_of(seen) < end_of(claim[dead])) ->
             word[s] = FREE(row_of(seen))
          :: else
          fi;
          s++
       :: else -> s = 0; seen = 0; break
       od),
-    STEP(claim[grave] = NONE) /* B2 */);
+    STEP(claim[dead] = NONE) /* B2 */);
   STEP(if
-    :: grave == seat -> grave = NOBODY; goto E2
-    :: else -> locked[grave] = false; grave = NOBODY; goto E4
+    :: dead == registration -> dead = NOBODY; goto E2
+    :: else -> locked[dead] = false; dead = NOBODY; goto E4
     fi);
 
 E5: /* copy: the first word of each row ... */
@@ -189,7 +189,7 @@ E6: /* ... the last, and commit */
      old = second_word[SLOT(s)];
 #endif
 #if WEAK_E7
-     STEP(claim[seat] = NONE);
+     STEP(claim[registration] = NONE);
 #endif
 #if LARGEST && WEAK_E8
      RAISE(s);
@@ -212,23 +212,23 @@ E7: /* close; but where more rows come, their announcement (E2) does that */
     h = 0;
     count = 0;
     if
-    :: again > 0 -> again = 0; goto reclaim
+    :: again > 0 -> again = 0; goto claim_again
     :: again == 0 && rows > 0 -> goto E2
-    :: else -> claim[seat] = NONE
+    :: else -> claim[registration] = NONE
     fi);
 E8:
   skip;
-  STEP(locked[seat] = false; seat = NOBODY;
+  STEP(locked[registration] = false; registration = NOBODY;
     if :: rows > 0 -> goto E1 :: else -> goto done fi);
 
-reclaim: /* spins while all slots are held: waits until one is not */
+claim_again: /* spins while all slots are held: waits until one is not */
   skip;
   STEP(!all_held -> goto E2);
 
 died: /* the kernel frees the locks */
   atomic {
-    locked[seat] = false;
-    locked[grave] = false;
+    locked[registration] = false;
+    locked[dead] = false;
     i = 0;
     do
     :: i < CHUNK -> if :: MINE(i) -> writers[SLOT(h + i)]-- :: else fi; i++
@@ -236,7 +236,7 @@ died: /* the kernel frees the locks */
     od;
 done:
     finished++;
-    seat = 0; grave = 0; rows = 0; h = 0; count = 0; i = 0; s = 0; seen = 0; mine = 0; again = 0;
+    registration = 0; dead = 0; rows = 0; h = 0; count = 0; i = 0; s = 0; seen = 0; mine = 0; again = 0;
     goto end
   }
 stopped:

@@ -3,7 +3,7 @@
 #include "learner.pml"
 
 init {
-  byte leaf[CAPACITY], remembered[SEATS];
+  byte leaf[CAPACITY], remembered[REGISTRATIONS];
   byte last, h, k, c, r, w, p;
   bool final;
   atomic {

@@ -21,7 +21,7 @@ from .fleet import FOR_EVER, HangError, explore, fleet, learn
 CREW = 2  # explorers
 BATCH = 32
 RANDOM_MOMENT = "moment"
-# Of the points of locks: who comes there. Learners alone come to the others, and to L, T and U.
+# Which processes come to the failpoints of locks. Learners alone come to the others, and to L, T and U.
 EXPLORERS_ALONE = ("G0", "G5", "G6")
 EITHER = ("G1", "G2", RANDOM_MOMENT)
 
@@ -31,7 +31,7 @@ class Plan:
     """What is done to whom in one trial."""
 
     lock: str
-    point: str  # or RANDOM_MOMENT
+    failpoint: str  # or RANDOM_MOMENT
     nth: int
     stop: bool  # SIGSTOP; else SIGKILL
     then_kill: bool  # what was stopped; else it goes on
@@ -40,16 +40,16 @@ class Plan:
     first_lap: bool = False  # the ring is new: most of its slots were never written
 
 
-def plan_for(lock: str, point: str, rng: random.Random, first_lap: bool = False) -> Plan:
-    explores = point in EXPLORERS_ALONE or point[0] in "EFB" or (point in EITHER and rng.random() < 0.7)
+def plan_for(lock: str, failpoint: str, rng: random.Random, first_lap: bool = False) -> Plan:
+    explores = failpoint in EXPLORERS_ALONE or failpoint[0] in "EFB" or (failpoint in EITHER and rng.random() < 0.7)
     return Plan(
         lock,
-        point,
+        failpoint,
         # 1 to 100, small ones oftener; in the first lap so few that it is not over yet.
-        nth=1 if point[0] == "B" else rng.randint(1, 3) if first_lap else int(1.07 ** rng.uniform(0, 68)),
+        nth=1 if failpoint[0] == "B" else rng.randint(1, 3) if first_lap else int(1.07 ** rng.uniform(0, 68)),
         stop=lock == "none" and rng.random() < 0.5,  # with a lock, a stopped holder blocks by design
         then_kill=rng.random() < 0.5,
-        alone=point[0] == "B" or (explores and rng.random() < 0.3),
+        alone=failpoint[0] == "B" or (explores and rng.random() < 0.3),
         explores=explores,
         first_lap=first_lap,
     )
@@ -58,7 +58,7 @@ def plan_for(lock: str, point: str, rng: random.Random, first_lap: bool = False)
 @dataclass
 class Outcome:
     plan: Plan
-    hit: bool = False  # the victim came to the point
+    hit: bool = False  # the victim came to the failpoint
     longest_sample_ms: float = 0
     due: int = 0  # rows that had to be there
     findings: Findings = field(default_factory=Findings)
@@ -104,7 +104,7 @@ class Arena:
         sizes = [(NARROW, 64), (NARROW, 100), (NARROW, 256), (WIDE, 64), (WIDE, 100)]
         self.width, self.capacity = (FRAMED, rng.choice([64, 100, 256])) if framed else rng.choice(sizes)
         self.rows_a_call = rng.choice([1, 3, 20])
-        # What one process can hold: its chunk, and another one that it is burying.
+        # What one process can hold: its chunk, and another one that it is reclaiming.
         self.held = 2 * max(1, self.capacity // 64)
         options = certified.options(self.width) | ({"alpha": 1.0, "eps": 0.0} if prioritized else {})
         kind = MPPrioritizedReplayBuffer if prioritized else MPReplayBuffer
@@ -154,7 +154,7 @@ class Arena:
         size = self.buffer.get_stored_size()
         # What is just being overwritten counts, and what is written to a slot for the first time does not. Until a
         # random moment, the ring may have come round.
-        in_first_lap = outcome.plan.first_lap and outcome.plan.point != RANDOM_MOMENT
+        in_first_lap = outcome.plan.first_lap and outcome.plan.failpoint != RANDOM_MOMENT
         most = 0 if in_first_lap else held
         if not 0 <= size - len(everything["id"]) <= most:
             outcome.trouble.append(f"stored size {size}, but {len(everything['id'])} rows")
@@ -197,8 +197,8 @@ def _fork(job: Callable[[], None]) -> int:
 
 def trial(arena: Arena, plan: Plan) -> Outcome:
     outcome = Outcome(plan)
-    with arena.crew.learners_at_rest() if plan.point[0] == "B" else nullcontext():  # or they bury the dead
-        if plan.point[0] == "B":
+    with arena.crew.learners_at_rest() if plan.failpoint[0] == "B" else nullcontext():  # or they reclaim the dead
+        if plan.failpoint[0] == "B":
             nth = arena.rng.randint(1, 3 if plan.first_lap else 20)
             dead = arena.spawn(True, lambda: failpoints.arm("E5", nth, signal.SIGKILL))
             dead.wait_until_hit(3)
@@ -228,8 +228,8 @@ def trial(arena: Arena, plan: Plan) -> Outcome:
 
 def _hit(arena: Arena, plan: Plan, outcome: Outcome) -> Victim:
     deed = signal.SIGSTOP if plan.stop else signal.SIGKILL
-    by_itself = plan.point != RANDOM_MOMENT
-    victim = arena.spawn(plan.explores, lambda: failpoints.arm(plan.point, plan.nth, deed) if by_itself else None)
+    by_itself = plan.failpoint != RANDOM_MOMENT
+    victim = arena.spawn(plan.explores, lambda: failpoints.arm(plan.failpoint, plan.nth, deed) if by_itself else None)
     if not plan.alone:
         arena.crew.start(*([arena.few // CREW] if plan.first_lap else []))
     if not by_itself:
@@ -277,15 +277,15 @@ def _every_slot_comes_back(arena: Arena, outcome: Outcome) -> None:
 
 
 def run(pipe: Any, lock: str, prioritized: bool, framed: bool, chosen: list[str], seed: int, first_lap: bool) -> None:
-    """Trials at the chosen points, one after the other: sends the segment's name, then each plan and its outcome."""
+    """Trials at the chosen failpoints, in turn: sends the segment's name, then each plan and its outcome."""
     os.setpgid(0, 0)  # so that whoever hears no more of it can end all of it
     rng = random.Random(seed)
     arena = Arena(lock, prioritized, framed, rng, len(chosen), first_lap)
     pipe.send(arena.buffer.segment)
     try:
         with arena.with_crew():
-            for point in chosen:
-                plan = plan_for(lock, point, rng, first_lap)
+            for failpoint in chosen:
+                plan = plan_for(lock, failpoint, rng, first_lap)
                 pipe.send(plan)
                 outcome = trial(arena, plan)
                 pipe.send(outcome)

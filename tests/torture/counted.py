@@ -1,6 +1,6 @@
 """What is counted as stored while an explorer is stopped at a step of its first lap: the rows that can be read.
 
-    .ci/crash  builds the native module with its points, and runs this too
+    .ci/crash  builds the native module with failpoints, and runs this too
 
 At E3 its claim is announced and not got, so that others add those rows; at E7 all its rows are there; in between, some.
 """
@@ -20,16 +20,18 @@ from .overtaken import stopped_at
 CAPACITY, CHUNK = 16_384, 256
 
 
-def faults(point: str, nth: int, others: int) -> list[str]:
+def faults(failpoint: str, nth: int, others: int) -> list[str]:
     buffer = MPReplayBuffer(CAPACITY, {"a": {"dtype": np.int64}}, lock="none")
-    stopped = stopped_at(point, lambda: buffer.add(a=np.arange(CHUNK)), nth)
+    stopped = stopped_at(failpoint, lambda: buffer.add(a=np.arange(CHUNK)), nth)
     try:
         found = []
         for rows in (*[others // 10] * 10, CAPACITY):  # the last ones begin a second lap
             buffer.add(a=np.arange(rows))
             stored, readable = buffer.get_stored_size(), len(buffer.get_all_transitions()["a"])
             if stored != readable:
-                found.append(f"stopped at {point} ({nth}): {stored} rows are said to be stored, {readable} are there")
+                found.append(
+                    f"stopped at {failpoint} ({nth}): {stored} rows are said to be stored, {readable} are there"
+                )
         return found
     finally:
         os.kill(stopped, signal.SIGKILL)
@@ -39,9 +41,9 @@ def faults(point: str, nth: int, others: int) -> list[str]:
 
 def main() -> int:
     bad = []
-    for point, nth in (("E2", 1), ("E3", 1), ("E4", 1), ("E4", 100), ("E6", 1), ("E6", 100), ("E7", 1)):
+    for failpoint, nth in (("E2", 1), ("E3", 1), ("E4", 1), ("E4", 100), ("E6", 1), ("E6", 100), ("E7", 1)):
         for others in (300, CAPACITY - CHUNK, CAPACITY):
-            bad += faults(point, nth, others)
+            bad += faults(failpoint, nth, others)
     print(
         "rows that are stored, beside an explorer that is stopped in the first lap:", "MISCOUNTED" if bad else "counted"
     )

@@ -1,6 +1,6 @@
-"""Explorers and learners are killed, or stopped, at each numbered point of docs/protocol.md and at random moments.
+"""Explorers and learners are killed, or stopped, at each failpoint (docs/protocol.md) and at random moments.
 
-    .ci/crash --trials 1000  builds the native module with its points first
+    .ci/crash --trials 1000  builds the native module with failpoints first
 
 After each: a sample returns, whole; who lives goes on; what is added now is all there; every slot is used again within
 a lap. One trial in four begins with a new ring, of which most slots were never written. With "buffer" and "critical" no
@@ -60,8 +60,8 @@ def trials(lock: str, count: int, seed: int) -> Iterator[Outcome]:
         count -= len(chosen)
         if chosen[NEW_ONES:]:
             yield from _in_an_arena(lock, prioritized, framed, chosen[NEW_ONES:], rng.getrandbits(32))
-        for point in chosen[:NEW_ONES]:
-            yield from _in_an_arena(lock, prioritized, framed, [point], rng.getrandbits(32), first_lap=True)
+        for failpoint in chosen[:NEW_ONES]:
+            yield from _in_an_arena(lock, prioritized, framed, [failpoint], rng.getrandbits(32), first_lap=True)
 
 
 def _in_an_arena(
@@ -109,22 +109,22 @@ def _end(process) -> None:
 def table(outcomes: list[Outcome]) -> str:
     at = defaultdict(list)
     for outcome in outcomes:
-        at[outcome.plan.point].append(outcome)
+        at[outcome.plan.failpoint].append(outcome)
     lines = [f"{'at':8} {'killed':>7} {'stopped':>8} {'missed':>7} {'first lap':>10} {'longest sample ms':>18}"]
-    for point, there in sorted(at.items()):
+    for failpoint, there in sorted(at.items()):
         kinds = Counter("missed" if not o.hit else "stopped" if o.plan.stop else "killed" for o in there)
         kinds["first lap"] = sum(o.hit and o.plan.first_lap for o in there)
         longest = max(o.longest_sample_ms for o in there)
         lines.append(
-            f"{point:8} {kinds['killed']:7} {kinds['stopped']:8} {kinds['missed']:7} "
+            f"{failpoint:8} {kinds['killed']:7} {kinds['stopped']:8} {kinds['missed']:7} "
             f"{kinds['first lap']:10} {longest:18.1f}"
         )
     return "\n".join(lines)
 
 
 def never_reached(outcomes: list[Outcome]) -> list[str]:
-    hit = {outcome.plan.point for outcome in outcomes if outcome.hit}
-    return sorted({outcome.plan.point for outcome in outcomes} - hit)
+    hit = {outcome.plan.failpoint for outcome in outcomes if outcome.hit}
+    return sorted({outcome.plan.failpoint for outcome in outcomes} - hit)
 
 
 def main() -> int:
@@ -135,7 +135,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="a JSON file that gets one line for each discipline")
     args = parser.parse_args()
     if not failpoints.are_built_in():
-        return "this native module has no points: see .ci/crash"
+        return "this native module has no failpoints: see .ci/crash"
 
     bad = []
     for lock in args.lock or LOCKS:
@@ -147,14 +147,14 @@ def main() -> int:
                 bad.append(str(outcome))
                 tqdm.write(bad[-1])
         print(f'lock="{lock}", {len(outcomes)} trials, seed {args.seed}\n{table(outcomes)}')
-        bad += [f'lock="{lock}": nobody ever came to {point}' for point in never_reached(outcomes)]
+        bad += [f'lock="{lock}": nobody ever came to {failpoint}' for failpoint in never_reached(outcomes)]
         total = sum((outcome.findings for outcome in outcomes), Findings())
         due = sum(outcome.due for outcome in outcomes)
         print(f"{total.rows:,} rows read, {due:,} due; faults: {total.faults() or 'none'}\n", flush=True)
         if args.record:
             args.record.parent.mkdir(parents=True, exist_ok=True)
-            hits = Counter((o.plan.point, "stopped" if o.plan.stop else "killed") for o in outcomes if o.hit)
-            hits = {f"{point} {how}": count for (point, how), count in sorted(hits.items())}
+            hits = Counter((o.plan.failpoint, "stopped" if o.plan.stop else "killed") for o in outcomes if o.hit)
+            hits = {f"{failpoint} {how}": count for (failpoint, how), count in sorted(hits.items())}
             record = {
                 "lock": lock,
                 "first_lap": sum(o.hit and o.plan.first_lap for o in outcomes),

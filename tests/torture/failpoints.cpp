@@ -1,5 +1,5 @@
-// What a process does at a numbered point (core/failpoints.hpp): count, and at the chosen time raise a signal on itself.
-// Compiled in with POINTS=ON only; failpoints.py calls it.
+// What a process does at a failpoint (core/failpoints.hpp): count, and at the chosen time raise a signal on
+// itself. Compiled in with FAILPOINTS=ON only; failpoints.py calls it.
 #include "../../cpprb_impl/core/failpoints.hpp"
 
 #include <atomic>
@@ -7,23 +7,24 @@
 #include <cstring>
 
 namespace {
-char chosen[16];
-std::atomic<long> left{0};  // 0: nothing is chosen
+char armed[16];
+std::atomic<long> left{0};  // 0: none is armed
 std::atomic<int> signal_then{0};
 }  // namespace
 
 namespace rb {
-void reached(const char* point) {
-  if (left.load(std::memory_order_relaxed) > 0 && std::strcmp(point, chosen) == 0 &&
+void reached(const char* failpoint) {
+  if (left.load(std::memory_order_relaxed) > 0 && std::strcmp(failpoint, armed) == 0 &&
       left.fetch_sub(1, std::memory_order_relaxed) == 1)
     std::raise(signal_then.load(std::memory_order_relaxed));
 }
 }  // namespace rb
 
-// At the nth time from now that this process comes to the point it raises the signal. nth = 0: never.
-extern "C" __attribute__((visibility("default"))) void cpprb_impl_at_point(const char* point, long nth, int signal) {
+// This process raises `signal` on itself the nth time from now that it comes to the failpoint. nth = 0: never.
+extern "C" __attribute__((visibility("default"))) void cpprb_impl_arm_failpoint(const char* failpoint, long nth,
+                                                                                int signal) {
   left = 0;
-  std::strncpy(chosen, point, sizeof chosen - 1);
+  std::strncpy(armed, failpoint, sizeof armed - 1);
   signal_then = signal;
   left = nth;
 }

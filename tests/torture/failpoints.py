@@ -1,4 +1,4 @@
-"""The numbered points of docs/protocol.md in a build of the native module that has them (.ci/crash)."""
+"""The failpoints of a native module that was built with them (.ci/crash): the numbered steps of docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _library = ctypes.CDLL(module.__file__)
 
 
 def are_built_in() -> bool:
-    return hasattr(_library, "cpprb_impl_at_point")
+    return hasattr(_library, "cpprb_impl_arm_failpoint")
 
 
 def names() -> list[str]:
     """All that stand in the sources, which lie beside the package."""
     sources = Path(module.__file__).parent.glob("*/*.?pp")
-    return sorted({name for file in sources for name in re.findall(r"RB_POINT\((\w+)\)", file.read_text())} - {"name"})
+    return sorted(
+        {name for file in sources for name in re.findall(r"RB_FAILPOINT\((\w+)\)", file.read_text())} - {"name"}
+    )
 
 
-def arm(point: str, nth: int, signal: int) -> None:
-    """This process raises `signal` on itself the `nth` time from now that it comes to `point`."""
-    _library.cpprb_impl_at_point(point.encode(), ctypes.c_long(nth), ctypes.c_int(signal))
+def arm(failpoint: str, nth: int, signal: int) -> None:
+    """This process raises `signal` on itself the `nth` time from now that it comes to `failpoint`."""
+    _library.cpprb_impl_arm_failpoint(failpoint.encode(), ctypes.c_long(nth), ctypes.c_int(signal))

@@ -1,6 +1,6 @@
 """A process that makes a segment is killed or stopped at each step of it ("Making a segment" in docs/protocol.md).
 
-    .ci/crash  builds the native module with its points, and runs this too
+    .ci/crash  builds the native module with failpoints, and runs this too
 
 If it is killed, its watchdog or the next maker removes the segment's name. If it is stopped once it has its lock, other
 makers do not remove the segment, and it blocks no process. A process that attaches meanwhile gets a documented error.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cpprb_impl import watchdog
-from cpprb_impl.host import this_machine
+from cpprb_impl.host import this_host
 from cpprb_impl.shared import _find
 
 from . import failpoints
@@ -97,21 +97,21 @@ def make_and_use(kind: Kind, folder: Path, number: int) -> None:
     buffer.close()
 
 
-def begun(point: str, deed: int, kind: Kind, folder: Path, watched: bool) -> Child:
+def begun(failpoint: str, deed: int, kind: Kind, folder: Path, watched: bool) -> Child:
     def job() -> None:
         if not watched:
             watchdog.SHELL = "/no/shell"
-        failpoints.arm(point, 1, deed)
+        failpoints.arm(failpoint, 1, deed)
         make_and_use(kind, folder, 1)
 
     return Child(job)
 
 
-def maker(point: str, deed: int, kind: Kind, folder: Path, watched: bool) -> Child:
-    """Killed or stopped at the point."""
-    child = begun(point, deed, kind, folder, watched)
-    status = child.wait(f"the maker at {point}")
-    assert os.WIFSTOPPED(status) if deed == signal.SIGSTOP else os.WIFSIGNALED(status), f"nobody came to {point}"
+def maker(failpoint: str, deed: int, kind: Kind, folder: Path, watched: bool) -> Child:
+    """Killed or stopped at the failpoint."""
+    child = begun(failpoint, deed, kind, folder, watched)
+    status = child.wait(f"the maker at {failpoint}")
+    assert os.WIFSTOPPED(status) if deed == signal.SIGSTOP else os.WIFSIGNALED(status), f"nobody came to {failpoint}"
     return child
 
 
@@ -124,7 +124,7 @@ def attach_in_vain(names: list[str], kind: Kind) -> None:
     for name in names:
         for attach in (
             lambda name=name: kind.type().attach(name),
-            lambda name=name: _find(kind.type(), recipe, "/" + name, this_machine()),
+            lambda name=name: _find(kind.type(), recipe, "/" + name, this_host()),
         ):
             try:
                 attach()
@@ -156,29 +156,29 @@ def is_gone(child: Child) -> bool:
     return True
 
 
-def killed(point: str, kind: Kind, folder: Path, watched: bool) -> None:
-    with maker(point, signal.SIGKILL, kind, folder, watched) as dead:
+def killed(failpoint: str, kind: Kind, folder: Path, watched: bool) -> None:
+    with maker(failpoint, signal.SIGKILL, kind, folder, watched) as dead:
         if not watched:
-            assert point >= FIRST_WITH_A_NAME or not dead.names()
+            assert failpoint >= FIRST_WITH_A_NAME or not dead.names()
             try_to_attach(dead.names(), kind)
             make_another(kind, folder)
-            assert not dead.names(), f"left by a maker killed at {point}: {dead.names()}"
-        assert is_gone(dead), f"left by a maker killed at {point}: {dead.names()}"
+            assert not dead.names(), f"left by a maker killed at {failpoint}: {dead.names()}"
+        assert is_gone(dead), f"left by a maker killed at {failpoint}: {dead.names()}"
         # And by whoever makes it again, the same files.
         with Child(lambda: make_and_use(kind, folder, 1)) as again:
             again.ends_well("the next maker")
 
 
-def stopped(point: str, kind: Kind, folder: Path, watched: bool) -> None:
-    with maker(point, signal.SIGSTOP, kind, folder, watched) as slow:
+def stopped(failpoint: str, kind: Kind, folder: Path, watched: bool) -> None:
+    with maker(failpoint, signal.SIGSTOP, kind, folder, watched) as slow:
         before = slow.names()
-        assert bool(before) == (point >= FIRST_WITH_A_NAME) or point < FIRST_WITH_ITS_LOCK
+        assert bool(before) == (failpoint >= FIRST_WITH_A_NAME) or failpoint < FIRST_WITH_ITS_LOCK
         try_to_attach(before, kind)
         make_another(kind, folder)
-        if point >= FIRST_WITH_ITS_LOCK:
-            assert slow.names() == before, f"a maker stopped at {point} has lost its segment"
+        if failpoint >= FIRST_WITH_ITS_LOCK:
+            assert slow.names() == before, f"a maker stopped at {failpoint} has lost its segment"
         os.kill(slow.pid, signal.SIGCONT)
-        slow.ends_well(f"the maker that was stopped at {point}")
+        slow.ends_well(f"the maker that was stopped at {failpoint}")
         assert is_gone(slow)
 
 
@@ -201,23 +201,23 @@ def sweeper_stopped(kind: Kind, folder: Path) -> None:
 
 def main() -> int:
     if not failpoints.are_built_in():
-        return "this native module has no points: see .ci/crash"
+        return "this native module has no failpoints: see .ci/crash"
     missing = set(failpoints.OF_MAKING) - set(failpoints.names())
-    bad = [f"no point {name} in the sources" for name in sorted(missing)]
+    bad = [f"no failpoint {name} in the sources" for name in sorted(missing)]
     trials = [
-        (deed, (point, kind, watched))
-        for deed, point, kind, watched in product((killed, stopped), OF_A_MAKER, KINDS, (True, False))
+        (deed, (failpoint, kind, watched))
+        for deed, failpoint, kind, watched in product((killed, stopped), OF_A_MAKER, KINDS, (True, False))
     ]
     trials += [(sweeper_stopped, ("M0", "plain", True))]
-    for deed, (point, kind, watched) in trials:
+    for deed, (failpoint, kind, watched) in trials:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 if deed is sweeper_stopped:
                     deed(KINDS[kind], Path(folder))
                 else:
-                    deed(point, KINDS[kind], Path(folder), watched)
+                    deed(failpoint, KINDS[kind], Path(folder), watched)
             except AssertionError as error:
-                how = f"{deed.__name__} at {point}, {kind}, {'with' if watched else 'without'} a watchdog"
+                how = f"{deed.__name__} at {failpoint}, {kind}, {'with' if watched else 'without'} a watchdog"
                 bad.append(f"{how}: {error}")
     print(f"makers of segments: {len(trials)} trials\n" + ("\n".join(bad) or "nothing found"), flush=True)
     return bool(bad)

@@ -1,6 +1,6 @@
 """A learner is stopped between its look at a row and its reading of it, while the row's frames are used again.
 
-    .ci/crash  builds the native module with its points, and runs this first
+    .ci/crash  builds the native module with failpoints, and runs this first
 
 The explorer that has claimed the row's slot is stopped before it marks it: nothing but the row's number says that its
 frames are gone (L4 of docs/protocol.md).
@@ -29,17 +29,17 @@ def add(buffer: MPReplayBuffer, writer: int, first: int, count: int) -> None:
         buffer.add(**{name: column[0] for name, column in rows(ids(writer, number, 1), FRAMED).items()})
 
 
-def stopped_at(point: str, job: Callable[[], int | None], nth: int = 1) -> int:
-    """The number of a child that does `job`, and stops itself the `nth` time that it comes to `point`."""
+def stopped_at(failpoint: str, job: Callable[[], int | None], nth: int = 1) -> int:
+    """The number of a child that does `job`, and stops itself the `nth` time that it comes to `failpoint`."""
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
-            failpoints.arm(point, nth, signal.SIGSTOP)
+            failpoints.arm(failpoint, nth, signal.SIGSTOP)
             code = job() or 0
         finally:
             os._exit(code)
-    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), f"nobody came to {point}"
+    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), f"nobody came to {failpoint}"
     return pid
 
 

@@ -1,4 +1,4 @@
-"""A few trials of each discipline, at random moments: the numbered points are in a build of their own (make crash)."""
+"""A few trials of each discipline, at random moments: failpoints are in a build of their own (make crash)."""
 
 from __future__ import annotations
 

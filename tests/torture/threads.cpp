@@ -99,7 +99,7 @@ void explore(rb::SharedStore& store, const Setting& setting, int me, const std::
 void look(rb::SharedStore& store, const Setting& setting, Columns& columns, rb::Drawn& drawn, rb::Random& random,
           Counts& counts) {
   rb::Waiting waiting;
-  const rb::LearnerTurn turn(store, waiting);
+  const rb::LearnerGuard turn(store, waiting);
   const auto places = columns.places();
   drawn.slots.resize(kBatch);
   const auto found = setting.prioritized ? store.sample_by_priority(random, drawn, places.data(), waiting)
@@ -125,7 +125,7 @@ void learn(rb::SharedStore& store, const Setting& setting, int me, const std::at
     } catch (const std::runtime_error&) {
       ++counts.given_up;
     }
-    const rb::LearnerTurn turn(store, waiting);
+    const rb::LearnerGuard turn(store, waiting);
     if (calls % 16 == 0) {
       const std::size_t rows = store.read_stored(store.stored_slots(), all.places().data(), waiting);
       for (std::size_t i = 0; i < rows; ++i) counts.torn += all.is_torn(i);

@@ -18,10 +18,10 @@ void rows(const World& world) {
   world.check_ring(*reader);
 }
 
-// Two rows in a call, two explorers on one seat.
+// Two rows in a call, two explorers on one registration.
 void calls(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
-  share_seat(one, two);
+  share_registration(one, two);
   thread([&] { world.add(*one, 100, 3); });
   thread([&] {
     world.add(*two, 400, 2);
@@ -81,7 +81,7 @@ void clearing(const World& world) {
 // A learner's turn: while it is inside, no explorer is.
 void take_turn(const World& world, rb::SharedStore& learner) {
   rb::Waiting waiting;
-  const rb::LearnerTurn turn(learner, waiting);
+  const rb::LearnerGuard turn(learner, waiting);
   const auto ids = world.look(learner), again = world.look(learner);
   if (std::count(ids.begin(), ids.end(), 0) != 0 || ids != again) fail("a learner and an explorer are both inside");
 }
@@ -99,11 +99,11 @@ void critical(const World& world) {
   world.check_ring(*learner);
 }
 
-// Two explorers come to a seat that was never used.
-void critical_new_seat(const World& world) {
+// Two explorers come to a registration that was never used.
+void critical_new_registration(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
   world.add(*learner, 100, world.setting.capacity);
-  for (const auto& each : {&one, &two}) (*each)->seat_.store(1), (*each)->no_free_seat_.store(true);
+  for (const auto& each : {&one, &two}) (*each)->registration_.store(1), (*each)->no_free_registration_.store(true);
   thread([&] { world.add(*one, 200, 2); });
   thread([&] { world.add(*two, 400); });
   thread([&] { take_turn(world, *learner); });
@@ -127,7 +127,7 @@ const std::vector<Scenario>& scenarios() {
       {"tree-2", {.capacity = 2, .prioritized = true}, tree},
       {"tree-4", {.capacity = 4, .prioritized = true}, tree},
       {"tree-dead", {.capacity = 2, .prioritized = true}, tree_and_deaths},
-      {"tree-buried", {.capacity = 2, .prioritized = true}, tree_and_burying},
+      {"tree-reclaimed", {.capacity = 2, .prioritized = true}, tree_and_reclaiming},
       {"journal-1", {.capacity = 1, .prioritized = true}, journal},
       {"journal-2", {.capacity = 2, .prioritized = true}, journal},
       {"journal-of-two", {.capacity = 1, .prioritized = true}, journal_of_two},
@@ -144,20 +144,20 @@ const std::vector<Scenario>& scenarios() {
       {"frames-of-two", {.capacity = 1, .framed = true}, frames_of_two},
       {"frames-of-two-2", {.capacity = 2, .framed = true}, frames_of_two},
       {"frames-dead", {.capacity = 1, .framed = true}, frames_and_deaths},
-      {"frames-buried", {.capacity = 1, .framed = true}, frames_buried},
+      {"frames-reclaimed", {.capacity = 1, .framed = true}, frames_reclaimed},
       {"frames-over", {.capacity = 2, .framed = true}, frames_over},
-      {"frames-taken-back", {.capacity = 4, .framed = true}, frames_taken_back},
+      {"frames-undone", {.capacity = 4, .framed = true}, frames_undone},
       {"frames-again", {.capacity = 1, .framed = true}, frames_again},
       {"counting-1", {.capacity = 1}, counting},
       {"counting-2", {.capacity = 2}, counting},
       {"counting-frames", {.capacity = 2, .framed = true}, counting},
-      {"counting-buried", {.capacity = 2, .framed = true}, counting_buried},
+      {"counting-reclaimed", {.capacity = 2, .framed = true}, counting_reclaimed},
       {"frames-lapped", {.capacity = 1, .framed = true}, frames_lapped},
       {"frames-lapped-2", {.capacity = 2, .framed = true}, frames_lapped},
       {"frames-tree", {.capacity = 2, .prioritized = true, .framed = true}, tree},
       {"critical", {.capacity = 1, .discipline = kCritical}, critical},
       {"critical-2", {.capacity = 2, .discipline = kCritical}, critical},
-      {"critical-new-seat", {.capacity = 1, .discipline = kCritical}, critical_new_seat},
+      {"critical-new-registration", {.capacity = 1, .discipline = kCritical}, critical_new_registration},
       {"buffer", {.capacity = 2, .discipline = kBuffer}, critical},
   };
   return all;

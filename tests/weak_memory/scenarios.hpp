@@ -12,15 +12,15 @@ inline void thread_that_looks(const World& world, rb::SharedStore& reader, int t
   });
 }
 
-// Gives two explorers the same seat.
-inline void share_seat(const World::Store& one, const World::Store& two) {
-  for (const auto* each : {&one, &two}) (*each)->seat_.store(1);
+// Gives two explorers the same registration.
+inline void share_registration(const World::Store& one, const World::Store& two) {
+  for (const auto* each : {&one, &two}) (*each)->registration_.store(1);
 }
 
 // scenarios_of_learners.cpp
 void tree(const World& world);
 void tree_and_deaths(const World& world);
-void tree_and_burying(const World& world);
+void tree_and_reclaiming(const World& world);
 void journal(const World& world);
 void journal_of_two(const World& world);
 void joining(const World& world);
@@ -34,12 +34,12 @@ void largest_falls(const World& world);
 void frames(const World& world);
 void frames_of_two(const World& world);
 void frames_and_deaths(const World& world);
-void frames_buried(const World& world);
+void frames_reclaimed(const World& world);
 void frames_over(const World& world);
-void frames_taken_back(const World& world);
+void frames_undone(const World& world);
 void frames_again(const World& world);
 void counting(const World& world);
-void counting_buried(const World& world);
+void counting_reclaimed(const World& world);
 void frames_lapped(const World& world);
 
 }  // namespace weak

@@ -32,7 +32,7 @@ void frames_of_two(const World& world) {
 void frames_and_deaths(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
   world.add_each(*one, 100, 300);
-  share_seat(one, two);
+  share_registration(one, two);
   thread([&] { world.add(*one, 400, 3); }, true);
   thread([&] {
     world.add(*two, 700, 2);
@@ -45,8 +45,8 @@ void frames_and_deaths(const World& world) {
   world.check_ring(*reader);
 }
 
-// Who buries a dead explorer adds nothing; another process uses its chunk again.
-void frames_buried(const World& world) {
+// Who reclaims a dead explorer adds nothing; another process uses its chunk again.
+void frames_reclaimed(const World& world) {
   const Store one = world.attach(), two = world.attach(), three = world.attach(), reader = world.attach();
   thread([&] { world.add(*one, 100); }, true);
   thread([&] { static_cast<void>(two->stored()); });
@@ -55,15 +55,16 @@ void frames_buried(const World& world) {
   world.look(*reader);
 }
 
-// An explorer is stopped between E3 and E4: a row stays in its slot although it is over, and its chunk is used again.
+// An explorer is stopped between E3 and E4: a row stays in its slot although it has expired, and its chunk is used
+// again.
 void frames_over(const World& world) {
   const Store one = world.attach(), two = world.attach(), three = world.attach(), reader = world.attach();
   world.add_each(*one, 100, 300);  // the chunk of rows 0 and 1 is closed
-  constexpr std::size_t kSeat = 200;
-  one->header_->seats[kSeat].lock.try_lock();
+  constexpr std::size_t kRegistration = 200;
+  one->header_->registrations[kRegistration].lock.try_lock();
   thread([&] {
     rb::Waiting waiting;
-    one->claim(kSeat, 1, 0, waiting);
+    one->claim(kRegistration, 1, 0, waiting);
     world.add(*two, 400);
   });
   thread([&] { world.add(*three, 500, 2); });  // stores all frames before it claims a row
@@ -73,7 +74,7 @@ void frames_over(const World& world) {
 }
 
 // There is no memory for all frames of a call: what it wrote is taken back, and its chunk used by another.
-void frames_taken_back(const World& world) {
+void frames_undone(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
   thread([&] {
     allocations_left = 1;
@@ -103,7 +104,7 @@ void frames_again(const World& world) {
 void counting(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
   world.add(*one, 100);
-  share_seat(one, two);
+  share_registration(one, two);
   thread([&] { world.add(*one, 200, 2); }, true);
   thread([&] {
     world.add(*two, 300, world.setting.capacity + 1);
@@ -119,16 +120,16 @@ void counting(const World& world) {
   world.check_ring(*reader);
 }
 
-// A row is over, for a dead explorer has claimed another for its slot, and a third buries that one meanwhile.
-void counting_buried(const World& world) {
+// A row has expired, for a dead explorer has claimed another for its slot, and a third reclaims that one meanwhile.
+void counting_reclaimed(const World& world) {
   const Store one = world.attach(), two = world.attach(), reader = world.attach();
   world.add(*one, 100, world.setting.capacity);
   thread([&] {
-    rb::Seat& seat = one->header_->seats[0];
+    rb::Registration& registration = one->header_->registrations[0];
     rb::Waiting waiting;
-    seat.lock.try_lock();
+    registration.lock.try_lock();
     one->claim(0, 1, 0, waiting);
-    seat.lock.unlock();  // as if it had died
+    registration.lock.unlock();  // as if it had died
   });
   thread([&] { static_cast<void>(two->stored()); });
   thread([&] {

@@ -39,7 +39,7 @@ void tree_and_deaths(const World& world) {
     for (int i = 0; i < 2; ++i) learner->view().catch_up();
     wait_for_all();
     world.check_tree(*learner);
-    static_cast<void>(three->stored());  // buries
+    static_cast<void>(three->stored());  // reclaims
     world.check_tree(*learner);
     world.add(*three, 800, world.setting.capacity);
     world.check_tree(*learner);
@@ -48,11 +48,11 @@ void tree_and_deaths(const World& world) {
   world.check_ring(*learner);
 }
 
-// Another process buries a dead one while the learner looks.
-void tree_and_burying(const World& world) {
+// Another process reclaims a dead one while the learner looks.
+void tree_and_reclaiming(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
   learner->view().catch_up();
-  share_seat(one, two);
+  share_registration(one, two);
   thread([&] { world.add(*one, 200, 2); }, true);
   thread([&] {
     static_cast<void>(two->stored());
@@ -158,7 +158,7 @@ void joining_at_once(const World& world) {
   run_threads();
 }
 
-// One is slow while another writes more than half a journal; a third looks, is passed over, and joins again.
+// One is slow while another writes more than half a journal; a third looks, is evicted, and joins again.
 void journal_lapped(const World& world) {
   const Store explorer = world.attach(), one = world.attach(), two = world.attach(), three = world.attach();
   world.add(*explorer, 100, world.setting.capacity);

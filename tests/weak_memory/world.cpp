@@ -114,7 +114,7 @@ void World::check_tree(rb::SharedStore& learner) const {
 }
 
 void World::check_ring(rb::SharedStore& store) const {
-  const std::uint64_t stored = store.stored();  // buries
+  const std::uint64_t stored = store.stored();  // reclaims
   const std::vector<std::size_t> slots = store.stored_slots();
   if (stored != slots.size()) fail(number(stored) + " rows are counted, and " + number(slots.size()) + " are there");
   const std::vector<Id> ids = look(store);
@@ -143,7 +143,7 @@ std::string World::name_of(const void* at) const {
   if (is(header.cleared)) return "cleared";
   if (is(header.holes_until)) return "holes_until";
   if (is(header.max_priority)) return "max_priority";
-  if (is(header.seats_used)) return "seats_used";
+  if (is(header.registrations_used)) return "registrations_used";
   if (is(header.holes_made)) return "holes_made";
   if (is(header.learner_tickets)) return "learner_tickets";
   if (is(header.learners_used)) return "learners_used";
@@ -151,10 +151,10 @@ std::string World::name_of(const void* at) const {
     if (is(header.learners[place])) return "learner's place " + number(place);
   if (is(header.journal_head)) return "journal_head";
   if (is(header.gate_closed)) return "gate_closed";
-  for (std::size_t seat = 0; seat < rb::kSeats; ++seat)
-    if (is(header.seats[seat].claim)) return "claim of " + number(seat);
-  for (std::size_t seat = 0; seat < rb::kSeats; ++seat)
-    if (is(header.seats[seat].owner)) return "owner of " + number(seat);
+  for (std::size_t registration = 0; registration < rb::kRegistrations; ++registration)
+    if (is(header.registrations[registration].claim)) return "claim of " + number(registration);
+  for (std::size_t registration = 0; registration < rb::kRegistrations; ++registration)
+    if (is(header.registrations[registration].owner)) return "owner of " + number(registration);
   const char *memory = maker_->memory_.data(), *rows = memory + header.rows_at;
   const auto offset = static_cast<std::uint64_t>(byte - rows);
   if (byte >= rows && offset < setting.capacity * header.stride) {
