@@ -21,7 +21,7 @@ class Ring:
         next_of: Any = None,
         stack_compress: Any = None,
         mmap_prefix: str | None = None,
-        lock: str = "unshared",
+        lock: str | None = None,
         segment: str | None = None,
         description: str = "",
         prefault: bool = False,

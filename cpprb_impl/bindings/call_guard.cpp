@@ -50,8 +50,25 @@ void count_fork() {
 
 std::uint64_t process_number() { return forks; }
 
-Ring::Ring(std::vector<Field> all_fields, bool has_priorities)
-    : fields(std::move(all_fields)), prioritized(has_priorities), keywords(has_priorities) {}
+Ring::Ring(RingOptions options, std::unique_ptr<Store> its_store, std::unique_ptr<Sampler> its_sampler)
+    : fields(std::move(options.fields)),
+      is_shared(options.shared.has_value()),
+      prioritized(options.prioritized),
+      priorities(options.priorities),
+      add_through_python(options.add_through_python),
+      batch_through_python(options.batch_through_python),
+      store(std::move(its_store)),
+      sampler(std::move(its_sampler)),
+      process(process_number()),
+      maker(process),
+      random(options.seed ? *options.seed : entropy()),
+      keywords(options.prioritized),
+      nstep(std::move(options.nstep)) {}
+
+void Ring::release_store() {
+  sampler.reset();
+  store.reset();
+}
 
 void Ring::let_copy_end() {
   while (copying) {
@@ -127,7 +144,7 @@ CallGuard::CallGuard(PyObject* self) : ring_(ring_of(self)) {
 
 CallGuard::~CallGuard() {
   innermost_ = outer_;
-  if (--ring_.users == 0 && ring_.close_wanted) ring_.store.reset();
+  if (--ring_.users == 0 && ring_.close_wanted) ring_.release_store();
 }
 
 RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? nullptr : &ring.recent; }

@@ -1,10 +1,12 @@
-// Making a ring from its constructor's arguments.
+// Making a ring: its store, by a factory for each kind, and the sampler over it.
 #include <sys/random.h>
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
+#include "../core/private_store.hpp"
+#include "../core/shared_store.hpp"
 #include "ring.hpp"
 
 namespace rb {
@@ -18,85 +20,48 @@ std::uint64_t entropy() {
 
 namespace {
 
-Discipline discipline_named(const char* name) {
-  if (std::strcmp(name, "none") == 0) return Discipline::none;
-  if (std::strcmp(name, "buffer") == 0) return Discipline::buffer;
-  if (std::strcmp(name, "critical") == 0) return Discipline::critical;
-  raise(PyExc_ValueError, "lock must be 'none', 'buffer' or 'critical', not '%s'", name);
+std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
+  auto rows = std::make_unique<Rows>(storage_of(options.fields, options.file_prefix));
+  return std::make_unique<PrivateStore>(std::move(rows), options.capacity, options.prioritized,
+                                        options.check_for_update);
+}
+
+// Makes the segment, or attaches to the one that is named.
+std::unique_ptr<SharedStore> make_shared_store(const RingOptions& options) {
+  const SharedOptions& shared = *options.shared;
+  auto rows =
+      std::make_unique<Rows>(storage_of(options.fields, options.file_prefix), SharedStore::front(options.prioritized));
+  const SharedStore::Shape shape{options.capacity, options.prioritized, shared.discipline, shared.prefault,
+                                 shared.description};
+  if (shared.segment.empty()) return std::make_unique<SharedStore>(std::move(rows), shape);
+  auto store = std::make_unique<SharedStore>(std::move(rows), shape, shared.segment);
+  if (options.prioritized && !std::isfinite(options.priorities.leaf(store->max_priority())))
+    raise(PyExc_RuntimeError, "shared segment %s: (largest priority + eps)^alpha must be a finite float",
+          shared.segment.c_str());
+  return store;
+}
+
+template <class Store>
+std::unique_ptr<Ring> make_ring(RingOptions options, std::unique_ptr<Store> store) {
+  auto sampler = options.prioritized ? make_prioritized_sampler(*store) : make_uniform_sampler(*store);
+  return std::make_unique<Ring>(std::move(options), std::move(store), std::move(sampler));
 }
 
 }  // namespace
 
 int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded(-1, [&] {
-    static const char* names[] = {"capacity",
-                                  "fields",
-                                  "next_of",
-                                  "stack_compress",
-                                  "mmap_prefix",
-                                  "lock",
-                                  "segment",
-                                  "description",
-                                  "prefault",
-                                  "seed",
-                                  "alpha",
-                                  "eps",
-                                  "check_for_update",
-                                  "nstep",
-                                  "add_through_python",
-                                  "batch_through_python",
-                                  nullptr};
-    Py_ssize_t capacity;
-    PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *seed = Py_None, *nstep = nullptr;
-    PyObject* mmap_prefix = nullptr;
-    const char *lock = "unshared", *segment = nullptr, *description = "";
-    double alpha = 0.6, eps = 1e-4;
-    int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOszspOddpOpp", const_cast<char**>(names), &capacity, &fields,
-                                     &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
-                                     &seed, &alpha, &eps, &check_for_update, &nstep, &add_through_python,
-                                     &batch_through_python))
-      throw PythonError();
+    RingOptions options = parse_options(args, kwargs, PyObject_TypeCheck(self, &PrioritizedRingType));
     auto* object = reinterpret_cast<RingObject*>(self);
     if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
-    if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, not %zd", capacity);
-
-    const bool prioritized = PyObject_TypeCheck(self, &PrioritizedRingType);
-    auto ring = std::make_unique<Ring>(parse_fields(fields, next_of, stack_compress), prioritized);
-    for (const auto& field : ring->fields)
-      for (const char* taken : {"priorities", "weights", "indexes"})
-        if (prioritized && PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
-          raise(PyExc_ValueError, "a prioritized buffer has %s of its own: name the field otherwise", taken);
-    const auto rows = static_cast<std::uint64_t>(capacity);
-    ring->is_shared = std::strcmp(lock, "unshared") != 0;
-    if (segment && !ring->is_shared) raise(PyExc_ValueError, "lock must be given with a segment");
-    auto storage = storage_of(ring->fields, path_of(mmap_prefix, "mmap_prefix"));
-    if (ring->is_shared) {
-      const SharedStore::Shape shape{rows, prioritized, discipline_named(lock), prefault != 0, description};
-      auto places = std::make_unique<Rows>(std::move(storage), SharedStore::front(prioritized));
-      ring->store = segment ? std::make_unique<SharedStore>(std::move(places), shape, segment)
-                            : std::make_unique<SharedStore>(std::move(places), shape);
+    std::unique_ptr<Ring> ring;
+    if (options.shared) {
+      auto store = make_shared_store(options);
+      ring = make_ring(std::move(options), std::move(store));
     } else {
-      ring->store = std::make_unique<PrivateStore>(std::make_unique<Rows>(std::move(storage)), rows, prioritized,
-                                                   check_for_update != 0);
+      auto store = make_private_store(options);
+      ring = make_ring(std::move(options), std::move(store));
     }
-    ring->process = ring->maker = process_number();
-    if (seed == Py_None) {
-      ring->random.reseed(entropy());
-    } else {
-      const auto number = PyLong_AsUnsignedLongLong(seed);
-      if (PyErr_Occurred()) throw PythonError();
-      ring->random.reseed(number);
-    }
-    ring->alpha = alpha;
-    ring->eps = eps;
-    ring->nstep = parse_nstep(nstep, ring->fields, prioritized);
-    ring->add_through_python = add_through_python != 0;
-    ring->batch_through_python = batch_through_python != 0;
-    if (prioritized && !std::isfinite(ring->leaf(1.0)))
-      raise(PyExc_ValueError, "alpha and eps are so large that (1 + eps)^alpha is no float");
-    if (segment && prioritized && !std::isfinite(ring->leaf(ring->store->max_priority())))
-      raise(PyExc_RuntimeError, "shared segment %s: (largest priority + eps)^alpha must be a finite float", segment);
     object->ring = ring.release();
     return 0;
   });

@@ -33,13 +33,12 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(store, waiting);
-      found = store.sample_by_priority(ring.random, *drawn, batch.places(), waiting);
+      found = ring.sampler->sample(ring.random, *drawn, batch.places(), waiting);
     }
     if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
     if (found == Found::no_mass) raise(PyExc_ValueError, "can't sample: every stored priority is 0");
     std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
-    // w_i = (N P(i))^-beta / max_j w_j = (p_i / min_j p_j)^-beta: N and the total cancel out.
-    ratio_powers(drawn->leaves.data(), drawn->leaves.size(), drawn->smallest, -beta, weights);
+    importance_weights(*drawn, beta, ring.priorities, weights);
     if (drawn->sample != 0) batch.is_sample(drawn->sample, 1, ring.recent);
     return finished(self, batch);
   });
@@ -118,16 +117,10 @@ PyMethodDef prioritized_methods[] = {
 
 }  // namespace
 
-float Ring::leaf(double priority) const {
-  float leaf;
-  shifted_powers(&priority, 1, eps, alpha, &leaf);
-  return leaf;
-}
-
 float Ring::leaf_of_max_priority() {
   if (const double max = store->max_priority(); max != known_max) {
     known_max = max;
-    leaf_of_max = leaf(max);
+    leaf_of_max = priorities.leaf(max);
   }
   return leaf_of_max;
 }
@@ -136,20 +129,21 @@ void Ring::let_max_priority_fall() {
   constexpr double kFirst = 1.0;      // what a buffer begins with
   constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
   const double known = store->max_priority();
-  if (known <= kFirst || alpha == 0) return;
+  if (known <= kFirst || priorities.alpha == 0) return;
   const float largest = store->largest_leaf();
-  if (largest >= kSame * leaf(known)) return;
+  if (largest >= kSame * priorities.leaf(known)) return;
   const auto priority = [&](float leaf) {
-    return std::max(kFirst, std::pow(static_cast<double>(leaf), 1 / alpha) - eps);
+    return std::max(kFirst, std::pow(static_cast<double>(leaf), 1 / priorities.alpha) - priorities.eps);
   };
   store->lower_max_priority(known, priority(largest));
   // An explorer that brought a large one meanwhile found the old largest large enough.
   if (const float now = store->largest_leaf(); now > largest) store->raise_max_priority(priority(now));
 }
 
-std::size_t Ring::leaves_of(const Numbers& priorities, float* leaves, double& largest) const {
-  const auto count = static_cast<std::size_t>(priorities.size());
-  return priorities.read([&](const auto* value) {
+std::size_t Ring::leaves_of(const Numbers& given, float* leaves, double& largest) const {
+  const auto count = static_cast<std::size_t>(given.size());
+  const auto [alpha, eps] = priorities;
+  return given.read([&, alpha = alpha, eps = eps](const auto* value) {
     shifted_powers(value, count, eps, alpha, leaves);
     bool good = true;
     for (std::size_t i = 0; i < count; ++i) {
@@ -175,8 +169,9 @@ PyTypeObject PrioritizedRingType = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "cpprb_impl._native.PrioritizedRing";
   type.tp_doc =
-      "PrioritizedRing(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock='unshared',\n"
-      "segment=None, seed=None, alpha=0.6, eps=0.0001, check_for_update=False, nstep=None,\n"
+      "PrioritizedRing(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None,\n"
+      "segment=None, description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False, "
+      "nstep=None,\n"
       "add_through_python=False, batch_through_python=False)\n--\n\nThe native ring with priorities; see "
       "cpprb_impl.PrioritizedReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);

@@ -57,7 +57,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(call.store(), waiting);
-      found = call.store().sample(ring.random, *drawn, batch.places(), waiting);
+      found = ring.sampler->sample(ring.random, *drawn, batch.places(), waiting);
     }
     if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
     return finished(self, batch);
@@ -185,7 +185,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
     ring.close_wanted = true;
     ring.recent.clear();
     ring.forget_users_of_other_threads();
-    if (ring.users == 0) ring.store.reset();  // else the last user does it
+    if (ring.users == 0) ring.release_store();  // else the last user does it
     Py_RETURN_NONE;
   });
 }
@@ -262,7 +262,7 @@ PyTypeObject RingType = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "cpprb_impl._native.Ring";
   type.tp_doc =
-      "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock='unshared', segment=None,\n"
+      "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None, segment=None,\n"
       "description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False,\n"
       "nstep=None, add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
       "cpprb_impl.ReplayBuffer.";

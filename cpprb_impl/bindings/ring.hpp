@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "../core/private_store.hpp"
-#include "../core/shared_store.hpp"
+#include "../core/sampler.hpp"
+#include "../core/store.hpp"
 #include "batch.hpp"
 #include "fields.hpp"
 #include "nstep.hpp"
+#include "options.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -30,16 +31,16 @@ std::uint64_t process_number();
 void count_fork();
 
 struct Ring {
-  Ring(std::vector<Field> fields, bool prioritized);
+  Ring(RingOptions options, std::unique_ptr<Store> store, std::unique_ptr<Sampler> sampler);
 
-  std::vector<Field> fields;
-  std::unique_ptr<Store> store;  // empty once closed
-  bool is_shared = false;
-  bool prioritized;
+  const std::vector<Field> fields;
+  const bool is_shared, prioritized;
+  const PriorityOptions priorities;
+  const bool add_through_python, batch_through_python;  // see RingOptions
+  std::unique_ptr<Store> store;                         // empty once closed
+  std::unique_ptr<Sampler> sampler;                     // over the store
   bool close_wanted = false;
-  // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
-  // given back through self._batch_through(batch) first.
-  bool add_through_python = false, batch_through_python = false;
+  void release_store();
 
   // Calls under way that need the store: a wait lets other threads in. They are those of the process `counted_in`: of
   // its parent's calls, a forked child goes on only with those of the thread that forked.
@@ -54,24 +55,22 @@ struct Ring {
 
   std::uint64_t episode_rows = 0;
   Keywords keywords;
-  std::unique_ptr<Nstep> nstep;  // null where each step is a transition
+  const std::unique_ptr<Nstep> nstep;  // null where each step is a transition
   AddScratch add_scratch;
   RecentBatches recent;
   Drawn drawn;
 
-  // Prioritized: leaf = (priority + eps)^alpha, Schaul et al. 2015, section 3.3.
-  double alpha = 0.6, eps = 1e-4;
+  // Of prioritized rings.
   double known_max = -1;
   float leaf_of_max = 0;
 
-  float leaf(double priority) const;
   float leaf_of_max_priority();
   // To the largest priority of any stored row: one large error must not favour new rows for ever. Needs a
   // LearnerGuard.
   void let_max_priority_fall();
   // The leaves of raw priorities; `largest` becomes at least the largest of them. Returns the
   // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
-  std::size_t leaves_of(const Numbers& priorities, float* leaves, double& largest) const;
+  std::size_t leaves_of(const Numbers& given, float* leaves, double& largest) const;
 
   // A long copy out of an unshared ring lets other Python threads run; those that come to this ring wait.
   bool copying = false;  // guarded by the interpreter's lock

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../core/private_store.hpp"
+
 namespace rb {
 namespace {
 
@@ -136,7 +138,7 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
     if (PyErr_Occurred()) throw PythonError();
     PrivateCallGuard call(self, "_set_max_priority");
     PrivateStore& store = call.prioritized("_set_max_priority");
-    if (!(value >= 0) || !std::isfinite(call.ring().leaf(value)))
+    if (!(value >= 0) || !std::isfinite(call.ring().priorities.leaf(value)))
       raise(PyExc_ValueError, "a priority must be finite and not negative, but is %R", priority);
     store.set_max_priority(value);
     Py_RETURN_NONE;

@@ -12,8 +12,8 @@
 
 #include "memory.hpp"
 #include "priority_tree.hpp"
+#include "sampler.hpp"
 #include "segment_header.hpp"
-#include "store.hpp"
 
 namespace rb {
 

@@ -55,30 +55,6 @@ void PrivateStore::fill(const std::vector<std::size_t>& slots, char* const* to, 
   });
 }
 
-Found PrivateStore::sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
-  const std::uint64_t rows = stored(), first_slot = tail_ % capacity_;
-  if (rows == 0) return Found::nothing;
-  for (auto& slot : drawn.slots) {
-    slot = first_slot + random.below(rows);
-    if (slot >= capacity_) slot -= capacity_;
-  }
-  fill(drawn.slots, to, waiting);
-  return Found::rows;
-}
-
-Found PrivateStore::sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) {
-  bring_tree_up_to_date();
-  if (stored() == 0) return Found::nothing;
-  if (!(tree_.total() > 0)) return Found::no_mass;
-  tree_.draw(random, drawn.slots.size(), drawn.slots.data());
-  drawn.leaves.resize(drawn.slots.size());
-  for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = tree_.leaves()[drawn.slots[i]];
-  drawn.smallest = tree_.bounds().smallest;
-  sampled_at = head_;
-  fill(drawn.slots, to, waiting);
-  return Found::rows;
-}
-
 std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                                  std::uint64_t) {
   for (std::size_t i = 0; i < count; ++i)

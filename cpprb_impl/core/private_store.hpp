@@ -12,8 +12,12 @@
 
 namespace rb {
 
+class PrivateView;
+
 class PrivateStore final : public Store {
  public:
+  using View = PrivateView;
+
   // A new, empty one; makes the files and streams of `rows`. Throws TooLarge, std::bad_alloc,
   // std::system_error.
   PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
@@ -30,8 +34,6 @@ class PrivateStore final : public Store {
   void raise_max_priority(double priority) override { max_priority_ = std::max(max_priority_, priority); }
   void lower_max_priority(double, double priority) override { max_priority_ = priority; }
 
-  Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
-  Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
   std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                      std::uint64_t sample) override;
   float largest_leaf() override;
@@ -56,6 +58,8 @@ class PrivateStore final : public Store {
   std::uint64_t sampled_at = 0;  // the head when last sampled, for check_for_update
 
  private:
+  friend class PrivateView;
+
   // The newest row that was written to `slot`, or is the next that would have been before the first lap.
   std::uint64_t row_of(std::uint64_t slot) const {
     const std::uint64_t last = head_ - 1;

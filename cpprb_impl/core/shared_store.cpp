@@ -150,7 +150,7 @@ void SharedStore::forked() {
   registration_ = kNoRegistration;
   process_ = this_process();
   no_free_registration_ = false;
-  if (view_) view_->forked();
+  if (priorities_) priorities_->forked();
   rows_->forked();
   registrations_held_ = 0;  // a thread that learned while its process forked is the parent's
   memory_.forked();

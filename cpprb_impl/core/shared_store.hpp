@@ -9,15 +9,19 @@
 #include <vector>
 
 #include "memory.hpp"
+#include "sampler.hpp"
 #include "segment_header.hpp"
 #include "store.hpp"
 
 namespace rb {
 
 class PriorityView;
+class SharedView;
 
 class SharedStore final : public Store {
  public:
+  using View = SharedView;
+
   // Bytes at the start of each row, for its slot's word and priority.
   static std::size_t front(bool prioritized) { return prioritized ? 16 : 8; }
 
@@ -51,8 +55,6 @@ class SharedStore final : public Store {
 
   void forked() override;
 
-  Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
-  Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) override;
   std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                      std::uint64_t sample) override;
   float largest_leaf() override;
@@ -64,6 +66,7 @@ class SharedStore final : public Store {
  private:
   friend class ExplorerGuard;
   friend class PriorityView;
+  friend class SharedView;
 
   void view_memory(Files files);
   Atomic& word(std::uint64_t slot) const { return *reinterpret_cast<Atomic*>(first_row_ + slot * header_->stride); }
@@ -94,12 +97,9 @@ class SharedStore final : public Store {
   std::optional<std::uint64_t> row_in(std::uint64_t slot) const;
   void read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const;
   void read_drawn(Drawn& drawn, char* const* to, Waiting& waiting);
-  template <class Draw>
-  bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) const;
   std::uint64_t rows_possible() const;
   std::uint64_t holes_before(std::uint64_t rows, std::uint64_t cleared);
-  Found none_found();
-  PriorityView& view();
+  PriorityView& priorities();
 
   void lock_for_learner(Waiting& waiting) override;
   void unlock_for_learner() override;
@@ -120,7 +120,7 @@ class SharedStore final : public Store {
     std::uint64_t looked_at = 0;          // slots before it
     std::vector<std::uint64_t> slots{};   // that had no row
   } holes_;
-  std::unique_ptr<PriorityView> view_;
+  std::unique_ptr<PriorityView> priorities_;
 };
 
 }  // namespace rb

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "random.hpp"
 #include "rows.hpp"
 #include "waiting.hpp"
 
@@ -23,18 +22,6 @@ struct NewRows {
   float leaf;
   double largest;  // raw priority of any; 0 where they have none of their own
 };
-
-// Rows that were drawn; kept from call to call for its memory.
-struct Drawn {
-  std::vector<std::size_t> slots;
-  std::vector<std::uint64_t> rows;  // their numbers, where rows are shared
-  std::vector<float> leaves;        // by which they were drawn
-  std::vector<std::size_t> failed;
-  float smallest = 0;        // leaf of any stored row
-  std::uint64_t sample = 0;  // number of the sample, from 1 on; 0 if updates don't need it
-};
-
-enum class Found { rows, nothing, no_mass };  // no_mass: rows, but every priority is 0
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0}, kAllLate = kAllGood - 1;
 
@@ -66,10 +53,6 @@ class Store {
 
   // The following need a LearnerGuard. `to` is by field: where the values go.
 
-  // drawn.slots.size() rows, uniformly and with replacement.
-  virtual Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
-  // The same in proportion to the leaves, stratified (Schaul et al. 2015, appendix B.2.1).
-  virtual Found sample_by_priority(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
   // Sets the leaves of the rows at `index`; `largest` is the largest raw priority. `sample` is the number of the sample
   // that `index` came from, 0 if that is not known. Returns the place of the first index where no row can be
   // (nothing has changed then), kAllLate if none of the rows was to be changed, else kAllGood.

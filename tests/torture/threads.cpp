@@ -96,15 +96,13 @@ void explore(rb::SharedStore& store, const Setting& setting, int me, const std::
   }
 }
 
-void look(rb::SharedStore& store, const Setting& setting, Columns& columns, rb::Drawn& drawn, rb::Random& random,
-          Counts& counts) {
+void look(rb::SharedStore& store, rb::Sampler& sampler, const Setting& setting, Columns& columns, rb::Drawn& drawn,
+          rb::Random& random, Counts& counts) {
   rb::Waiting waiting;
-  const rb::LearnerGuard turn(store, waiting);
+  const rb::LearnerGuard guard(store, waiting);
   const auto places = columns.places();
   drawn.slots.resize(kBatch);
-  const auto found = setting.prioritized ? store.sample_by_priority(random, drawn, places.data(), waiting)
-                                         : store.sample(random, drawn, places.data(), waiting);
-  if (found != rb::Found::rows) return;
+  if (sampler.sample(random, drawn, places.data(), waiting) != rb::Found::rows) return;
   for (std::size_t i = 0; i < kBatch; ++i) counts.torn += columns.is_torn(i);
   counts.read += kBatch;
   if (!setting.prioritized) return;
@@ -118,10 +116,11 @@ void learn(rb::SharedStore& store, const Setting& setting, int me, const std::at
   rb::Waiting waiting;
   rb::Random random(static_cast<std::uint64_t>(me));
   rb::Drawn drawn;
+  const auto sampler = setting.prioritized ? rb::make_prioritized_sampler(store) : rb::make_uniform_sampler(store);
   Columns batch(kBatch, setting), all(kCapacity, setting);
   for (std::size_t calls = 1; !stop; ++calls) {
     try {
-      look(store, setting, batch, drawn, random, counts);
+      look(store, *sampler, setting, batch, drawn, random, counts);
     } catch (const std::runtime_error&) {
       ++counts.given_up;
     }

@@ -57,7 +57,7 @@ void clearing(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
   world.add(*one, 100, world.setting.capacity);
   one->raise_max_priority(5);
-  learner->view().catch_up();
+  learner->priorities().catch_up();
   thread([&] { world.add(*one, 200, 2, 3, 3); });
   thread([&] {
     two->clear();
@@ -65,7 +65,7 @@ void clearing(const World& world) {
   });
   thread([&] {
     for (int i = 0; i < 2; ++i) {
-      learner->view().catch_up();
+      learner->priorities().catch_up();
       world.look(*learner);
     }
     wait_for_all();

@@ -10,7 +10,7 @@ using Store = World::Store;
 void tree(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
   world.add(*one, 100);
-  learner->view().catch_up();
+  learner->priorities().catch_up();
   thread([&] {
     world.add(*one, 200, 2);
     world.add(*one, 300);
@@ -32,11 +32,11 @@ void tree(const World& world) {
 
 void tree_and_deaths(const World& world) {
   const Store one = world.attach(), two = world.attach(), three = world.attach(), learner = world.attach();
-  learner->view().catch_up();
+  learner->priorities().catch_up();
   thread([&] { world.add(*one, 200, 2); }, true);
   thread([&] { world.add(*two, 400, 2); }, true);
   thread([&] {
-    for (int i = 0; i < 2; ++i) learner->view().catch_up();
+    for (int i = 0; i < 2; ++i) learner->priorities().catch_up();
     wait_for_all();
     world.check_tree(*learner);
     static_cast<void>(three->stored());  // reclaims
@@ -51,7 +51,7 @@ void tree_and_deaths(const World& world) {
 // Another process reclaims a dead one while the learner looks.
 void tree_and_reclaiming(const World& world) {
   const Store one = world.attach(), two = world.attach(), learner = world.attach();
-  learner->view().catch_up();
+  learner->priorities().catch_up();
   share_registration(one, two);
   thread([&] { world.add(*one, 200, 2); }, true);
   thread([&] {
@@ -59,7 +59,7 @@ void tree_and_reclaiming(const World& world) {
     world.add(*two, 400);
   });
   thread([&] {
-    for (int i = 0; i < 3; ++i) learner->view().catch_up();
+    for (int i = 0; i < 3; ++i) learner->priorities().catch_up();
     wait_for_all();
     world.check_tree(*learner);
   });
@@ -77,12 +77,12 @@ void journal(const World& world) {
       rb::Drawn drawn;
       world.sample(learner, drawn);
       world.update(learner, drawn, leaf);
-      learner.view().catch_up();
+      learner.priorities().catch_up();
       wait_for_all();
       world.check_tree(learner);
     };
   };
-  one->view().catch_up();
+  one->priorities().catch_up();
   thread(learn(*one, 7));
   thread(learn(*two, 8));
   thread([&] { world.add(*explorer, 200); });
@@ -94,8 +94,8 @@ void journal(const World& world) {
 void journal_of_two(const World& world) {
   const Store explorer = world.attach(), one = world.attach(), two = world.attach();
   world.add(*explorer, 100, world.setting.capacity);
-  one->view().catch_up();
-  two->view().catch_up();
+  one->priorities().catch_up();
+  two->priorities().catch_up();
   thread([&] {
     rb::Drawn drawn;
     for (const float leaf : {7.0f, 9.0f}) {
@@ -107,7 +107,7 @@ void journal_of_two(const World& world) {
   });
   thread([&] {
     rb::Drawn drawn;
-    for (int i = 0; i < 3; ++i) two->view().catch_up();
+    for (int i = 0; i < 3; ++i) two->priorities().catch_up();
     world.sample(*two, drawn);
     world.update(*two, drawn, 8);
     wait_for_all();
@@ -125,7 +125,7 @@ void joining(const World& world) {
   world.sample(*one, drawn);
   thread([&] { world.update(*one, drawn, 7); });
   thread([&] {
-    two->view().catch_up();
+    two->priorities().catch_up();
     wait_for_all();
     world.check_tree(*two);
   });
@@ -148,11 +148,11 @@ void joining_at_once(const World& world) {
   });
   thread([&] {
     // Its own change would tell the third what the first one changed.
-    choose(2) == 0 ? world.change(*two, 0, 8) : two->view().catch_up();
+    choose(2) == 0 ? world.change(*two, 0, 8) : two->priorities().catch_up();
     check(*two);
   });
   thread([&] {
-    three->view().catch_up();
+    three->priorities().catch_up();
     check(*three);
   });
   run_threads();
@@ -165,8 +165,8 @@ void journal_lapped(const World& world) {
   const std::size_t last = world.setting.capacity - 1;
   rb::Drawn drawn;
   world.sample(*one, drawn);
-  two->view().catch_up();
-  three->view().catch_up();
+  two->priorities().catch_up();
+  three->priorities().catch_up();
   const auto check = [&](rb::SharedStore& learner) {
     wait_for_all();
     world.check_tree(learner);
@@ -181,7 +181,7 @@ void journal_lapped(const World& world) {
     check(*two);
   });
   thread([&] {
-    for (int i = 0; i < 2; ++i) three->view().catch_up();
+    for (int i = 0; i < 2; ++i) three->priorities().catch_up();
     check(*three);
   });
   run_threads();
@@ -193,10 +193,10 @@ void journal_killed(const World& world) {
   world.add(*explorer, 100, world.setting.capacity);
   rb::Drawn drawn;
   world.sample(*one, drawn);
-  two->view().catch_up();
+  two->priorities().catch_up();
   thread([&] { world.update(*one, drawn, 7); }, true);
   thread([&] {
-    for (int i = 0; i < 2; ++i) two->view().catch_up();
+    for (int i = 0; i < 2; ++i) two->priorities().catch_up();
     wait_for_all();
     world.check_tree(*two);
   });
@@ -208,7 +208,7 @@ void journal_killed(const World& world) {
 void largest(const World& world) {
   const Store one = world.attach(), learner = world.attach();
   world.add(*one, 100, 1, 1);
-  learner->view().catch_up();
+  learner->priorities().catch_up();
   thread([&] { world.add(*one, 200, 1, 5, 5); });
   thread([&] {
     const double known = learner->max_priority();
@@ -224,7 +224,7 @@ void largest_falls(const World& world) {
   const Store one = world.attach(), learner = world.attach();
   world.add(*one, 100, 1, 1);
   one->raise_max_priority(5);
-  learner->view().catch_up();
+  learner->priorities().catch_up();
   thread([&] { world.add(*one, 200, 1, 5, 5); });
   thread([&] {
     const double known = learner->max_priority();

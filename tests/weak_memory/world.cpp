@@ -28,7 +28,7 @@ std::unique_ptr<rb::Rows> World::rows() const {
 
 World::Store World::attach() const {
   Store made = std::make_unique<rb::SharedStore>(rows(), shape_, maker_->name());
-  if (setting.journal != 0) made->view().entries_ = setting.journal;
+  if (setting.journal != 0) made->priorities().entries_ = setting.journal;
   return made;
 }
 
@@ -69,8 +69,8 @@ std::vector<Id> World::look(rb::SharedStore& store, std::size_t first) const {
 }
 
 std::vector<Id> World::sample(rb::SharedStore& store, rb::Drawn& drawn) const {
-  store.view().catch_up();
-  rb::PriorityTree& tree = store.view().tree();
+  store.priorities().catch_up();
+  rb::PriorityTree& tree = store.priorities().tree();
   drawn = {};
   for (std::uint64_t slot = 0; slot < setting.capacity; ++slot)
     if (tree.leaves()[slot] > 0) drawn.slots.push_back(slot), drawn.leaves.push_back(tree.leaves()[slot]);
@@ -86,7 +86,7 @@ std::vector<Id> World::sample(rb::SharedStore& store, rb::Drawn& drawn) const {
 }
 
 void World::update(rb::SharedStore& store, const rb::Drawn& drawn, float leaf) const {
-  store.view().remember(drawn);
+  store.priorities().remember(drawn);
   const std::vector<std::int64_t> index(drawn.slots.begin(), drawn.slots.end());
   const std::vector<float> leaves(index.size(), leaf);
   store.update(index.data(), index.size(), leaves.data(), 0, 0);
@@ -103,9 +103,9 @@ void World::change(rb::SharedStore& store, std::size_t slot, float leaf) const {
 }
 
 void World::check_tree(rb::SharedStore& learner) const {
-  learner.view().catch_up();
+  learner.priorities().catch_up();
   for (std::uint64_t slot = 0; slot < setting.capacity; ++slot) {
-    const float known = learner.view().tree().leaves()[slot], there = learner.view().leaf_in(slot);
+    const float known = learner.priorities().tree().leaves()[slot], there = learner.priorities().leaf_in(slot);
     // A leaf of a row that is gone is corrected when it is drawn.
     if (there > 0 && known != there)
       fail("the tree has " + std::to_string(known) + " for slot " + number(slot) + ", whose priority is " +

@@ -1,0 +1,87 @@
+#include "options.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace rb {
+namespace {
+
+Discipline discipline_named(const char* name) {
+  if (std::strcmp(name, "none") == 0) return Discipline::none;
+  if (std::strcmp(name, "buffer") == 0) return Discipline::buffer;
+  if (std::strcmp(name, "critical") == 0) return Discipline::critical;
+  raise(PyExc_ValueError, "lock must be 'none', 'buffer' or 'critical', got '%s'", name);
+}
+
+std::optional<std::uint64_t> seed_of(PyObject* seed) {
+  if (seed == Py_None) return std::nullopt;
+  const auto number = PyLong_AsUnsignedLongLong(seed);
+  if (PyErr_Occurred()) throw PythonError();
+  return number;
+}
+
+// Refuses fields whose names a prioritized sample needs for its own columns.
+void check_names(const std::vector<Field>& fields) {
+  for (const auto& field : fields)
+    for (const char* taken : {"priorities", "weights", "indexes"})
+      if (PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
+        raise(PyExc_ValueError, "the field %s must have another name: prioritized samples have %s of their own", taken,
+              taken);
+}
+
+}  // namespace
+
+RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
+  static const char* names[] = {"capacity",
+                                "fields",
+                                "next_of",
+                                "stack_compress",
+                                "mmap_prefix",
+                                "lock",
+                                "segment",
+                                "description",
+                                "prefault",
+                                "seed",
+                                "alpha",
+                                "eps",
+                                "check_for_update",
+                                "nstep",
+                                "add_through_python",
+                                "batch_through_python",
+                                nullptr};
+  Py_ssize_t capacity;
+  PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *mmap_prefix = nullptr, *seed = Py_None;
+  PyObject* nstep = nullptr;
+  const char *lock = nullptr, *segment = nullptr, *description = "";
+  int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
+  RingOptions options;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOpp", const_cast<char**>(names), &capacity, &fields,
+                                   &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
+                                   &seed, &options.priorities.alpha, &options.priorities.eps, &check_for_update, &nstep,
+                                   &add_through_python, &batch_through_python))
+    throw PythonError();
+  if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, got %zd", capacity);
+  options.capacity = static_cast<std::uint64_t>(capacity);
+  options.fields = parse_fields(fields, next_of, stack_compress);
+  options.file_prefix = path_of(mmap_prefix, "mmap_prefix");
+  if (lock != nullptr)
+    options.shared =
+        SharedOptions{discipline_named(lock), segment != nullptr ? segment : "", description, prefault != 0};
+  else if (segment != nullptr)
+    raise(PyExc_ValueError, "lock must be given with a segment");
+  options.seed = seed_of(seed);
+  options.prioritized = prioritized;
+  options.check_for_update = check_for_update != 0;
+  options.nstep = parse_nstep(nstep, options.fields, prioritized);
+  options.add_through_python = add_through_python != 0;
+  options.batch_through_python = batch_through_python != 0;
+  if (prioritized) {
+    check_names(options.fields);
+    if (!std::isfinite(options.priorities.leaf(1.0)))
+      raise(PyExc_ValueError, "alpha and eps must be so small that (1 + eps)^alpha is a finite float");
+  }
+  return options;
+}
+
+}  // namespace rb

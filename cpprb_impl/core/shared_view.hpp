@@ -1,0 +1,76 @@
+// What samplers see of a store that processes share. Explorers write meanwhile: see shared_read.cpp.
+#pragma once
+
+#include <sched.h>
+
+#include "priority_view.hpp"
+#include "sampler.hpp"
+#include "shared_store.hpp"
+
+namespace rb {
+
+class SharedView {
+ public:
+  // Whether another process may overwrite a row between its draw and its reading.
+  static constexpr bool kRowsVanish = true;
+
+  // Explorers in a ring of very few rows may leave hardly a moment in which a row can be read.
+  static constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 100;
+  // All slots, or all changes, are looked at this seldom, but before giving up.
+  static constexpr std::size_t kSeldom = kTries / 2;
+
+  // Slots that may hold a row.
+  struct Slots {
+    std::uint64_t count;
+    std::size_t nth(std::uint64_t n) const { return n; }
+  };
+
+  explicit SharedView(SharedStore& store) : store_(store) {}
+
+  std::uint64_t capacity() const { return store_.capacity(); }
+  bool is_empty() const { return store_.rows_possible() == 0; }
+  Slots slots() const { return {store_.rows_possible()}; }
+  std::vector<std::size_t> stored_slots() const { return store_.stored_slots(); }
+
+  // Reads the rows of drawn.slots; those that were overwritten meanwhile are in drawn.failed.
+  void read(Drawn& drawn, char* const* to, Waiting& waiting) { store_.read_drawn(drawn, to, waiting); }
+  // Reads other rows in place of those in drawn.failed. `draw(i)` draws place i anew; false if there is nothing to draw
+  // from just now. Returns false if that lasts. Throws std::runtime_error if rows are overwritten too fast.
+  template <class Draw>
+  bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw);
+  // Why nothing could be drawn: no rows, or rows without mass. Throws std::runtime_error if every row is just being
+  // overwritten: such a buffer is not empty.
+  Found none_found();
+
+  void catch_up() { priorities().catch_up(); }
+  PriorityTree& tree() { return priorities().tree(); }
+  void refresh_leaf(std::size_t slot) { priorities().refresh_leaf(slot); }
+  std::uint64_t remember(const Drawn& drawn) { return priorities().remember(drawn); }
+
+ private:
+  PriorityView& priorities() { return store_.priorities(); }
+  [[noreturn]] static void give_up();
+
+  SharedStore& store_;
+};
+
+template <class Draw>
+bool SharedView::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) {
+  unsigned failures = 0, nothing = 0;  // one after the other
+  while (!drawn.failed.empty()) {
+    const std::size_t i = drawn.failed.back();
+    if (!draw(i)) {
+      if (++nothing == kLooks) return false;
+      sched_yield();
+      continue;
+    }
+    drawn.failed.pop_back();
+    store_.read_tile(drawn, i, i + 1, to);
+    failures = drawn.failed.empty() || drawn.failed.back() != i ? 0 : failures + 1;
+    if (failures == kTries) give_up();
+    if (failures % kTriesAtOnce == kTriesAtOnce - 1) sched_yield();
+  }
+  return true;
+}
+
+}  // namespace rb
