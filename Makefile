@@ -114,7 +114,7 @@ new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CON
 orders: ## the core on a weak memory: each memory order weakened must be noticed (needs g++; some 40 minutes on 2 cores): [EXECUTIONS=200000 a scenario]
 	@.ci/orders check --control $(EXECUTIONS) --executions $$(($(EXECUTIONS) / 10))
 
-lint: $(BUILT) ## check style, types and GitHub's files: ruff, clang-format, mypy, stubtest, check-jsonschema
+lint: $(BUILT) ## check style, types, common mistakes and GitHub's files: ruff, mypy, stubtest, clang-format, clang-tidy, check-jsonschema
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
@@ -122,6 +122,7 @@ lint: $(BUILT) ## check style, types and GitHub's files: ruff, clang-format, myp
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
+	@printf '%s\n' cpprb_impl/core/*.cpp | xargs -P "$$(nproc)" -n 4 .venv/bin/clang-tidy --quiet --extra-arg=-std=c++20
 
 format: $(BUILT) ## mend style where a program can
 	@$(PY) -m ruff check --fix .

@@ -1,4 +1,4 @@
-"""What stands before a native ring in Python, whether it is shared or not: a method of cpprb's."""
+"""The base of all buffers: the native ring, cpprb's `_encode_sample`, and what a subclass keeps in attributes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from cpprb_impl._native import Ring
 
-class Face:
-    """Mixed in before `Ring`."""
+
+class BufferBase(Ring):
+    """A native ring whose attributes are pickled with it, as those of any object are.
+
+    Attributes named in `_parts` are left out: the buffer's constructor makes them.
+    """
+
+    _parts: tuple[str, ...] = ()
+    _recipe: Any  # how the native ring was made; it is left out as well
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        if isinstance(state, tuple):  # a subclass has __slots__
+            return (self._attributes(state[0]), *state[1:])
+        return self._attributes(state)
+
+    def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """The transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).

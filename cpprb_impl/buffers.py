@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.buffer_base import Face
+from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
-from cpprb_impl.files import Saved
+from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.row_reader import RowReader
@@ -32,6 +31,7 @@ BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_ac
 
 
 def check_exponent(name: str, value: float) -> float:
+    """`value` as a float; raises TypeError or ValueError, naming it, unless it is finite and not negative."""
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
     try:
@@ -45,7 +45,7 @@ def check_exponent(name: str, value: float) -> float:
     return number
 
 
-class ReplayBuffer(Face, Saved, Ring):
+class ReplayBuffer(SavableBuffer):
     """Ring of transitions, sampled uniformly with replacement.
 
     Threads may share a buffer. A forked child has a copy of its own. If another thread of the parent was inside a call
@@ -163,14 +163,17 @@ class ReplayBuffer(Face, Saved, Ring):
     def _add_through(self, **rows: Any) -> int | None:
         """What `add` is with fields of Python objects."""
         if self._window is None:
+            assert self._read is not None
             return self._add_read(**self._read(rows))
         return self._window.push(rows, self)
 
     def _add_read(self, **rows: np.ndarray) -> int:
         """Store rows that a `RowReader` has read."""
+        assert self._objects is not None
         return self._objects.add(rows, self)
 
     def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        assert self._objects is not None
         return self._objects.fill(batch)
 
     def _ring_columns(self, slots: np.ndarray) -> Columns:
@@ -196,8 +199,9 @@ class ReplayBuffer(Face, Saved, Ring):
         """Whether N-step transitions are stored."""
         return super().is_Nstep() or self._window is not None
 
-    def _steps(self) -> dict[str, Any] | None:
-        return self._recipe[2]["nstep"] if self._window is None else self._window.options
+    def _steps(self) -> Mapping[str, Any] | None:
+        steps: Mapping[str, Any] | None = self._recipe[2]["nstep"]
+        return steps if self._window is None else self._window.options
 
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):

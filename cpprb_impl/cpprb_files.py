@@ -13,13 +13,14 @@ import numpy as np
 
 from cpprb_impl.npz import ArrayReader, as_value_errors, read_header
 from cpprb_impl.numpy_pickle import Array, array_of, read_array
-from cpprb_impl.state import Columns
 
 # Of a member's largest size, for each opcode of its pickle: that allows an array 64 opcodes or more; it takes some 25.
 BYTES_PER_OPCODE = 16
 
+Arrays = dict[str, np.ndarray]  # columns by field
 
-def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Columns, int, bool]:
+
+def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Arrays, int, bool]:
     """The transitions of a file of cpprb's: columns by field, their number of rows, and whether they are n-step ones.
 
     `fields` are those that a transition may have, `most` is the largest size of a member in bytes, uncompressed.
@@ -47,7 +48,7 @@ def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Columns, int
     return columns, rows, bool(members["Nstep"])
 
 
-def _columns(data: Any, fields: Set[str]) -> Columns:
+def _columns(data: Any, fields: Set[str]) -> Arrays:
     if not isinstance(data, dict):
         raise ValueError("data: not a dict of arrays")
     for name in data:
@@ -59,7 +60,7 @@ def _columns(data: Any, fields: Set[str]) -> Columns:
     return columns
 
 
-def _cache(cache: Any, fields: Set[str], rows: int) -> dict[int, Columns]:
+def _cache(cache: Any, fields: Set[str], rows: int) -> dict[int, Arrays]:
     """What the cache has for each row."""
     if not isinstance(cache, dict | None):
         raise ValueError("cache: not a dict")
@@ -79,7 +80,7 @@ def _names(next_of: Any) -> list[str]:
     return sorted(set(next_of.ravel().tolist()))
 
 
-def _expanded(columns: Columns, cache: dict[int, Columns], next_of: list[str]) -> Columns:
+def _expanded(columns: Arrays, cache: dict[int, Arrays], next_of: list[str]) -> Arrays:
     """The columns as they would be without compression.
 
     cpprb lays the stacked frames of neighbouring rows over each other, and takes next_x from the following row's x.
@@ -96,7 +97,7 @@ def _expanded(columns: Columns, cache: dict[int, Columns], next_of: list[str]) -
     return whole
 
 
-def _fill_in(columns: Columns, cache: dict[int, Columns]) -> None:
+def _fill_in(columns: Arrays, cache: dict[int, Arrays]) -> None:
     for row, entry in cache.items():
         for name in entry.keys() & columns.keys():
             if entry[name].shape != columns[name].shape[1:] or entry[name].dtype != columns[name].dtype:

@@ -33,6 +33,7 @@ class Description:
     nstep: dict[str, Any] | None = None  # of `nstep.read_options`
 
     def text(self) -> str:
+        """The description as a segment stores it."""
         fields = [{"name": name, "dtype": _dtype_as_json(dtype), "shape": shape} for name, dtype, shape in self.fields]
         return json.dumps({**vars(self), "fields": fields})
 
@@ -99,7 +100,8 @@ def _dtype_as_json(dtype: np.dtype) -> Any:
 
 
 def _dtype(described: Any) -> np.dtype:
-    return np.lib.format.descr_to_dtype(_tuples(described))
+    dtype: np.dtype = np.lib.format.descr_to_dtype(_tuples(described))
+    return dtype
 
 
 def _tuples(described: Any) -> Any:

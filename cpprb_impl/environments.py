@@ -54,7 +54,7 @@ def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -
 
 
 def from_space(space: Any, int_type: Any, float_type: Any) -> dict[str, Any]:
-    """ "shape" and "dtype" of the field for a Discrete, MultiDiscrete, MultiBinary or Box.
+    """The field for a Discrete, MultiDiscrete, MultiBinary or Box: a dict of "shape" and "dtype".
 
     `int_type`, `float_type` and the errors are those of `create_env_dict`.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from cpprb_impl._native import Ring
 from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import ArrayReader, ArrayWriter
-from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns, rows_a_piece
+from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns, rows_per_piece
 
 
 def plain(dtype: np.dtype) -> np.dtype:
@@ -24,22 +24,23 @@ def plain(dtype: np.dtype) -> np.dtype:
 
 def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
     """Write the transitions in `slots`, all that are held; returns the description of each member."""
-    columns = columns_of(buffer, slots) if framed_columns(buffer) else None
+    columns = columns_of(buffer, slots) if framed_columns(buffer) else {}
     described: list[dict[str, Any]] = []
     for name, (dtype, shape) in kinds.items():
         if any(name in column["names"] for column in described):
             continue
-        about = {"names": [name], "kind": "rows", "dtype": str(dtype)}
+        about: dict[str, Any] = {"names": [name], "kind": "rows", "dtype": str(dtype)}
         member = f"column_{len(described)}"
-        column = columns and columns[name]
+        column = columns.get(name)
         if isinstance(column, Frames):
-            streams = {other: of for other, of in columns.items() if getattr(of, "frames", None) is column.frames}
+            frames = column.frames
+            streams = {n: of for n, of in columns.items() if isinstance(of, Frames) and of.frames is frames}
             about |= {"names": list(streams), "kind": "frames", "stack": column.stack}
             writer.write(member, plain(dtype), column.frames.shape, [column.frames])
             for number, stream in enumerate(streams.values()):
                 writer.write(f"{member}_first_{number}", stream.first.dtype, stream.first.shape, [stream.first])
         else:
-            pieces = _pieces(buffer, slots, name, rows_a_piece(kinds)) if column is None else [column]
+            pieces = iter([column]) if column is not None else _pieces(buffer, slots, name, rows_per_piece(kinds))
             writer.write(member, plain(dtype), (len(slots), *shape), pieces)
         described.append(about)
     return described
@@ -54,7 +55,7 @@ def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[n
 def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:
     """The columns of a file and the dtypes that it says they have; raises ValueError for invalid frames."""
     columns: dict[str, np.ndarray | Frames] = {}
-    dtypes = {}
+    dtypes: dict[str, str] = {}
     for number, about in enumerate(descriptions):
         names, kind, member = about.strings("names"), about.string("kind"), f"column_{number}"
         array = reader.read(member)

@@ -21,7 +21,7 @@ about.json
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from cpprb_impl.nstep import fitting_steps
 from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes, waiting_steps
 
 if TYPE_CHECKING:
-    from cpprb_impl.files import Saved
+    from cpprb_impl.files import SavableBuffer
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
 WAITING = "waiting "  # before the name of a column of steps that wait
@@ -51,11 +51,11 @@ class Contents:
     max_priority: float | None = None
     # Where the saved buffer stood, and attributes of its kind; None when this buffer can't go on from there.
     position: dict[str, Any] | None = None
-    attributes: dict[str, Any] | None = None
-    waiting: Columns | None = None  # the steps that waited there
+    attributes: dict[str, Any] = field(default_factory=dict)
+    waiting: dict[str, np.ndarray] = field(default_factory=dict)  # the steps that waited there
 
 
-def write(buffer: Saved, stream: IO[bytes]) -> None:
+def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
     """Write the buffer's file. Raises ValueError for objects, RuntimeError when the buffer changes meanwhile."""
     head, slots, kinds = buffer._get_head(), held_slots(buffer), kinds_of(buffer)
     position, leaves = position_of(buffer), leaves_of(buffer, slots)
@@ -85,13 +85,13 @@ def write(buffer: Saved, stream: IO[bytes]) -> None:
         )
 
 
-def read(buffer: Saved, stream: IO[bytes]) -> Contents:
+def read(buffer: SavableBuffer, stream: IO[bytes]) -> Contents:
     """What the file in `stream` holds for `buffer`, which is left alone. Raises ValueError for all that is wrong."""
     reader = ArrayReader(stream)
     return _read_own(buffer, reader) if ABOUT in reader.members else _read_cpprb(buffer, reader)
 
 
-def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
+def _read_own(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     about = reader.read_about()
     if about.get("format") != FORMAT:
         raise ValueError(f"the file is not of the format {FORMAT!r}")
@@ -107,7 +107,7 @@ def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
     contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
-    stood = {
+    stood: dict[str, Any] = {
         "next_index": position.integer("next_index", most=options.integer("size", least=max(rows, 1)) - 1),
         "episode_len": position.integer("episode_len"),
         "unseen": position.integer("unseen"),
@@ -129,7 +129,7 @@ def _read_own(buffer: Saved, reader: ArrayReader) -> Contents:
     return contents
 
 
-def _read_waiting(buffer: Saved, own: dict[str, np.ndarray]) -> Columns:
+def _read_waiting(buffer: SavableBuffer, own: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     steps = {name.removeprefix(WAITING): column for name, column in own.items() if name.startswith(WAITING)}
     waiting = fitting_steps(steps, waiting_steps(buffer), buffer._steps())
     if waiting and isinstance(buffer, PrioritizedRing):
@@ -140,7 +140,7 @@ def _read_waiting(buffer: Saved, own: dict[str, np.ndarray]) -> Columns:
     return waiting
 
 
-def _read_cpprb(buffer: Saved, reader: ArrayReader) -> Contents:
+def _read_cpprb(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     kinds = kinds_of(buffer)
     # Once more for what is cached, and with room for how each cached value is header.
     a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
@@ -151,9 +151,9 @@ def _read_cpprb(buffer: Saved, reader: ArrayReader) -> Contents:
     return Contents(fitting(columns, rows, {}, kinds), rows)
 
 
-def _options(buffer: Saved) -> dict[str, Any]:
+def _options(buffer: SavableBuffer) -> dict[str, Any]:
     """The options under which a buffer can go on exactly where another one stood."""
-    options = {"size": buffer.get_buffer_size()}
+    options: dict[str, Any] = {"size": buffer.get_buffer_size()}
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
     return options

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from cpprb_impl import file_format
+from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.npz import as_value_errors
-from cpprb_impl.state import Portable, add_columns, held_slots, restore, waiting_steps
+from cpprb_impl.state import CopyableBuffer, add_columns, held_slots, restore, waiting_steps
 
 File = str | os.PathLike[str] | IO[bytes]
 
 
-class Saved(Portable):
+class SavableBuffer(CopyableBuffer):
     """A buffer that can be saved to a file, and loaded from one."""
 
     def save_transitions(self, file: File, *, safe: bool = True) -> None:
@@ -71,7 +72,7 @@ class Saved(Portable):
             except BaseException:  # Ctrl-C, or no memory left
                 self.clear()
                 raise
-            self.__dict__.update(contents.attributes)
+            vars(self).update(contents.attributes)
         else:
             self._append(contents)
 
@@ -81,7 +82,7 @@ class Saved(Portable):
         add_columns(self, contents.columns, contents.rows - rows, contents.rows)
         if rows and contents.leaves is not None:
             self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
-        if contents.max_priority is not None:
+        if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
         self._set_episode_len(episode_len)  # the episode under way is not the file's
 
@@ -96,7 +97,7 @@ class Saved(Portable):
 
     # For subclasses that keep more than the native ring does.
 
-    def _steps(self) -> dict[str, Any] | None:
+    def _steps(self) -> Mapping[str, Any] | None:
         """How n-step transitions are made, as JSON has it; None where they are not."""
         return None
 
@@ -113,9 +114,9 @@ class Saved(Portable):
 def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
     """`file` itself, or for a path a new file beside it, which takes its place in the end."""
     if hasattr(file, "write"):
-        yield file
+        yield cast(IO[bytes], file)
         return
-    path = os.fsdecode(file)
+    path = os.fsdecode(cast(str, file))
     path = os.path.realpath(path if path.endswith(".npz") else path + ".npz")
     beside = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
@@ -142,9 +143,9 @@ def _name_of(stream: IO[bytes]) -> str:
 def _opened_to_read(file: File) -> Iterator[IO[bytes]]:
     """`file` itself, or the opened file at a path, which may be without its ".npz"."""
     if hasattr(file, "read"):
-        yield file
+        yield cast(IO[bytes], file)
         return
-    path = os.fsdecode(file)
+    path = os.fsdecode(cast(str, file))
     if not os.path.exists(path) and os.path.exists(f"{path}.npz"):
         path = f"{path}.npz"
     with open(path, "rb") as stream:

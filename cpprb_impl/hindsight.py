@@ -169,7 +169,8 @@ class HindsightReplayBuffer:
         if self.strategy == "random":
             return self._reached_anywhere(next_states, self.additional_goals * length)
         earliest = np.arange(length) if self.strategy == "future" else 0
-        return next_states[self.rng.integers(earliest, length, size=shape).ravel()]
+        states: np.ndarray = next_states[self.rng.integers(earliest, length, size=shape).ravel()]
+        return states
 
     def _reached_anywhere(self, next_states: np.ndarray, count: int) -> np.ndarray:
         """`count` next states, uniform among those that are stored once the episode is."""
@@ -180,7 +181,7 @@ class HindsightReplayBuffer:
         row = (slots - self.rb.get_next_index()) % size
         row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of those that fall into one slot
         old = row >= length
-        states = next_states[np.where(old, 0, row)]
+        states: np.ndarray = next_states[np.where(old, 0, row)]
         if old.any():
             states[old] = self.rb._encode_sample(slots[old])[self.next_state]
         return states
@@ -194,17 +195,16 @@ class HindsightReplayBuffer:
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
         """As `PrioritizedReplayBuffer.update_priorities`; ValueError without `prioritized`."""
-        self._check_prioritized()
-        self.rb.update_priorities(indexes, priorities)
+        self._prioritized().update_priorities(indexes, priorities)
 
     def get_max_priority(self) -> float:
         """As `PrioritizedReplayBuffer.get_max_priority`; ValueError without `prioritized`."""
-        self._check_prioritized()
-        return self.rb.get_max_priority()
+        return self._prioritized().get_max_priority()
 
-    def _check_prioritized(self) -> None:
-        if not self.prioritized:
+    def _prioritized(self) -> PrioritizedReplayBuffer:
+        if not isinstance(self.rb, PrioritizedReplayBuffer):
             raise ValueError("this buffer was made with prioritized=False")
+        return self.rb
 
     def get_all_transitions(self, shuffle: bool = False) -> dict[str, np.ndarray]:
         """Every stored transition, in index order or shuffled, as a dict of fresh arrays (stored size, *shape)."""

@@ -1,4 +1,4 @@
-"""Which machine this is: shared memory ends at its borders, a pickle does not."""
+"""Which host this is: a pickled buffer can be sent to another one, but shared memory cannot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Host(NamedTuple):
-    boot: str  # differs between any two running systems; "" where the system does not say
-    host: str
+    """A running system, and its name for error messages."""
+
+    boot: str  # differs between any two running systems; "" if the system does not provide it
+    name: str
 
 
 def this_host() -> Host:
+    """The host of this process."""
     try:
         boot = BOOT_ID.read_text().strip()
     except OSError:
@@ -23,10 +26,10 @@ def this_host() -> Host:
 
 
 def check_host(made_on: Host) -> None:
-    """Raises RuntimeError unless what was made there can be here."""
+    """Raise RuntimeError unless `made_on` is this host."""
     here = this_host()
     if made_on.boot != here.boot:
         raise RuntimeError(
-            f"this buffer lives on host {made_on.host}: a shared buffer can only be used on the machine where it was "
-            f"made, and this is host {here.host}"
+            f"this buffer lives on host {made_on.name}: a shared buffer can only be used on the machine where it was "
+            f"made, and this is host {here.name}"
         )

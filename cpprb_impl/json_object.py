@@ -22,40 +22,49 @@ class JsonObject:
         return value
 
     def object(self, name: str) -> JsonObject:
+        """The object under `name`."""
         return JsonObject(self._values.get(name), f"{self._name}: {name!r}")
 
     def objects(self, name: str) -> list[JsonObject]:
+        """The list of objects under `name`."""
         return [JsonObject(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self.value(name, list))]
 
     def string(self, name: str) -> str:
-        return self.value(name, str)
+        """The string under `name`."""
+        value: str = self.value(name, str)
+        return value
 
     def strings(self, name: str) -> list[str]:
-        values = self.value(name, list)
+        """The list of strings under `name`."""
+        values: list[str] = self.value(name, list)
         if not all(type(value) is str for value in values):
             raise ValueError(f"{self._name}: {name!r} must be a list of strings")
         return values
 
     def integer(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
-        value = self.value(name, int)
+        """The integer under `name`, from `least` to `most`."""
+        value: int = self.value(name, int)
         if not least <= value <= most:
             raise ValueError(f"{self._name}: {name!r} must be from {least} to {most}")
         return value
 
     def integers(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
-        values = self.value(name, list)
+        """The list of integers under `name`, from 0 to `most`; `count` of them if that is given."""
+        values: list[int] = self.value(name, list)
         if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
             many = "" if count is None else f"{count} "
             raise ValueError(f"{self._name}: {name!r} must be {many}whole numbers from 0 to {most}")
         return values
 
     def number(self, name: str) -> float:
+        """The number under `name`, finite and not negative."""
         value = self.value(name, int, float)
         if not 0 <= value <= sys.float_info.max:  # NaN fails too; a whole number may be too large for a float
             raise ValueError(f"{self._name}: {name!r} must be finite and not negative")
         return float(value)
 
     def is_null(self, name: str) -> bool:
+        """Whether `name` is there, and null."""
         return name in self._values and self._values[name] is None
 
     def __contains__(self, name: str) -> bool:

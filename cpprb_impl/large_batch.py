@@ -111,7 +111,7 @@ _PARAMETERS = """
     """
 
 
-class LaBERmean(LaBER):
+class LaBERmean(LaBER):  # noqa: D101 - its docstring is put together below
     __doc__ = (
         """LaBER with weights mean(p) / p_i, where p = priority + eps over the large batch.
 
@@ -121,10 +121,11 @@ class LaBERmean(LaBER):
     )
 
     def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
-        return 1.0 / (p.size * p[idx])
+        weights: np.ndarray = 1.0 / (p.size * p[idx])
+        return weights
 
 
-class LaBERlazy(LaBER):
+class LaBERlazy(LaBER):  # noqa: D101
     __doc__ = (
         """LaBER with weights 1 / P(i), where P(i) = p_i / sum(p) and p = priority + eps over the large batch.
 
@@ -133,10 +134,11 @@ class LaBERlazy(LaBER):
     )
 
     def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
-        return 1.0 / p[idx]
+        weights: np.ndarray = 1.0 / p[idx]
+        return weights
 
 
-class LaBERmax(LaBER):
+class LaBERmax(LaBER):  # noqa: D101
     __doc__ = (
         """LaBER with weights (1 / p_i) / max_j (1 / p_j), where p = priority + eps and j runs over the drawn rows.
 
@@ -145,4 +147,5 @@ class LaBERmax(LaBER):
     )
 
     def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
-        return p[idx].min() / p[idx]
+        weights: np.ndarray = p[idx].min() / p[idx]
+        return weights

@@ -18,7 +18,9 @@ def try_start(ctx: Any) -> None:
 
     if not isinstance(ctx, managers.SyncManager):
         return
-    if ctx._state.value == managers.State.SHUTDOWN:
+    # The standard library's stubs know neither of the two.
+    state, known = ctx._state.value, managers.State  # type: ignore[attr-defined]
+    if state == known.SHUTDOWN:
         raise ProcessError("ctx must be a manager that runs or can be started, got one that has shut down")
-    if ctx._state.value == managers.State.INITIAL:
+    if state == known.INITIAL:
         ctx.start()

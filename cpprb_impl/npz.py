@@ -79,7 +79,7 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(header, descr)
         self._digest.update(name.encode() + b"\0")
         with self._archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-            for data in itertools.chain([header.getvalue()], map(_bytes_of, pieces)):
+            for data in itertools.chain([header.getbuffer()], map(_bytes_of, pieces)):
                 self._digest.update(data)
                 member.write(data)
 
@@ -128,7 +128,7 @@ class ArrayReader:
         with as_value_errors(name):
             data = self._read(f"{name}.npy", self._room)
             self._digest.update(name.encode() + b"\0")
-            self._digest.update(data)
+            self._digest.update(data.data)
             size, dtype, shape, fortran_order = read_header(data[:MOST_HEADER].tobytes())
             body = data[size:]
             if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
@@ -180,8 +180,8 @@ class ArrayReader:
         return data
 
 
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _canonical(about: dict[str, Any]) -> bytes:

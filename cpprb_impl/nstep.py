@@ -95,7 +95,7 @@ def fitting_steps(
         if column.shape[1:] != wanted.shape[1:] or column.ndim != wanted.ndim:
             raise ValueError(f"{name}: shape {column.shape} does not hold steps of {wanted.shape[1:]}")
     counts = {len(column) for column in fitting.values()}
-    if like and (len(counts) != 1 or max(counts) >= options["size"]):
+    if options is not None and like and (len(counts) != 1 or max(counts) >= options["size"]):
         raise ValueError(f"Nstep: with a size of {options['size']} no {sorted(counts)} steps can wait")
     return fitting
 
@@ -131,7 +131,7 @@ class NstepWindow(ForkSafe):
         # Rewards are read, and wait, in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
-        self.clear()
+        self._steps = self._read.empty()
 
     def __len__(self) -> int:
         return len(self._steps["done"])

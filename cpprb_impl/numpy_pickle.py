@@ -104,6 +104,7 @@ class Array:
     holds_object = False  # a dict, or None
 
     def build(self, state: _Tuple) -> None:
+        """Set the state, as BUILD does."""
         _, shape, dtype, fortran_order, data = state
         if dtype.dtype == np.dtype(object):
             if shape != () or type(data) is not _List or len(data) != 1 or type(data[0]) not in (_Dict, type(None)):

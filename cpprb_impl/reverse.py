@@ -36,7 +36,7 @@ class ReverseReplayBuffer(ReplayBuffer):
         super().__init__(size, env_dict, **options)
         self._last: int | None = None  # slot that the last sample began with; None: none since it was empty
 
-    def sample(self, batch_size: int) -> dict[str, np.ndarray]:
+    def sample(self, batch_size: int) -> dict[str, np.ndarray]:  # type: ignore[override]  # no out, as in cpprb
         """The next `batch_size` transitions backwards, as a dict of fresh arrays (batch_size, *shape).
 
         Raises ValueError when the buffer is empty or batch_size is negative; the position then stays.

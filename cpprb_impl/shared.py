@@ -21,24 +21,23 @@ import os
 import weakref
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.buffer_base import Face
+from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, description_of, refusing
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
-from cpprb_impl.state import Attributes
 from cpprb_impl.watchdog import watch
 
 LOCKS = ("none", "critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
 
 # Whatever is still referred to at the interpreter's end is never collected: its segment's name would stay.
-_open: weakref.WeakSet[_Shared] = weakref.WeakSet()
+_open: weakref.WeakSet[_SharedBuffer] = weakref.WeakSet()
 
 
 @atexit.register
@@ -47,7 +46,7 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _Shared(Face, Attributes, Ring):
+class _SharedBuffer(BufferBase):
     """What both MP classes do alike: reach the segment, and be passed to other processes."""
 
     def _build(
@@ -134,31 +133,34 @@ class _Shared(Face, Attributes, Ring):
                 check_exponent(name, recipe.options[name])
             return _attach(cls, recipe, segment, seed)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _find, (type(self), self._recipe, self.segment, this_host()), self.__getstate__()
 
     def __copy__(self) -> None:
         raise TypeError("a shared buffer can't be copied: pickled, it is the same one in another process")
 
-    def __deepcopy__(self, memo: dict) -> None:
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
         self.__copy__()
 
 
-def _attach(kind: type[_Shared], recipe: Description, segment: str, seed: int | None = None) -> _Shared:
+Buffer = TypeVar("Buffer", bound=_SharedBuffer)
+
+
+def _attach(kind: type[Buffer], recipe: Description, segment: str, seed: int | None = None) -> Buffer:
     buffer = kind.__new__(kind)
     buffer._make(recipe, seed, segment)
     return buffer
 
 
-def _find(kind: type[_Shared], recipe: Description, segment: str, machine: Host) -> _Shared:
+def _find(kind: type[_SharedBuffer], recipe: Description, segment: str, host: Host) -> _SharedBuffer:
     """A buffer that was pickled."""
-    check_host(machine)
+    check_host(host)
     if description_of(segment)[1] != recipe.text():
         raise RuntimeError(f"shared segment {segment} is laid out otherwise than the buffer that was pickled")
     return _attach(kind, recipe, segment)
 
 
-class MPReplayBuffer(_Shared):
+class MPReplayBuffer(_SharedBuffer):
     """`ReplayBuffer` in shared memory.
 
     Parameters

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.buffer_base import BufferBase
+from cpprb_impl.fields import NativeField
 
 PIECE = 1 << 26  # bytes of transitions gathered, or expanded, at a time
 
@@ -24,16 +26,21 @@ class Frames:
     def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None) -> None:
         self.frames, self.first, self.stack = frames, first, stack
         self.dtype = frames.dtype
-        self.shape = (*first.shape, *frames.shape[1:], *(() if stack is None else (stack,)))
+        self.shape: tuple[int, ...] = (*first.shape, *frames.shape[1:], *(() if stack is None else (stack,)))
+
+    def __len__(self) -> int:
+        return len(self.first)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         first = self.first[rows]
         if self.stack is None:
-            return self.frames[first]
+            values: np.ndarray = self.frames[first]
+            return values
         stacks = self.frames[first[:, None] + np.arange(self.stack)]
         return np.ascontiguousarray(np.moveaxis(stacks, 1, -1))
 
     def view(self, dtype: np.dtype) -> Frames:
+        """The same frames, whose bytes are taken for elements of `dtype`."""
         return Frames(self.frames.view(dtype), self.first, self.stack)
 
 
@@ -46,11 +53,13 @@ def kinds_of(buffer: Ring) -> Kinds:
     return {name: (column.dtype, column.shape[1:]) for name, column in buffer._gather([]).items()}
 
 
-def rows_a_piece(kinds: Kinds) -> int:
+def rows_per_piece(kinds: Kinds) -> int:
+    """How many transitions have about `PIECE` bytes, at least 1."""
     return max(1, PIECE // max(1, row_bytes(kinds)))
 
 
 def row_bytes(kinds: Kinds) -> int:
+    """Bytes of one transition."""
     return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
 
 
@@ -68,14 +77,14 @@ def framed_columns(buffer: Ring) -> dict[str, Frames]:
     return columns
 
 
-def columns_of(buffer: Ring, slots: np.ndarray) -> dict[str, np.ndarray | Frames]:
+def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
     """The columns of the transitions in `slots`, which are `held_slots(buffer)`."""
     columns = framed_columns(buffer)
     if not columns:
         return buffer._gather(slots)
     kinds = kinds_of(buffer)
     rest = {name: np.empty((len(slots), *s), d) for name, (d, s) in kinds.items() if name not in columns}
-    step = rows_a_piece(kinds)
+    step = rows_per_piece(kinds)
     for at in range(0, len(slots) if rest else 0, step):
         rows = buffer._gather(slots[at : at + step])
         for name, column in rest.items():
@@ -86,7 +95,7 @@ def columns_of(buffer: Ring, slots: np.ndarray) -> dict[str, np.ndarray | Frames
 def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     """Add the transitions first, first + 1, ..., rows - 1 of `columns`."""
     shared = any(isinstance(column, Frames) for column in columns.values())
-    step = rows_a_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # at once, if nothing is to be expanded
+    step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # at once, if nothing is to be expanded
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
 
@@ -154,26 +163,8 @@ def restore(
     add_waiting(buffer, waiting)
 
 
-class Attributes:
-    """What a subclass keeps in a buffer's attributes goes along where the buffer goes, as any object's do.
-
-    Those named in `_parts` belong to the buffer: its constructor makes them.
-    """
-
-    _parts: tuple[str, ...] = ()
-
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        if isinstance(state, tuple):  # a subclass has __slots__
-            return (self._attributes(state[0]), *state[1:])
-        return self._attributes(state)
-
-    def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
-        return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
-
-
-class Portable(Attributes):
-    """A buffer that can be copied, deep-copied and pickled: mixed in before the native ring.
+class CopyableBuffer(BufferBase):
+    """A buffer that can be copied, deep-copied and pickled.
 
     A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
     original would draw next. From then on each goes its own way. `__init__` is not called for a copy; its attributes
@@ -181,12 +172,14 @@ class Portable(Attributes):
     its own.
     """
 
-    def _make(self, capacity: int, fields: list, *, seed: int | None = None, **options: Any) -> None:
+    _recipe: tuple[int, list[NativeField], dict[str, Any]]
+
+    def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:
         """Make the native ring, and keep how."""
         super().__init__(capacity, fields, seed=seed, **options)
         self._recipe = (capacity, fields, options)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         if self._recipe[2].get("mmap_prefix") is not None:
             raise TypeError("a buffer with mmap_prefix can't be copied: its data is in files; see save_transitions")
         head, slots = self._get_head(), held_slots(self)
@@ -208,7 +201,9 @@ class Portable(Attributes):
         return columns_of(self, slots)
 
 
-def _revive(kind: type[Portable], recipe: tuple, held: tuple, parts: dict[str, Any]) -> Portable:
+def _revive(
+    kind: type[CopyableBuffer], recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]
+) -> CopyableBuffer:
     capacity, fields, options = recipe
     buffer = kind.__new__(kind)
     buffer._make(capacity, fields, **options)

@@ -51,24 +51,22 @@ def watch() -> None:
     """Start the shell unless it runs: before the first segment is made, or any time later."""
     global _pipe
     with _lock:
-        if _is_open() and _has_reader():
+        if _pipe is not None and _is_open(*_pipe) and _has_reader(_pipe[0]):
             return
         _let_go()
         _pipe = None if _adopts_orphans() else _start()
 
 
-def _is_open() -> bool:
-    if _pipe is None:
-        return False
+def _is_open(end: int, known: os.stat_result) -> bool:
     try:
-        return os.path.samestat(os.fstat(_pipe[0]), _pipe[1])
+        return os.path.samestat(os.fstat(end), known)
     except OSError:
         return False
 
 
-def _has_reader() -> bool:
+def _has_reader(end: int) -> bool:
     poll = select.poll()
-    poll.register(_pipe[0], 0)
+    poll.register(end, 0)
     return not poll.poll(0)
 
 
@@ -107,7 +105,7 @@ def _started() -> str:
 
 def _let_go() -> None:
     global _pipe
-    if _is_open():
+    if _pipe is not None and _is_open(*_pipe):
         os.close(_pipe[0])
     _pipe = None
 

@@ -1,7 +1,8 @@
 """The record of a run: its format, how it is loaded and saved, and where the run files lie."""
 
 from results.files import REFERENCE, RUNS, latest, new_path
-from results.record import BadRecord, Peer, Record, Run, Sample, Workload, load, save
+from results.record import Peer, Record, Run, Sample, Workload, load, save
+from results.validation import BadRecord
 
 __all__ = [
     "REFERENCE",

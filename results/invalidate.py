@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from results.machine import revision
-from results.record import BadRecord, Record, Run, load, save
+from results.record import Record, Run, load, save
+from results.validation import BadRecord
 
 FIELDS = ("suite", "benchmark", "peer", "workload")
 

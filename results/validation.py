@@ -17,8 +17,10 @@ SCHEMA = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="
 
 
 class BadRecord(ValueError):  # noqa: N818 (says what the record is)
-    """A run file, or a run about to be saved, that breaks the format. The text names the file,
-    the record (its number from 0, its peer and benchmark) and the field, and says what is wrong."""
+    """A run file, or a run about to be saved, that breaks the format.
+
+    The text names the file, the record (its number from 0, its peer and benchmark) and the field, and what is wrong.
+    """
 
 
 def _finite_number(_checker: object, value: object) -> bool:
@@ -60,7 +62,7 @@ def _schema_complaint(error: ValidationError, data: Any) -> str:
 
 def _what(error: ValidationError) -> str:
     """In plain words where jsonschema's own are about schemas."""
-    value = error.instance
+    value, message = error.instance, str(error.message)
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     match error.validator:
         case "type" if isinstance(value, float) and not math.isfinite(value):
@@ -81,9 +83,9 @@ def _what(error: ValidationError) -> str:
         case "enum":
             return f"{shown} is none of {', '.join(error.validator_value)}"
         case "additionalProperties" if isinstance(value, dict):
-            return error.message.replace("Additional properties are not allowed", "unknown field")
+            return message.replace("Additional properties are not allowed", "unknown field")
         case _:
-            return error.message if len(error.message) <= 200 else error.message[:197] + "..."
+            return message if len(message) <= 200 else message[:197] + "..."
 
 
 def _where(data: Any, path: Sequence[str | int]) -> str:

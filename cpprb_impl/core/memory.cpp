@@ -52,7 +52,7 @@ std::string random_text() {
 void sweep_abandoned() {
   DIR* folder = opendir(kFolder);
   if (folder == nullptr) return;
-  while (const dirent* entry = readdir(folder)) {
+  while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): no other thread has this DIR
     if (std::strncmp(entry->d_name, kPrefix, std::strlen(kPrefix)) != 0) continue;
     const std::string name = std::string("/").append(entry->d_name);
     const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);

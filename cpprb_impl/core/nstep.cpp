@@ -83,6 +83,7 @@ void NstepWindow::make_room(std::size_t count) {
 
 void NstepWindow::move_to(std::size_t room) {
   std::vector<std::unique_ptr<char[]>> all;
+  all.reserve(columns_.size());
   for (const auto& column : columns_) all.push_back(std::make_unique_for_overwrite<char[]>(times(room, column.bytes)));
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     if (waiting_ != 0) std::memcpy(all[c].get(), at(c, 0), waiting_ * columns_[c].bytes);
@@ -175,7 +176,7 @@ void NstepWindow::drop(std::size_t count) {
   if (room_ * step_bytes_ <= kMostKept || room_ / 8 <= waiting_ + 1) return;
   try {
     move_to(2 * (waiting_ + 1) + kSpareSteps);
-  } catch (const std::bad_alloc&) {  // then the large memory stays
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then the large memory stays
   }
 }
 

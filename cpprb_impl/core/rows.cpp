@@ -96,6 +96,7 @@ void Rows::bind(char* base, std::uint64_t capacity, Files files) {
 
 std::vector<MappedFile::Identity> Rows::files() const {
   std::vector<MappedFile::Identity> all;
+  all.reserve(files_.size());
   for (const auto& file : files_) all.push_back(file->identity());
   return all;
 }

@@ -253,7 +253,7 @@ class BufferMachine(RuleBasedStateMachine):
     @rule(at=st.floats(0, 1, exclude_max=True))
     def load_what_was_cut_short(self, at: float) -> None:
         file, _ = self.saved
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"^the file"):
             self.buffer.load_transitions(io.BytesIO(file[: int(len(file) * at)]))
 
     @precondition(lambda self: self.saved)

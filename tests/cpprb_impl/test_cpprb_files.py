@@ -435,7 +435,7 @@ def test_cut_and_changed_files():
     whole = (DATA / "next_of_stack_compress_unsafe.npz").read_bytes()
     expected = rows_in(io.BytesIO(whole))
     for length in range(0, len(whole) - 1, 31):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"^the file"):
             rows_in(io.BytesIO(whole[:length]))
     taken = 0
     for at in range(0, len(whole), 3):

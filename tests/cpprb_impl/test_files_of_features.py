@@ -237,7 +237,7 @@ def test_waiting_steps_that_can_not_be():
     assert len(names) == 6  # the fields and the priorities
     for array in (np.zeros((5, 1)), np.zeros(3), np.full(2, -1.0), np.full(2, np.inf), np.array(["a", "b"])):
         other = made(PrioritizedReplayBuffer, "Nstep")
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"^the file: "):
             other.load_transitions(forged(file, own_5=array))
         assert other.get_stored_size() == 0 and other._is_empty()
 

@@ -98,7 +98,7 @@ def hindsight() -> HindsightReplayBuffer:
 
 
 @pytest.mark.parametrize(
-    "buffer, step",
+    ("buffer", "step"),
     [
         (ReplayBuffer(8, FIELDS), {"x": None, "number": 0, "done": 0}),
         (ReplayBuffer(8, FIELDS, Nstep={"size": 2}), {"x": None, "number": 0, "done": 0}),
@@ -133,7 +133,7 @@ def test_while_an_argument_is_read(buffer, step) -> None:
 
 @KINDS
 @pytest.mark.parametrize("stored", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("options, call", [({}, "add"), (NSTEP, "add"), (NSTEP, "on_episode_end")], ids=str)
+@pytest.mark.parametrize(("options", "call"), [({}, "add"), (NSTEP, "add"), (NSTEP, "on_episode_end")], ids=str)
 def test_rows_are_added_wholly_or_not_at_all(kind, options, stored, call) -> None:
     """Where the thread was before, or after, the native ring had stored them."""
 

@@ -34,7 +34,7 @@ def kind(request):
 
 @pytest.mark.usefixtures("threads_change_only_in_calls")
 @pytest.mark.parametrize("refilled", [False, True])
-@pytest.mark.parametrize("size, width", [(4000, 1000), (1_700_000, 1)])
+@pytest.mark.parametrize(("size", "width"), [(4000, 1000), (1_700_000, 1)])
 def test_clearing_while_another_one_samples(kind, size, width, refilled):
     """What could not be read is drawn from the rows that are there since; if there are none, the buffer is empty."""
     buffer = kind(size, {"a": {"dtype": np.int64, "shape": width}})

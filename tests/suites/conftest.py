@@ -68,4 +68,4 @@ class Surroundings:
 @pytest.fixture
 def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
     # Named as a segment of Python's own is: what a launch that had to be killed left of it, the runner removes.
-    yield Surroundings(tmp_path, f"psm_faulty-{uuid.uuid4().hex}")
+    return Surroundings(tmp_path, f"psm_faulty-{uuid.uuid4().hex}")
