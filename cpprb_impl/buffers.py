@@ -1,4 +1,4 @@
-"""Buffers of one process: the thin Python face of the native rings.
+"""Buffers of one process: a thin Python layer over the native rings.
 
 `add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
 function around them would cost more than they do. Only with fields of Python objects do `add` and
@@ -54,28 +54,28 @@ class ReplayBuffer(SavableBuffer):
     Parameters
     ----------
     size : int
-        Capacity in transitions; a float is cut. The oldest transition is overwritten when full.
+        Capacity in transitions; a float is truncated. The oldest transition is overwritten when full.
     env_dict : dict of dict
         For each field of a transition its "shape" (int or sequence, default 1) and "dtype". With dtype object any
-        Python objects are kept, by reference, until they expirewritten: slower, and not in shared buffers.
+        Python objects are kept, by reference, until they are overwritten: slower, and not in shared buffers.
     next_of : str or sequence of str, optional
-        For each field x named here `add` takes a next_x too, and samples have it: but where one transition's next_x
-        is the x of the one after it, it is stored once.
+        For each field x named here, `add` takes a next_x as well, and samples contain it. If one transition's next_x
+        equals the x of the transition after it, it is stored once.
     stack_compress : str or sequence of str, optional
         The last dimension of these fields is a sliding window of frames (the newest one last): each frame is stored
-        once. Both options share what the data shows to be the same, so that what comes back is what was added,
-        whether or not `on_episode_end` is called.
+        once. Both options compare the data, so samples always contain what was added, whether or not
+        `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         For fields without one. Default float32.
     mmap_prefix : str or path, optional
         Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
-        replaced; they stay when the buffer is gone. A forked child can read them, but `add` raises RuntimeError there.
-        Fields of `next_of` and `stack_compress` keep their frames there. What little is left (frame numbers,
-        priorities) is in memory. Two buffers made at the same moment never share a file, but the names may end up with
-        files of either. Disk space is reserved when the buffer is made, for frames as they are stored. Address space is
-        reserved for the most that a file can ever need, in one mapping: for frames that is twice what rows need that
-        share none. 100 GB of Atari frames with both options reserve 1.6 TB of the 128 TB that a process has; a limit on
-        address space (ulimit -v) must allow that.
+        replaced; they remain when the buffer is gone. A forked child can read them, but its `add` raises RuntimeError.
+        Fields of `next_of` and `stack_compress` keep their frames there. Frame numbers and priorities stay in memory.
+        Two buffers made at the same moment never share a file, but each name may end up with the file of either one.
+        Disk space is reserved when the buffer is made, or for frames as they are stored. Address space is reserved for
+        the most that a file can ever need, in one mapping. For frames, that is twice what rows need that share none:
+        100 GB of Atari frames with both options reserve 1.6 TB of the 128 TB that a process has. A limit on address
+        space (ulimit -v) must allow that.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
@@ -83,7 +83,7 @@ class ReplayBuffer(SavableBuffer):
         whenever an episode ends. A transition ends at its first step that is done: later rewards don't count, next_* is
         that step's, and done is 1.
     seed : int, optional
-        From 0 to 2**64 - 1: makes sampling reproducible. Default: from the system, and anew in every forked child.
+        From 0 to 2**64 - 1; makes sampling reproducible. Default: from the system, and anew in every forked child.
 
     Raises
     ------
@@ -126,12 +126,12 @@ class ReplayBuffer(SavableBuffer):
         seed: int | None,
         **prioritized: Any,
     ) -> None:
-        """Make what stands before the native ring, and the ring."""
+        """Make the native ring, and what reads rows for it."""
         capacity, prefix = whole_size(size), path_prefix(mmap_prefix)
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
         objects = object_shapes(fields)
-        # The next_* of n-step transitions lies N rows on, or at an episode's end, and that of objects is no number that
-        # the ring could compare: it is stored like any field.
+        # The next_* of an n-step transition is N rows later, or at an episode's end, and objects are no bytes that the
+        # ring could compare: such a next_* is stored like any other field.
         own = [name for name in following if nstep or name in objects]
         fields += next_fields(fields, own)
         stacked += [f"next_{name}" for name in own if name in stacked]
@@ -161,7 +161,7 @@ class ReplayBuffer(SavableBuffer):
         )
 
     def _add_through(self, **rows: Any) -> int | None:
-        """What `add` is with fields of Python objects."""
+        """`add` of a buffer with fields of Python objects."""
         if self._window is None:
             assert self._read is not None
             return self._add_read(**self._read(rows))
@@ -208,8 +208,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     """Proportional prioritized replay (Schaul et al. 2015).
 
     Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
-    indexes, which `update_priorities` takes back. `add(priorities=...)` gives new transitions their
-    priorities, (rows,); without it they get the largest of any stored transition, but at least 1.
+    indexes, which `update_priorities` takes. `add(priorities=...)` sets the priorities of new transitions, (rows,);
+    by default they get the largest one of any stored transition, but at least 1.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     eps : float
         Added to each priority, so that none is 0. Not negative.
     check_for_update : bool
-        Leave transitions alone in `update_priorities` that were written since the last `sample`.
+        If true, `update_priorities` skips transitions that were written since the last `sample`.
     """
 
     def __init__(
@@ -262,8 +262,8 @@ def create_buffer(
 ) -> ReplayBuffer:
     """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
 
-    `size`, `env_dict` and the options are theirs. What concerns priorities alone (alpha, eps, check_for_update) may
-    be given in either case. obs_dim, obs_shape, act_dim, rew_dim and is_discrete_action, of cpprb before `env_dict`,
+    `size`, `env_dict` and the options are theirs. The options of priorities (alpha, eps, check_for_update) are
+    accepted in either case. obs_dim, obs_shape, act_dim, rew_dim and is_discrete_action, of cpprb before `env_dict`,
     have no effect, as in cpprb 11, but for a DeprecationWarning.
     """
     if old := [name for name in BEFORE_ENV_DICT if name in options]:

@@ -34,14 +34,14 @@ def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Arrays, int,
     version = members["version"]
     if type(version) is not int or version != 1:
         of = version if type(version) is int else f"of {type(version).__name__}"
-        raise ValueError(f"the file is of cpprb's version {of}; known here is 1")
+        raise ValueError(f"the file is of cpprb's version {of}; this library reads version 1")
     for name in ("safe", "Nstep"):
         if type(members[name]) is not bool:
             raise ValueError(f"{name} must be a bool, got {type(members[name]).__name__}")
     columns = _columns(members["data"], fields)
     counts = {len(column) for column in columns.values()}
     if len(counts) > 1:
-        raise ValueError(f"data: columns of {sorted(counts)} rows")
+        raise ValueError(f"data: columns must have the same number of rows, got {sorted(counts)}")
     rows = max(counts, default=0)
     if not members["safe"]:
         columns = _expanded(columns, _cache(members["cache"], fields, rows), _names(members["next_of"]))
@@ -50,24 +50,24 @@ def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Arrays, int,
 
 def _columns(data: Any, fields: Set[str]) -> Arrays:
     if not isinstance(data, dict):
-        raise ValueError("data: not a dict of arrays")
+        raise ValueError("data must be a dict of arrays")
     for name in data:
         if name not in fields:
             raise ValueError(f"the file has a field {str(name)[:40]!r}, but the buffer's are {sorted(fields)}")
     columns = {name: _array(f"data: {name}", value) for name, value in data.items()}
     if not all(column.ndim for column in columns.values()):
-        raise ValueError("data: a column without rows")
+        raise ValueError("data: a column has no dimension of rows")
     return columns
 
 
 def _cache(cache: Any, fields: Set[str], rows: int) -> dict[int, Arrays]:
     """What the cache has for each row."""
     if not isinstance(cache, dict | None):
-        raise ValueError("cache: not a dict")
+        raise ValueError("cache must be a dict or None")
     entries = {}
     for row, entry in (cache or {}).items():
         if type(row) is not int or not 0 <= row < rows or not isinstance(entry, dict) or not entry.keys() <= fields:
-            raise ValueError(f"cache: not one of {rows} rows, or not of the fields {sorted(fields)}")
+            raise ValueError(f"cache must have entries for rows below {rows} and fields of {sorted(fields)}")
         entries[row] = {name: _array(f"cache: {name}", value) for name, value in entry.items()}
     return entries
 
@@ -76,7 +76,7 @@ def _names(next_of: Any) -> list[str]:
     if next_of is None:
         return []
     if not isinstance(next_of, np.ndarray) or next_of.dtype.kind != "U":
-        raise ValueError("next_of: not an array of names")
+        raise ValueError("next_of must be an array of names")
     return sorted(set(next_of.ravel().tolist()))
 
 
@@ -118,11 +118,11 @@ def _read(reader: ArrayReader, name: str, most: int) -> Any:
             array = array_of(body, header.dtype, header.shape, header.fortran_order)
             return array if array.ndim else array.item()
         if header.shape != ():
-            raise ValueError("an array of objects")
+            raise ValueError("it must not be an array of objects")
         return read_array(body, most // BYTES_PER_OPCODE)
 
 
 def _array(what: str, value: Any) -> np.ndarray:
     if not isinstance(value, Array) or not isinstance(value.value, np.ndarray):
-        raise ValueError(f"{what}: not an array of numbers")
+        raise ValueError(f"{what} must be an array of numbers")
     return value.value

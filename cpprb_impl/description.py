@@ -46,7 +46,7 @@ class Description:
             for each in about.objects("fields"):
                 name, shape = each.string("name"), tuple(each.integers("shape"))
                 if each.is_null("dtype"):
-                    raise ValueError(f"{name!r} has a dtype without a name: pass the buffer itself, pickled")
+                    raise ValueError(f"{name!r} has a dtype that JSON cannot describe: pass the buffer itself, pickled")
                 fields.append((name, _dtype(each.value("dtype", str, list)), shape))
             nstep = None if about.is_null("nstep") else read_options(about.value("nstep", dict), fields)
             options = about.value("options", dict)
@@ -54,7 +54,7 @@ class Description:
                 raise ValueError(f"its options must be some of {sorted(OPTIONS)}, got {sorted(options)}")
             recipe = cls(about.integer("size", least=1), fields, options, about.value("prioritized", bool), nstep)
             if recipe.text() != text:
-                raise ValueError("its description is not as its maker wrote it")
+                raise ValueError("its description differs from what its maker would have written")
             return recipe
 
 
@@ -64,7 +64,7 @@ def refusing(segment: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"shared segment {segment} can't be attached to by name: {error}") from None
+        raise ValueError(f"shared segment {segment} cannot be attached to by name: {error}") from None
 
 
 def description_of(segment: str) -> tuple[str, str]:
@@ -76,7 +76,7 @@ def description_of(segment: str) -> tuple[str, str]:
         raise TypeError(f"segment must be a str, got {segment!r}")
     named = NAME.fullmatch(segment)
     if named is None:
-        raise ValueError(f"{segment!r} is not the name of a shared segment: that is a buffer's `segment`")
+        raise ValueError(f"{segment!r} is not the name of a shared segment: pass a buffer's `segment`")
     try:
         return f"/{named[1]}", _description_of(f"/{named[1]}")
     except UnicodeDecodeError as error:

@@ -129,7 +129,9 @@ def _leaves(way: tuple, space: Any, spaces: Any) -> Iterator[tuple[tuple, Any]]:
     elif isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)):
         yield way, space
     else:
-        raise NotImplementedError(f"{_name(way)}: no field is known for the space {space}")
+        raise NotImplementedError(
+            f"{_name(way)}: space must be a Discrete, MultiDiscrete, MultiBinary, Box, Tuple or Dict, got {space}"
+        )
 
 
 def _name(way: tuple) -> str:
@@ -144,5 +146,5 @@ def _at(name: str, value: Any, way: tuple) -> Any:
         try:
             value = value[step]
         except (KeyError, IndexError, TypeError):
-            raise ValueError(f"{name}: the transition has no such part, but {value!r}") from None
+            raise ValueError(f"{name}: the transition has no such part, got {value!r}") from None
     return value

@@ -59,7 +59,7 @@ def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
     try:
         return [] if names is None else list(dict.fromkeys(names))
     except TypeError:
-        raise TypeError(f"{option} must be a name of a field, or a sequence of them, got {names!r}") from None
+        raise TypeError(f"{option} must be the name of a field, or a sequence of names, got {names!r}") from None
 
 
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:

@@ -68,15 +68,16 @@ def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int)
                 first = reader.read(f"{member}_first_{place}")
                 columns[name] = _frames(name, array, first, stack, rows)
         else:
-            raise ValueError(f"{member}: columns of the kind {kind[:20]!r} are not known here")
+            raise ValueError(f"{member} must be of the kind 'rows', with one name, or 'frames', got {kind[:20]!r}")
     return columns, dtypes
 
 
 def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None, rows: int) -> Frames:
     if first.dtype != np.int64 or first.shape != (rows,) or frames.ndim == 0:
-        raise ValueError(f"{name}: {rows} numbers of frames are due")
+        raise ValueError(f"{name}: the frames of {rows} rows must be int64, got {first.dtype} of shape {first.shape}")
     if rows and not 0 <= first.min() <= first.max() <= len(frames) - (stack or 1):
-        raise ValueError(f"{name}: a frame beyond the {len(frames)} that there are")
+        most = len(frames) - (stack or 1)
+        raise ValueError(f"{name}: frame numbers must be from 0 to {most}, got {first.min()} to {first.max()}")
     return Frames(frames, first, stack)
 
 
@@ -93,7 +94,9 @@ def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -
             other = stored if name in dtypes else columns[name].dtype
             raise ValueError(f"{name}: dtype {other} in the file, but {dtype} in the buffer")
         if columns[name].shape != (rows, *shape):
-            raise ValueError(f"{name}: shape {columns[name].shape} in the file, but {rows} rows of {shape} are due")
+            raise ValueError(
+                f"{name}: shape {columns[name].shape} in the file, but {rows} rows of {shape} in the buffer"
+            )
     return {name: _of_dtype(columns[name], dtype) for name, (dtype, _) in kinds.items()}
 
 

@@ -49,7 +49,7 @@ class Contents:
     rows: int
     leaves: np.ndarray | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
-    # Where the saved buffer stood, and attributes of its kind; None when this buffer can't go on from there.
+    # The state in which the saved buffer was, and attributes of its class; None if this buffer cannot take it over.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     waiting: dict[str, np.ndarray] = field(default_factory=dict)  # the steps that waited there
@@ -62,7 +62,7 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
     own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
     for name, (dtype, _) in kinds.items():
         if dtype.hasobject:
-            raise ValueError(f"{name}: Python objects can't be saved: to load them, one would have to trust a pickle")
+            raise ValueError(f"{name}: Python objects cannot be saved: loading them would mean trusting a pickle")
     with ArrayWriter(stream) as writer:
         columns = write_columns(writer, buffer, slots, kinds)
         if leaves is not None:
@@ -94,9 +94,11 @@ def read(buffer: SavableBuffer, stream: IO[bytes]) -> Contents:
 def _read_own(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     about = reader.read_about()
     if about.get("format") != FORMAT:
-        raise ValueError(f"the file is not of the format {FORMAT!r}")
+        raise ValueError(f"the file must be of the format {FORMAT!r}")
     if about.get("version") != VERSION:
-        raise ValueError(f"the file is of version {str(about.get('version'))[:20]}; known here is {VERSION}")
+        raise ValueError(
+            f"the file is of version {str(about.get('version'))[:20]}; this library reads version {VERSION}"
+        )
     header = JsonObject(about, ABOUT)
     rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
     columns, dtypes = read_columns(reader, header.objects("columns"), rows)
@@ -107,24 +109,24 @@ def _read_own(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
-    stood: dict[str, Any] = {
+    state: dict[str, Any] = {
         "next_index": position.integer("next_index", most=options.integer("size", least=max(rows, 1)) - 1),
         "episode_len": position.integer("episode_len"),
         "unseen": position.integer("unseen"),
         "random": position.integers("random", 4, 2**64 - 1),
     }
-    if not any(stood["random"]):
-        raise ValueError(f"{ABOUT}: 'random' can't be all zeros")
+    if not any(state["random"]):
+        raise ValueError(f"{ABOUT}: 'random' must not be all zeros")
     if leaves is not None:
-        stood["max_priority"] = position.number("max_priority")
+        state["max_priority"] = position.number("max_priority")
         exponents = options.number("alpha"), options.number("eps")
         _check_leaves(leaves, rows)
         if isinstance(buffer, PrioritizedRing):
             contents.leaves = _converted(leaves, exponents, buffer._exponents())
-            contents.max_priority = stood["max_priority"]
+            contents.max_priority = state["max_priority"]
             _powers(np.array([contents.max_priority]), *buffer._exponents())
     if about["options"] == _options(buffer):
-        contents.position, contents.attributes = stood, buffer._read_own_state(own)
+        contents.position, contents.attributes = state, buffer._read_own_state(own)
         contents.waiting = _read_waiting(buffer, own)
     return contents
 
@@ -135,7 +137,7 @@ def _read_waiting(buffer: SavableBuffer, own: dict[str, np.ndarray]) -> dict[str
     if waiting and isinstance(buffer, PrioritizedRing):
         given = waiting["priorities"][~np.isnan(waiting["priorities"])]
         if not (np.isfinite(given) & (given >= 0)).all():
-            raise ValueError("priorities: they must be finite and not negative")
+            raise ValueError("priorities must be finite and not negative")
         _powers(given, *buffer._exponents())
     return waiting
 
@@ -152,7 +154,7 @@ def _read_cpprb(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
 
 
 def _options(buffer: SavableBuffer) -> dict[str, Any]:
-    """The options under which a buffer can go on exactly where another one stood."""
+    """The options that two buffers must share for one to continue exactly from the state of the other."""
     options: dict[str, Any] = {"size": buffer.get_buffer_size()}
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
@@ -161,10 +163,10 @@ def _options(buffer: SavableBuffer) -> dict[str, Any]:
 
 def _check_leaves(leaves: np.ndarray, rows: int) -> None:
     if leaves.dtype != np.float32 or leaves.shape != (rows,):
-        raise ValueError(f"leaves: {leaves.dtype} of shape {leaves.shape}, but float32 of {(rows,)} is due")
+        raise ValueError(f"leaves must be float32 of shape {(rows,)}, got {leaves.dtype} of shape {leaves.shape}")
     bad = np.flatnonzero(~(np.isfinite(leaves) & (leaves >= 0)))
     if bad.size:
-        raise ValueError(f"leaves[{bad[0]}] is {leaves[bad[0]]}: must be finite and not negative")
+        raise ValueError(f"leaves[{bad[0]}] must be finite and not negative, got {leaves[bad[0]]}")
 
 
 def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:

@@ -28,16 +28,16 @@ class SavableBuffer(CopyableBuffer):
         Parameters
         ----------
         file : str, path or binary file object
-            A path gets ".npz" appended unless it ends so; what was there is replaced once all is written.
+            ".npz" is appended to a path that does not end with it. An existing file is replaced once all is written.
         safe : bool
-            Taken for cpprb's sake: every file is safe to load.
+            Accepted for compatibility with cpprb: every file is safe to load.
 
         Raises
         ------
         ValueError
             For a field that holds Python objects: it would have to be pickled.
         RuntimeError
-            When another thread changes the buffer meanwhile.
+            If another thread changes the buffer meanwhile.
         OSError
             When the file can't be written. Whatever is raised, the file at a path is what it was.
         """
@@ -106,13 +106,13 @@ class SavableBuffer(CopyableBuffer):
         return {}
 
     def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
-        """The attributes to be set for what `_own_state` gave; raises ValueError for what can't be."""
+        """The attributes that correspond to what `_own_state` returned; raises ValueError if that is invalid."""
         return {}
 
 
 @contextmanager
 def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
-    """`file` itself, or for a path a new file beside it, which takes its place in the end."""
+    """`file` itself; or, for a path, a new file next to it, which replaces it in the end."""
     if hasattr(file, "write"):
         yield cast(IO[bytes], file)
         return

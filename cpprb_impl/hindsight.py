@@ -23,7 +23,7 @@ def _themselves(states: np.ndarray) -> np.ndarray:
 
 
 class HindsightReplayBuffer:
-    """Buffer of transitions with a goal each, and the reward that goes with it.
+    """Buffer of transitions, each with a goal and the reward for that goal.
 
     An episode's transitions wait until `on_episode_end(goal)`. Then they are stored once with that goal, and
     `additional_goals` times with goals made of states that were reached: fields "goal" and "rew" are added to
@@ -38,7 +38,7 @@ class HindsightReplayBuffer:
     max_episode_len : int
         Most transitions in an episode.
     reward_func : callable
-        (next states (n, *shape), actions (n, *shape), goals (n, *goal_shape)) -> rewards (n,). Called once an
+        (next states (n, *shape), actions (n, *shape), goals (n, *goal_shape)) -> rewards (n,). Called once per
         episode, for the episode and all its copies, one after the other. It must take each row by itself.
     goal_func : callable, optional
         (next states (n, *shape)) -> goals (n, *goal_shape), likewise. Default: the state itself is the goal.
@@ -99,10 +99,10 @@ class HindsightReplayBuffer:
         shapes = {name: shape for name, _, shape in fields}
         for name in MADE_HERE:
             if name in shapes:
-                raise ValueError(f"env_dict must not have {name!r}: it is made here")
+                raise ValueError(f"env_dict must not have {name!r}: the buffer adds that field")
         for option, name in (("state", state), ("action", action), ("next_state", next_state)):
             if name not in shapes:
-                raise KeyError(f"{option} names {name!r}, which env_dict has not")
+                raise KeyError(f"{option} must name a field of env_dict, got {name!r}")
         goal = dict(env_dict[state])
         if goal_shape is not None:
             goal["shape"] = tuple(goal_shape) if hasattr(goal_shape, "__iter__") else goal_shape
@@ -144,7 +144,7 @@ class HindsightReplayBuffer:
         try:
             goals[0] = np.asarray(goal)
         except ValueError as error:
-            raise ValueError(f"goal does not fit {length} steps of shape {self.goal_shape}: {error}") from None
+            raise ValueError(f"goal must have shape {self.goal_shape}, or that of {length} steps: {error}") from None
         if copies > 1:
             reached = np.asarray(self.goal_func(self._reached(steps[self.next_state])))
             goals[1:] = _rows("goal_func", reached, (copies - 1) * length, self.goal_shape).reshape(goals[1:].shape)
@@ -187,7 +187,7 @@ class HindsightReplayBuffer:
         return states
 
     def sample(self, batch_size: int, *args: Any, **options: Any) -> dict[str, np.ndarray]:
-        """`batch_size` stored transitions as `ReplayBuffer` or `PrioritizedReplayBuffer` gives them, with its options.
+        """`batch_size` stored transitions, sampled as by `ReplayBuffer` or `PrioritizedReplayBuffer`, with its options.
 
         Transitions of an episode that has not ended are not among them. Raises ValueError when nothing is stored.
         """
@@ -229,5 +229,5 @@ class HindsightReplayBuffer:
 
 def _rows(name: str, values: np.ndarray, count: int, shape: tuple[int, ...]) -> np.ndarray:
     if len(np.atleast_1d(values)) != count or values.size != count * np.prod(shape, dtype=np.int64):
-        raise ValueError(f"{name} gave shape {values.shape} for {count} rows of shape {shape}")
+        raise ValueError(f"{name} must return {count} rows of shape {shape}, got shape {values.shape}")
     return values

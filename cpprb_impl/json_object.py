@@ -18,7 +18,7 @@ class JsonObject:
         """The value; its type must be exactly one of `kinds`."""
         value = self._values.get(name)
         if type(value) not in kinds:
-            raise ValueError(f"{self._name}: {name!r} is missing, or of another type")
+            raise ValueError(f"{self._name}: {name!r} is missing, or has another type")
         return value
 
     def object(self, name: str) -> JsonObject:
@@ -53,7 +53,7 @@ class JsonObject:
         values: list[int] = self.value(name, list)
         if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
             many = "" if count is None else f"{count} "
-            raise ValueError(f"{self._name}: {name!r} must be {many}whole numbers from 0 to {most}")
+            raise ValueError(f"{self._name}: {name!r} must be a list of {many}integers from 0 to {most}")
         return values
 
     def number(self, name: str) -> float:

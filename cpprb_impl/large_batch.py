@@ -1,8 +1,8 @@
 """Large Batch Experience Replay: draw a large batch, keep the rows whose gradients promise to be large.
 
 T. Lahire, M. Geist and E. Rachelson, "Large Batch Experience Replay", ICML 2022, arXiv:2110.01528. A batch of
-m * batch_size transitions is sampled uniformly, the learner gives each a surrogate priority (an upper bound of its
-gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how the
+m * batch_size transitions is sampled uniformly, the learner computes a surrogate priority for each (an upper bound of
+its gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how the
 importance weights are normalised.
 """
 
@@ -35,7 +35,7 @@ class LaBER:
         priorities : array_like (batch_size * m,)
             Surrogate priorities of the large batch: finite, not negative.
         **arrays : array_like (batch_size * m, ...)
-            The large batch's columns, as `sample` gave them.
+            The large batch's columns, as returned by `sample`.
 
         Returns
         -------
@@ -68,22 +68,20 @@ class LaBER:
         if given.dtype.kind not in "biuf":
             raise TypeError(f"priorities must be real numbers, got {given.dtype}")
         if given.shape != self.idx.shape:
-            raise ValueError(f"priorities: shape {given.shape}, but batch_size * m is {self.idx.size}")
+            raise ValueError(f"priorities must have shape ({self.idx.size},), batch_size * m, got {given.shape}")
         bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
         if bad.size:
-            raise ValueError(f"priorities[{bad[0]}] is {given[bad[0]]}: must be finite and not negative")
+            raise ValueError(f"priorities[{bad[0]}] must be finite and not negative, got {given[bad[0]]}")
         mass = given.astype(np.float64) + self.eps
         if not 0 < mass.sum() < float("inf"):
-            raise ValueError(
-                "priorities: their sum must be positive and finite; all are 0, and so is eps, or too large"
-            )
+            raise ValueError("the sum of priorities + eps must be positive and finite")
         return mass, given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
 
     def _column(self, name: str, value: Any) -> Any:
         # Tensors of other libraries index as NumPy's do, and stay what they are.
         column = value if hasattr(value, "shape") else np.asarray(value)
         if not len(column.shape) or column.shape[0] != self.idx.size:
-            raise ValueError(f"{name}: shape {tuple(column.shape)}, but batch_size * m is {self.idx.size}")
+            raise ValueError(f"{name} must have {self.idx.size} rows, batch_size * m, got shape {tuple(column.shape)}")
         return column
 
     def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:

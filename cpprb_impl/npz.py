@@ -1,7 +1,7 @@
 """Archives of arrays (.npz, a zip of .npy) that need no trust.
 
 Nothing is pickled and nothing compressed, so an archive can't say that it holds more than its own size. One member
-is no array but JSON, and says what the others are; in it stands a checksum over everything.
+is JSON, which describes the others and has a checksum over everything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DTYPE = re.compile(r"[<>|][biufcmMSUVO][0-9]{0,10}(\[[0-9]{0,10}[A-Za-z]{1,7}\])
 
 
 class Header(NamedTuple):
-    """What stands before the data of an .npy member."""
+    """The header of an .npy member."""
 
     size: int  # bytes
     dtype: np.dtype
@@ -45,12 +45,12 @@ class Header(NamedTuple):
 def read_header(data: bytes) -> Header:
     """The header at the start of `data`; raises ValueError for one that NumPy does not write."""
     if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("an .npy header of another version")
+        raise ValueError("the .npy header must be of version 1.0")
     begin = len(MAGIC) + 2
     size = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
     found = HEADER.fullmatch(data[begin:size])
     if found is None:
-        raise ValueError("an .npy header that NumPy does not write for a plain array")
+        raise ValueError("the .npy header is not one that NumPy writes for a plain array")
     shape = tuple(int(length) for length in found[3].split(b",") if length.strip())
     return Header(size, dtype_named(found[1].decode("ascii")), shape, found[2] == b"True")
 
@@ -109,7 +109,7 @@ class ArrayReader:
             infos = self.archive.infolist()
         self.members = {info.filename: info for info in infos}
         if len(self.members) != len(infos):
-            raise ValueError("the archive holds two members of one name")
+            raise ValueError("the archive has two members of the same name")
         self._room = file.seek(0, io.SEEK_END)
         if sum(info.compress_size for info in infos) > self._room:
             raise ValueError("the archive's members overlap")
@@ -132,9 +132,11 @@ class ArrayReader:
             size, dtype, shape, fortran_order = read_header(data[:MOST_HEADER].tobytes())
             body = data[size:]
             if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
-                raise ValueError(f"an array of {dtype} (fortran_order={fortran_order}) is never written")
+                raise ValueError(
+                    f"the array must be plain and in C order, got {dtype} with fortran_order={fortran_order}"
+                )
             if math.prod(shape) * dtype.itemsize != len(body):
-                raise ValueError(f"shape {shape} of {dtype} is not what the member's {len(body)} bytes hold")
+                raise ValueError(f"shape {shape} of {dtype} does not fit the member's {len(body)} bytes")
             return body.view(dtype).reshape(shape)
 
     def read_compressed(self, member: str, most: int) -> bytes:
@@ -143,7 +145,7 @@ class ArrayReader:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others may take any memory
             raise ValueError("the member must be stored or deflated, as cpprb's are")
         if info.file_size > most:
-            raise ValueError(f"{info.file_size} bytes, where at most {most} can be right")
+            raise ValueError(f"the member must have at most {most} bytes, got {info.file_size}")
         with self.archive.open(info) as file:
             data = b"".join(iter(lambda: file.read(PIECE), b""))
         if len(data) != info.file_size:
@@ -166,9 +168,9 @@ class ArrayReader:
         """The bytes of a member, uint8."""
         info = self._info(member)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise ValueError("the member is compressed or encrypted, which is never written")
+            raise ValueError("the member must not be compressed or encrypted")
         if info.file_size != info.compress_size or info.file_size > min(most, self._room):
-            raise ValueError(f"the member can't be {info.file_size} bytes long")
+            raise ValueError(f"the member's length of {info.file_size} bytes is impossible")
         data, at = np.empty(info.file_size, np.uint8), 0
         with self.archive.open(info) as file:
             while at < len(data):

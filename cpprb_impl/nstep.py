@@ -67,7 +67,7 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
     following, rewards = _names("next", options.get("next"), by_name), _names("rew", options.get("rew"), by_name)
     for name in rewards:
         if by_name[name][0].kind not in "fc":
-            raise TypeError(f"Nstep: {name!r} has dtype {by_name[name][0]}, which can't hold discounted sums")
+            raise TypeError(f"Nstep: {name!r} has dtype {by_name[name][0]}, which cannot hold discounted sums")
     return {"size": size, "gamma": gamma, "rew": sorted(rewards), "next": sorted(following)}
 
 
@@ -96,7 +96,7 @@ def fitting_steps(
             raise ValueError(f"{name}: shape {column.shape} does not hold steps of {wanted.shape[1:]}")
     counts = {len(column) for column in fitting.values()}
     if options is not None and like and (len(counts) != 1 or max(counts) >= options["size"]):
-        raise ValueError(f"Nstep: with a size of {options['size']} no {sorted(counts)} steps can wait")
+        raise ValueError(f"Nstep: with size {options['size']}, fewer steps must wait than the file's {sorted(counts)}")
     return fitting
 
 

@@ -35,25 +35,25 @@ def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
     machine = _Machine(len(body))
     for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(body))):
         if count == most_steps:
-            raise ValueError(f"the pickle in it has more than {most_steps} opcodes")
+            raise ValueError(f"the pickle has more than {most_steps} opcodes")
         machine.carry_out(opcode.name, argument)
     array = machine.result()
     if not isinstance(array, Array) or not array.holds_object:
-        raise ValueError("the pickle in it is not of an array with one object")
+        raise ValueError("the pickle must be of an array with one object")
     return array.value
 
 
 def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.ndarray:
     """The array whose bytes are `data`; raises ValueError if they are not."""
     if dtype.hasobject or dtype.itemsize == 0:
-        raise ValueError(f"an array of {dtype}")
+        raise ValueError(f"the array must not be of {dtype}")
     # The number of dimensions first: the product of very many lengths takes very long.
     if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
-        raise ValueError("an impossible shape")
+        raise ValueError("the array has an impossible shape")
     if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
-        raise ValueError("an impossible shape")
+        raise ValueError("the array has an impossible shape")
     if math.prod(shape) * dtype.itemsize != len(data):
-        raise ValueError(f"shape {tuple(shape)} of {dtype} is not what {len(data)} bytes hold")
+        raise ValueError(f"shape {tuple(shape)} of {dtype} does not fit {len(data)} bytes")
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
@@ -78,19 +78,19 @@ class _Dtype:
 
     def __init__(self, name: Any) -> None:
         if type(name) is not str or not SIMPLE_DTYPE.fullmatch(name):
-            raise ValueError(f"dtype {name[:40] if type(name) is str else type(name)!r} can't be read from a pickle")
+            raise ValueError(f"dtype {name[:40] if type(name) is str else type(name)!r} in a pickle is not supported")
         self._name, self.dtype = name, np.dtype(name)
 
     def build(self, state: _Tuple) -> None:
         # (version, byte order, subarray, names, fields, size, alignment, flags[, metadata])
         order, *compound = state[1:5]
         if order not in ("<", ">", "|", "=") or any(each is not None for each in compound):
-            raise ValueError("a compound dtype can't be read from a pickle")
+            raise ValueError("a dtype in a pickle must be a simple one")
         unit = ""
         if self._name[0] in "mM":
             base, number = state[8][1][:2]
             if type(base) is not bytes or not UNIT.fullmatch(base) or type(number) is not int or number < 1:
-                raise ValueError("a dtype of an unknown unit of time")
+                raise ValueError("a dtype has an unknown unit of time")
             unit = f"[{number}{base.decode('ascii')}]"
         if order in "<>":
             self.dtype = np.dtype(f"{order}{self._name}{unit}")
@@ -108,12 +108,12 @@ class Array:
         _, shape, dtype, fortran_order, data = state
         if dtype.dtype == np.dtype(object):
             if shape != () or type(data) is not _List or len(data) != 1 or type(data[0]) not in (_Dict, type(None)):
-                raise ValueError("an array of objects can't be read")
+                raise ValueError("an array of objects is not supported")
             self.value, self.holds_object, self.depth = data[0], True, state.depth
         elif type(data) is bytes:
             self.value = array_of(data, dtype.dtype, shape, fortran_order)
         else:
-            raise ValueError("an array without bytes")
+            raise ValueError("an array has no bytes")
 
 
 _MARK = object()
@@ -175,7 +175,7 @@ class _Machine:
             case "BINGET" | "LONG_BINGET":
                 push(self._remembered(argument))
             case _:
-                raise ValueError(f"the pickle in it uses {opcode}, which NumPy's own never do")
+                raise ValueError(f"the pickle uses {opcode}, which NumPy's own never do")
 
     def result(self) -> Any:
         return self._stack[0] if len(self._stack) == 1 else None
@@ -183,7 +183,7 @@ class _Machine:
     def _pop(self, count: int) -> list[Any]:
         items = self._stack[-count:]
         if len(items) < count or any(item is _MARK for item in items):
-            raise ValueError("the pickle in it has too few values")
+            raise ValueError("the pickle has too few values")
         del self._stack[-count:]
         return items
 
@@ -196,7 +196,7 @@ class _Machine:
     def _append(self, item: Any) -> None:
         target = self._stack[-1]
         if type(target) is not _List or target:
-            raise ValueError("an array of objects can't be read")
+            raise ValueError("an array of objects is not supported")
         target.append(item)
         _holding(target, target)
 
@@ -206,14 +206,14 @@ class _Machine:
         if type(target) is not _Dict or not all(
             type(key) is str or (type(key) is int and 0 <= key < 2**32) for key in keys
         ):
-            raise ValueError("a dict whose keys are not strings or whole numbers below 2**32")
+            raise ValueError("the keys of a dict must be strings or integers below 2**32")
         target.update(zip(keys, values, strict=True))
         _holding(target, values)
 
     def _remembered(self, number: int) -> Any:
         value = self._memo[number]
         if type(value) in (_List, _Dict):  # it could be put into itself
-            raise ValueError("the pickle in it uses one dict or list twice")
+            raise ValueError("the pickle uses one dict or list twice")
         return value
 
     def _called(self, name: Any, arguments: Any) -> Any:
@@ -225,15 +225,15 @@ class _Machine:
             case _Name("scalar"), (_Dtype() as dtype, bytes() as data):
                 self._left -= len(data)
                 if self._left < 0:
-                    raise ValueError("its scalars take more bytes than the pickle itself")
+                    raise ValueError("the pickle's scalars take more bytes than the pickle itself")
                 # As Python's own: cpprb's caches have names of this kind.
                 return array_of(data, dtype.dtype, (), False).item()
-        raise ValueError("it makes something that is neither an array nor a dtype")
+        raise ValueError("the pickle makes something that is neither an array nor a dtype")
 
     def _build(self, state: Any) -> None:
         target = self._stack[-1]
         if not isinstance(target, (Array, _Dtype)):
-            raise ValueError("it sets attributes of NumPy's")
+            raise ValueError("the pickle sets attributes of NumPy's functions")
         if type(state) is not _Tuple:
             raise ValueError("the state of an array must be a tuple")
         target.build(state)
@@ -241,9 +241,9 @@ class _Machine:
 
 def _named(module: Any, name: Any) -> _Name:
     if type(module) is not str or type(name) is not str:
-        raise ValueError("it asks for what has no name")
+        raise ValueError("the pickle names something with what is no string")
     if (module, name) not in NAMES:
-        raise ValueError(f"it asks for {module[:40]}.{name[:40]}, which no file of cpprb's needs")
+        raise ValueError(f"the pickle asks for {module[:40]}.{name[:40]}, which no file of cpprb's needs")
     return _Name(NAMES[module, name])
 
 
@@ -251,5 +251,5 @@ def _holding(holder: Any, items: Sequence[Any]) -> Any:
     """`holder`, into which `items` were put; raises ValueError if that is too deep."""
     holder.depth = max(holder.depth, 1 + max((getattr(item, "depth", 0) for item in items), default=0))
     if holder.depth > MOST_DEPTH:
-        raise ValueError(f"the pickle in it nests values more than {MOST_DEPTH} deep")
+        raise ValueError(f"the pickle nests values more than {MOST_DEPTH} deep")
     return holder

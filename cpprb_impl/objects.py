@@ -17,7 +17,7 @@ def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
     shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
     for name, shape in shapes.items():
         if min(shape, default=1) < 1:
-            raise ValueError(f"{name}: shape {shape} must be positive in every dimension")
+            raise ValueError(f"{name}: shape must be positive in every dimension, got {shape}")
     return shapes
 
 
@@ -55,14 +55,15 @@ def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mm
         if name in objects:
             raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")
     if mmap_prefix is not None:
-        raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) can't be kept in files")
+        raise ValueError(f"mmap_prefix: Python objects ({', '.join(objects)}) cannot be kept in files")
 
 
 class ObjectColumns(ForkSafe):
     """The objects of a ring's rows.
 
-    Rows are numbered for ever, in the order in which they are added; of every field the newest `capacity` objects
-    are here, and the ring has stored their numbers. An object is let go when its row is overwritten or cleared.
+    Rows are numbered in the order in which they are added, and no number is used twice. The newest `capacity` objects
+    of each field are kept here; the ring stores their numbers. An object is released when its row is overwritten or
+    cleared.
     """
 
     def __init__(self, fields: Sequence[NativeField], capacity: int) -> None:

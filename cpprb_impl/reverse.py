@@ -16,7 +16,7 @@ class ReverseReplayBuffer(ReplayBuffer):
 
     A sample holds transitions t, t - stride, t - 2 * stride, ...; the next one begins at t - 1. Once t lies
     2 * stride or more behind the newest transition, it is the newest again. Past the oldest stored transition the
-    reading goes on from the ring's other end.
+    reading continues at the ring's other end.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ReverseReplayBuffer(ReplayBuffer):
             raise ValueError(f"batch_size must not be negative, got {rows}")
         stored = self.get_stored_size()
         if stored == 0:
-            raise ValueError("can't sample from an empty buffer")
+            raise ValueError("cannot sample from an empty buffer")
         newest = (self.get_next_index() - 1) % stored
         first = newest if self._last is None else (self._last - 1) % stored
         if (newest - first) % stored >= 2 * self._stride:
@@ -62,7 +62,7 @@ class ReverseReplayBuffer(ReplayBuffer):
     def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
         last = state.get("last")
         if last is None or last.shape != (1,) or last.dtype != np.int64 or not -1 <= last[0] < self.get_buffer_size():
-            raise ValueError("the file does not say where a ReverseReplayBuffer's reading stood")
+            raise ValueError("the file lacks the position of a ReverseReplayBuffer")
         return super()._read_own_state(state) | {"_last": int(last[0]) if last[0] >= 0 else None}
 
     def clear(self) -> None:

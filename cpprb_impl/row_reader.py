@@ -15,7 +15,7 @@ from cpprb_impl.objects import object_shapes, read_objects, without_objects
 Columns = dict[str, np.ndarray]
 
 
-MOST_KEPT = 2**20  # bytes of the ring that is used again; a larger one lives as long as a call
+MOST_KEPT = 2**20  # bytes of the ring that is reused; a larger one is released after the call
 
 
 class RowReader(ForkSafe):
@@ -24,10 +24,10 @@ class RowReader(ForkSafe):
     Parameters
     ----------
     fields : sequence of (name, dtype, shape)
-        What `native_fields` gives; dtype object is taken.
+        As returned by `native_fields`; dtype object is accepted.
     prioritized : dict, optional
         Options of a `PrioritizedRing`. Rows may then have "priorities", and what is read always has: float64
-        (count,), NaN for a row that came without.
+        (count,), NaN for a row without one.
     """
 
     def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
@@ -72,7 +72,7 @@ class RowReader(ForkSafe):
         with self._lock:
             ring = self._ring
             while True:
-                # A value's __array__ may come back to this very reader: the ring is empty before and after each
+                # A value's __array__ may call this very reader again: the ring is empty before and after each
                 # reading, and what is read first is the innermost.
                 try:
                     ring.add(**rows)

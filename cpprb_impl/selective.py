@@ -100,7 +100,9 @@ class SelectiveReplayBuffer:
         """The first `rows` of `count` rows, once all are seen to fit."""
         array, shape = _as_array(name, value), (count, *self._shapes[name])
         if array.size != np.prod(shape, dtype=np.int64):
-            raise ValueError(f"{name}: shape {array.shape} does not hold {count} rows, as many as done, of {shape[1:]}")
+            raise ValueError(
+                f"{name} must have {count} rows of shape {shape[1:]}, as many rows as done, got shape {array.shape}"
+            )
         return array.reshape(shape)[:rows]
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
@@ -137,7 +139,7 @@ class SelectiveReplayBuffer:
         """First transition of episode `i`, and one past its last; equal when there is no such episode."""
         number = operator.index(i)
         if number < 0:
-            raise IndexError(f"episode {i}: episodes are numbered from 0")
+            raise IndexError(f"episode must be at least 0, got {i}")
         edges = [0, *self._ends, self.get_stored_size()]
         return (edges[number], edges[number + 1]) if number + 1 < len(edges) else (0, 0)
 
@@ -155,7 +157,7 @@ class SelectiveReplayBuffer:
         return self._ring.get_stored_size()
 
     def get_next_index(self) -> int:
-        """Where the next transition goes: the number stored, for nothing wraps."""
+        """The next transition's index, which is the number stored, since nothing wraps."""
         return self._ring.get_stored_size()
 
     def get_buffer_size(self) -> int:

@@ -1,10 +1,10 @@
 """Buffers that many processes share: all state, locks included, in one segment of shared memory.
 
-A buffer goes to fork, spawn and forkserver children as a plain argument. Explorers `add`, the
-learner, or several of them, samples; `lock` says how they are kept apart:
+A buffer is passed to fork, spawn and forkserver children as a plain argument. Explorers `add`, one or
+several learners sample; `lock` says how they are synchronised:
 
 "none"
-    They are not: no process waits for another, not even for one that is stopped.
+    Without locks: no process waits for another, not even for one that is stopped.
 "critical"
     Explorers lock only the claiming of rows and write side by side; a gate keeps the learner apart.
 "buffer"
@@ -47,7 +47,7 @@ def _close_all() -> None:
 
 
 class _SharedBuffer(BufferBase):
-    """What both MP classes do alike: reach the segment, and be passed to other processes."""
+    """What both MP classes share: they find the segment, and can be passed to other processes."""
 
     def _build(
         self,
@@ -71,7 +71,7 @@ class _SharedBuffer(BufferBase):
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
-        if nstep:  # the next_* of n-step transitions lies N rows on: it is stored like any field
+        if nstep:  # the next_* of an n-step transition is N rows later: it is stored like any other field
             fields = fields + next_fields(fields, following)
             stacked += [f"next_{name}" for name in following if name in stacked]
             following = []
@@ -127,7 +127,7 @@ class _SharedBuffer(BufferBase):
         recipe = Description.read(text, segment)
         if recipe.prioritized != issubclass(cls, PrioritizedRing):
             of = "MPPrioritizedReplayBuffer" if recipe.prioritized else "MPReplayBuffer"
-            raise ValueError(f"shared segment {segment} is of an {of}, to which {cls.__name__} can't attach")
+            raise ValueError(f"shared segment {segment} holds an {of}: attach with that class, not with {cls.__name__}")
         with refusing(segment):
             for name in ("alpha", "eps") if recipe.prioritized else ():
                 check_exponent(name, recipe.options[name])
@@ -137,7 +137,7 @@ class _SharedBuffer(BufferBase):
         return _find, (type(self), self._recipe, self.segment, this_host()), self.__getstate__()
 
     def __copy__(self) -> None:
-        raise TypeError("a shared buffer can't be copied: pickled, it is the same one in another process")
+        raise TypeError("a shared buffer cannot be copied; pickle it to use the same buffer in another process")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         self.__copy__()
@@ -156,7 +156,7 @@ def _find(kind: type[_SharedBuffer], recipe: Description, segment: str, host: Ho
     """A buffer that was pickled."""
     check_host(host)
     if description_of(segment)[1] != recipe.text():
-        raise RuntimeError(f"shared segment {segment} is laid out otherwise than the buffer that was pickled")
+        raise RuntimeError(f"shared segment {segment} has another layout than the buffer that was pickled")
     return _attach(kind, recipe, segment)
 
 
@@ -169,7 +169,7 @@ class MPReplayBuffer(_SharedBuffer):
         As for `ReplayBuffer`, but no dtype object.
     next_of, stack_compress : str or sequence of str, optional
         As for `ReplayBuffer`: each frame is stored once, where a process's transitions follow each other. What
-        another process adds meanwhile does not matter. Memory of frames is taken as it is needed.
+        other processes add in between does not matter. Memory for frames is allocated as it is needed.
     Nstep : dict, optional
         As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode:
         `on_episode_end` and `clear` empty no other's. Threads of a process share it, so that only one of them may
@@ -180,8 +180,8 @@ class MPReplayBuffer(_SharedBuffer):
         whole. Files of these names are replaced when the buffer is made, not when a process attaches. They stay when
         the buffer is gone.
     lock : {"none", "critical", "buffer"}
-        How explorers and learner are kept apart. "none": not at all, no process waits for another (docs/protocol.md);
-        "buffer": by one lock around every call; "critical": explorers lock only the claiming of rows, and a gate keeps
+        How explorers and learners are synchronised. "none": no process waits for another (docs/protocol.md);
+        "buffer": one lock around every call; "critical": explorers lock only the claiming of rows, and a gate keeps
         the learner apart. The two locks are for comparison: they add no safety.
     prefault : bool
         Bring all of the segment in now, in the process that makes the buffer and in each that attaches, instead of page
@@ -195,7 +195,7 @@ class MPReplayBuffer(_SharedBuffer):
         A SyncManager that has not been started is started, as in cpprb. Nothing else is done with it: a buffer needs
         neither, and no start method is touched.
     backend, logger
-        Taken for cpprb's sake: there is one backend here.
+        Accepted for compatibility with cpprb: there is one backend here.
 
     Raises
     ------
@@ -245,7 +245,7 @@ class MPReplayBuffer(_SharedBuffer):
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
-    `update_priorities` is for the process that sampled. The array "indexes" of a sample stands for the transitions that
+    `update_priorities` is for the process that sampled. The array "indexes" of a sample refers to the transitions that
     were sampled, until 16 more samples have been drawn: those that were overwritten meanwhile are skipped. A copy of
     the array does as well, except where samples with the very same indexes had different transitions: there it changes
     nothing. Other indexes mean the transitions that were there when this process last sampled; if it never has, nothing
@@ -256,7 +256,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     size, env_dict, default_dtype, alpha, eps
         As for `PrioritizedReplayBuffer`.
     check_for_update
-        Taken for cpprb's sake: as there, a shared buffer always checks.
+        Accepted for compatibility with cpprb: as there, a shared buffer always checks.
     next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger
         As for `MPReplayBuffer`, and raising likewise.
     """

@@ -126,7 +126,7 @@ def leaves_of(buffer: Ring, slots: np.ndarray) -> np.ndarray | None:
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:
-    """Where the buffer stands, beside its transitions and their priorities: numbers only."""
+    """The state of the buffer apart from its transitions and their priorities: numbers only."""
     position = {
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
@@ -146,11 +146,11 @@ def restore(
     leaves: np.ndarray | None,
     waiting: Mapping[str, np.ndarray],
 ) -> None:
-    """Make an empty buffer one that holds `rows` transitions, oldest first in `columns`, and stands at `position`.
+    """Make an empty buffer one that holds `rows` transitions, oldest first in `columns`, with the state `position`.
 
     `waiting` are the steps that wait for n-step transitions.
 
-    Everything must have been checked to fit: a call that fails here leaves half of it.
+    The arguments must have been checked: a call that fails leaves the buffer half restored.
     """
     buffer._begin_at((position["next_index"] - rows) % buffer.get_buffer_size())
     add_columns(buffer, columns, 0, rows)
@@ -167,7 +167,7 @@ class CopyableBuffer(BufferBase):
     """A buffer that can be copied, deep-copied and pickled.
 
     A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next. From then on each goes its own way. `__init__` is not called for a copy; its attributes
+    original would draw next. From then on the two are independent. `__init__` is not called for a copy; its attributes
     are copies, through `__getstate__` and `__setstate__` where a subclass has them, and every copy has `_parts` of
     its own.
     """
@@ -181,7 +181,9 @@ class CopyableBuffer(BufferBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._recipe[2].get("mmap_prefix") is not None:
-            raise TypeError("a buffer with mmap_prefix can't be copied: its data is in files; see save_transitions")
+            raise TypeError(
+                "a buffer with mmap_prefix cannot be copied, since its data is in files: use save_transitions"
+            )
         head, slots = self._get_head(), held_slots(self)
         held = (
             position_of(self),

@@ -45,20 +45,20 @@ def train(
         Any with `add(**transition)` and `sample(batch_size)`. With `update_priorities` and "indexes" in its samples
         it is prioritized.
     env
-        Gymnasium's interface (`step` gives 5 values, `reset` gives (obs, info)) or Gym's old one (4, and obs).
+        Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or Gym's old one (4, and obs).
     get_action : callable
         (obs, step, episode, is_warmup) -> action.
     update_policy : callable
         (sample, step, episode) -> absolute TD errors (batch_size,), the new priorities; for a buffer that is not
         prioritized the answer is ignored.
     max_steps, max_episodes : int
-        The loop ends with whichever comes first; 0 or less: at once.
+        The loop ends when either is reached; at once if one is 0 or less.
     batch_size, n_warmups : int
-        Transitions a sample; steps before the first update.
+        Transitions per sample; steps before the first update.
     beta : float or callable, optional
         Exponent of a prioritized sample's importance weights, or (step) -> that. Default: the buffer's own.
     after_step : callable, optional
-        (obs, action, what env.step gave, step, episode) -> transition, a dict for `buffer.add`. Default: obs, act,
+        (obs, action, the result of env.step, step, episode) -> transition, a dict for `buffer.add`. Default: obs, act,
         rew, next_obs and done; with Gymnasium done is its "terminated", and "truncated" is there too.
     done_check : callable, optional
         (transition) -> whether the episode has ended. Default: "done", or "truncated" where that is there.
@@ -72,23 +72,23 @@ def train(
         (buffer, last transition), when an episode has ended or `max_steps` has cut it off. Default:
         `buffer.on_episode_end()`, if it has that; for a `HindsightReplayBuffer` with the last transition's "goal".
     logger : logging.Logger, optional
-        Gets a line an episode, at INFO. Default: the logger "cpprb_impl".
+        Gets one line per episode, at INFO. Default: the logger "cpprb_impl".
 
     Raises
     ------
     ValueError
-        When max_steps is more than 2**64 - 2, or env.step gives another number of values.
+        When max_steps is more than 2**64 - 2, or env.step returns another number of values.
     TypeError
-        When update_policy gives None for a prioritized buffer, or beta is given for one that is not.
+        When update_policy returns None for a prioritized buffer, or beta is not None for another one.
     KeyError
-        When a transition lacks what a default needs; it names the parameter to give instead.
+        When a transition lacks what a default needs; the message names the parameter to pass instead.
     """
     last_step = whole("max_steps", max_steps)
     last_episode = float("inf") if max_episodes is None else whole("max_episodes", max_episodes)
     if last_step > MOST_STEPS:
         raise ValueError(f"max_steps must be at most {MOST_STEPS}, got {max_steps}")
     if beta is not None and not _is_prioritized(buffer):
-        raise TypeError(f"beta is for prioritized buffers, and {type(buffer).__name__} is none")
+        raise TypeError(f"beta must be None for a buffer without priorities, such as {type(buffer).__name__}")
     after_step = after_step or _transition
     done_check = done_check or _ended
     obs_update = obs_update or (lambda transition: _part(transition, "next_obs", "obs_update"))
@@ -137,7 +137,7 @@ def _update(
     errors = update_policy(sample, step, episode)
     if indexes is not None:
         if errors is None:
-            raise TypeError("update_policy must give absolute TD errors for a prioritized buffer, not None")
+            raise TypeError("update_policy must return absolute TD errors for a prioritized buffer, got None")
         buffer.update_priorities(indexes, errors)
 
 
@@ -149,12 +149,12 @@ def _transition(obs: Any, action: Any, outcome: tuple, step: int, episode: int) 
         next_obs, rew, done, truncated, _ = outcome
         ending = {"truncated": truncated}
     else:
-        raise ValueError(f"env.step must give 4 or 5 values, but gave {len(outcome)}: give after_step")
+        raise ValueError(f"env.step must return 4 or 5 values, got {len(outcome)}: pass after_step")
     return {"obs": obs, "act": action, "rew": rew, "next_obs": next_obs, "done": done, **ending}
 
 
 def _first_obs(answer: Any) -> Any:
-    # Gym's old reset gives obs alone, which may be a tuple as well: only Gymnasium's second part is a dict.
+    # Gym's old reset returns obs alone, which may be a tuple as well: only Gymnasium's second part is a dict.
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
     return answer[0] if is_pair else answer
 
@@ -172,5 +172,5 @@ def _end_episode(buffer: Any, transition: Transition) -> None:
 
 def _part(transition: Transition, name: str, instead: str) -> Any:
     if name not in transition:
-        raise KeyError(f"the transition has no {name!r}: give {instead}, or add it in after_step")
+        raise KeyError(f"the transition has no {name!r}: pass {instead}, or add it in after_step")
     return transition[name]

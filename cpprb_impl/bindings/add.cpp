@@ -1,4 +1,4 @@
-// add(): read everything, then claim, then copy. A call that fails has changed nothing.
+// add(): read all arguments, then claim slots, then copy. A call that fails has changed nothing.
 #include "ring.hpp"
 
 namespace rb {
@@ -42,7 +42,8 @@ Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords
 
 void check_files(const Ring& ring) {
   if (ring.store->rows().has_files() && !ring.is_shared && ring.maker != process_number())
-    raise(PyExc_RuntimeError, "a forked child can't add to a buffer with mmap_prefix: its parent has the same files");
+    raise(PyExc_RuntimeError,
+          "a forked child cannot add to a buffer with mmap_prefix: its parent writes the same files");
 }
 
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {

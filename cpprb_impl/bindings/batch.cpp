@@ -35,16 +35,16 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
 }
 
 void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_intp rows, const Shape& shape) {
-  if (!PyArray_Check(object)) raise(PyExc_TypeError, "out[%R] must be an array, not %R", name, object);
+  if (!PyArray_Check(object)) raise(PyExc_TypeError, "out[%R] must be an array, got %R", name, object);
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   if (!PyArray_EquivTypes(PyArray_DESCR(array), dtype))
-    raise(PyExc_ValueError, "out[%R]: dtype %S, but the field has %S", name, PyArray_DESCR(array), dtype);
+    raise(PyExc_ValueError, "out[%R] must have dtype %S, got %S", name, dtype, PyArray_DESCR(array));
   const npy_intp* dims = PyArray_DIMS(array);
   if (PyArray_NDIM(array) != static_cast<int>(shape.size()) + 1 || dims[0] != rows ||
       !std::equal(shape.begin(), shape.end(), dims + 1)) {
     const Ref got(checked(PyObject_GetAttrString(object, "shape"))), fresh(new_array(dtype, rows, shape, 0));
     const Ref wanted(checked(PyObject_GetAttrString(fresh.get(), "shape")));
-    raise(PyExc_ValueError, "out[%R]: shape %R, but the batch has %R", name, got.get(), wanted.get());
+    raise(PyExc_ValueError, "out[%R] must have shape %R, got %R", name, wanted.get(), got.get());
   }
   if (!PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISWRITEABLE(array))
     raise(PyExc_ValueError, "out[%R] must be writeable and in C order", name);
@@ -168,7 +168,7 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
     : fields_(fields.size()), recent_(recent) {
   const bool given = out != nullptr && out != Py_None;
   if (given) {
-    if (!PyDict_Check(out)) raise(PyExc_TypeError, "out must be a dict of arrays, not %R", out);
+    if (!PyDict_Check(out)) raise(PyExc_TypeError, "out must be a dict of arrays, got %R", out);
     recent_ = nullptr;
   }
   if (recent_ != nullptr) {

@@ -1,4 +1,4 @@
-// Batches: the arrays that transitions are given back in.
+// Batches: the arrays in which transitions are returned.
 #pragma once
 
 #include <vector>
@@ -43,7 +43,7 @@ class RecentBatches {
   void clear();
 
  private:
-  // A learner may hold some, in a queue say, while it asks for the next. Batches that it has let go take memory.
+  // A learner may hold some, in a queue say, while it asks for the next. Released batches take memory.
   static constexpr std::size_t kMost = 10;
   static constexpr std::ptrdiff_t kMostLetGo = 2;
   std::vector<BatchArrays> kept_;  // the longest kept first

@@ -1,5 +1,5 @@
-// What every call of a ring goes through: its arguments sorted, the ring ready for this process and thread,
-// and what is given back.
+// What every call of a ring goes through: its arguments are sorted, the ring is made ready for this process and thread,
+// and the batch is returned.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -77,7 +77,7 @@ void Ring::let_copy_end() {
       const std::lock_guard wait(end_of_copy);
     }
     take_interpreter(state);
-    if (is_ending()) copying = false;  // who copied never comes back to say so
+    if (is_ending()) copying = false;  // the copying thread never returns
   }
 }
 
@@ -133,7 +133,7 @@ void notice_fork(Ring& ring) {
 CallGuard::CallGuard(PyObject* self) : ring_(ring_of(self)) {
   for (const CallGuard* each = innermost_; each != nullptr; each = each->outer_)
     if (&each->ring_ == &ring_ && each->in_handlers_)
-      raise(PyExc_RuntimeError, "a signal handler can't use a buffer that its own thread is waiting for");
+      raise(PyExc_RuntimeError, "a signal handler must not use a buffer that its own thread is waiting for");
   notice_fork(ring_);
   ring_.let_copy_end();
   // Only now: while this thread waited, another one may have closed it.
@@ -151,7 +151,7 @@ RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? n
 
 PyObject* for_batch(const Ring& ring, PyObject* out) {
   if (out != nullptr && out != Py_None && ring.batch_through_python)
-    raise(PyExc_TypeError, "out can't be given to a buffer with fields of Python objects");
+    raise(PyExc_TypeError, "out must be None for a buffer with fields of Python objects");
   return out;
 }
 
@@ -165,7 +165,7 @@ PyObject* finished(PyObject* self, Batch& batch) {
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     std::initializer_list<const char*> known, PyObject** values) {
   const auto most = static_cast<Py_ssize_t>(known.size());
-  if (nargs > most) raise(PyExc_TypeError, "%s() takes at most %zd arguments, not %zd", function, most, nargs);
+  if (nargs > most) raise(PyExc_TypeError, "%s() takes at most %zd arguments, got %zd", function, most, nargs);
   for (Py_ssize_t i = 0; i < most; ++i) values[i] = i < nargs ? args[i] : nullptr;
   for (Py_ssize_t k = 0; k < (names ? PyTuple_GET_SIZE(names) : 0); ++k) {
     PyObject* name = PyTuple_GET_ITEM(names, k);
@@ -183,7 +183,7 @@ npy_intp batch_size(PyObject* value) {
   if (value == nullptr) raise(PyExc_TypeError, "sample() needs a batch_size");
   const npy_intp rows = PyNumber_AsSsize_t(value, PyExc_OverflowError);
   if (rows == -1 && PyErr_Occurred()) throw PythonError();
-  if (rows < 0) raise(PyExc_ValueError, "batch_size must not be negative, but is %zd", rows);
+  if (rows < 0) raise(PyExc_ValueError, "batch_size must not be negative, got %zd", rows);
   return rows;
 }
 

@@ -53,7 +53,7 @@ int construct(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded(-1, [&] {
     RingOptions options = parse_options(args, kwargs, PyObject_TypeCheck(self, &PrioritizedRingType));
     auto* object = reinterpret_cast<RingObject*>(self);
-    if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer can't be initialised twice");
+    if (object->ring != nullptr) raise(PyExc_RuntimeError, "a buffer cannot be initialised twice");
     std::unique_ptr<Ring> ring;
     if (options.shared) {
       auto store = make_shared_store(options);

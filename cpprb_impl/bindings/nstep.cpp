@@ -33,7 +33,7 @@ StepColumn sum_of(Field& field) {
     case NPY_LONGDOUBLE:
     case NPY_CLONGDOUBLE: column.kind = NumberKind::extended; break;
     default:
-      raise(PyExc_TypeError, "Nstep: %R has dtype %S, which can't hold discounted sums", field.name.get(),
+      raise(PyExc_TypeError, "Nstep: %R has dtype %S, which cannot hold discounted sums", field.name.get(),
             field.dtype.get());
   }
   const bool extended = column.kind == NumberKind::extended;

@@ -19,7 +19,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     const double beta = given[1] != nullptr ? PyFloat_AsDouble(given[1]) : 0.4;
     if (PyErr_Occurred()) throw PythonError();
     if (!(beta >= 0) || !std::isfinite(beta))
-      raise(PyExc_ValueError, "beta must be finite and not negative, but is %R",
+      raise(PyExc_ValueError, "beta must be finite and not negative, got %R",
             Ref(checked(PyFloat_FromDouble(beta))).get());
     CallGuard call(self);
     Ring& ring = call.ring();
@@ -35,8 +35,8 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
       LearnerGuard guard(store, waiting);
       found = ring.sampler->sample(ring.random, *drawn, batch.places(), waiting);
     }
-    if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
-    if (found == Found::no_mass) raise(PyExc_ValueError, "can't sample: every stored priority is 0");
+    if (found == Found::nothing) raise(PyExc_ValueError, "cannot sample from an empty buffer");
+    if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: every stored priority is 0");
     std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
     importance_weights(*drawn, beta, ring.priorities, weights);
     if (drawn->sample != 0) batch.is_sample(drawn->sample, 1, ring.recent);
@@ -103,16 +103,16 @@ PyMethodDef prioritized_methods[] = {
      "Raises as that one does. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
-     "Give the transitions at `indexes` (n,) the raw `priorities` (n,); a scalar is the priority of each. Indexes may\n"
+     "Set the raw priorities of the transitions at `indexes` (n,); a scalar is the priority of each. Indexes may\n"
      "be of any integer type, or floats that are whole numbers. Raises ValueError for a priority that is NaN,\n"
      "infinite or negative, for text or masked numbers, for different lengths and for an index that is no whole\n"
      "number, TypeError for other values that are no numbers, IndexError for an index without a transition; nothing\n"
-     "is then changed. In a shared buffer, where a transition may have gone meanwhile, it is skipped: there the\n"
-     "IndexError is for what is no slot."},
+     "is then changed. In a shared buffer, a transition that was overwritten meanwhile is skipped: there the\n"
+     "IndexError is for an index beyond the capacity."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
-     "The largest raw priority of any stored transition, but at least 1, float: what add() without priorities\n"
-     "gives. It rises at once, and falls with update_priorities()."},
+     "The largest raw priority of any stored transition, but at least 1, float: the priority of transitions added\n"
+     "without one. It rises at once, and falls with update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -160,9 +160,9 @@ std::size_t Ring::leaves_of(const Numbers& given, float* leaves, double& largest
 void raise_bad_priority(const Numbers& priorities, std::size_t place) {
   const double value = priorities.read([place](const auto* first) { return static_cast<double>(first[place]); });
   const Ref text(checked(PyFloat_FromDouble(value)));
-  const char* must = value > 0 && std::isfinite(value) ? "(priority + eps)^alpha must be a float, not larger"
-                                                       : "a priority must be finite and not negative";
-  raise(PyExc_ValueError, "priorities[%zu] is %R: %s", place, text.get(), must);
+  const char* must = value > 0 && std::isfinite(value) ? "so small that (priority + eps)^alpha is a finite float"
+                                                       : "finite and not negative";
+  raise(PyExc_ValueError, "priorities[%zu] must be %s, got %R", place, must, text.get());
 }
 
 PyTypeObject PrioritizedRingType = [] {

@@ -59,7 +59,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
       LearnerGuard guard(call.store(), waiting);
       found = ring.sampler->sample(ring.random, *drawn, batch.places(), waiting);
     }
-    if (found == Found::nothing) raise(PyExc_ValueError, "can't sample from an empty buffer");
+    if (found == Found::nothing) raise(PyExc_ValueError, "cannot sample from an empty buffer");
     return finished(self, batch);
   });
 }
@@ -203,16 +203,19 @@ PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
      "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape), or flat, or with\n"
-     "further leading axes, which are cut into rows. Returns the first one's index, int; beside other processes the\n"
-     "others need not follow it. With N-step transitions it is that of the first one that becomes complete, or None.\n"
+     "further leading axes, which are split into rows. Returns the first one's index, int; if other processes add as\n"
+     "well, the others need not follow it. With N-step transitions it is that of the first one that becomes complete, "
+     "or None.\n"
      "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming\n"
      "the field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
-     "_add_rows($self, /, **rows)\n--\n\nStore transitions as they are: what add() is without N-step transitions and\n"
-     "features written in Python."},
+     "_add_rows($self, /, **rows)\n--\n\nStore transitions as they are, without N-step transitions and features "
+     "written\n"
+     "in Python."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
-     "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). They are new, or those of the dict\n"
+     "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are new, or those of the "
+     "dict\n"
      "`out`, which is then returned: one for each field, of its dtype and in C order. Raises ValueError when the\n"
      "buffer is empty or an array of `out` doesn't fit, KeyError when it has none for a field, RuntimeError when\n"
      "other processes overwrite a shared one faster than a row can be read."},
@@ -228,7 +231,7 @@ PyMethodDef ring_methods[] = {
      "clear($self, /)\n--\n\nForget every transition, those that wait for further steps included."},
     {"on_episode_end", ring_on_episode_end, METH_NOARGS,
      "on_episode_end($self, /)\n--\n\n"
-     "The next add begins an episode; N-step transitions that wait are completed with the steps there are."},
+     "End the episode: N-step transitions that wait are completed with the steps there are."},
     {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nWhether N-step transitions are stored, bool."},
     {"_get_waiting", ring_get_waiting, METH_NOARGS,
      "_get_waiting($self, /)\n--\n\n"
@@ -244,8 +247,8 @@ PyMethodDef ring_methods[] = {
      "get_next_index($self, /)\n--\n\nThe index that the next transition gets, int."},
     {"close", ring_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
-     "Give the memory back; a shared segment's maker also removes its name. Any later use raises ValueError.\n"
-     "Happens by itself when the buffer is collected."},
+     "Release the memory; a shared segment's maker also removes its name. Any later use raises ValueError.\n"
+     "A buffer that is garbage-collected is closed as well."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef ring_properties[] = {

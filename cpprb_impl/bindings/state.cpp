@@ -1,5 +1,5 @@
-// What a buffer of one process remembers beside its rows, out and in: for copies, and for files that training
-// is resumed from. Buffers that processes share have no such methods: others write while one would restore.
+// Getting and setting what a buffer of one process remembers besides its rows: for copies, and for files from which
+// training resumes. Buffers that processes share have no such methods, since others write meanwhile.
 #include "state.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
   const std::uint64_t number = PyLong_AsUnsignedLongLong(index.get());
   if (!PyErr_Occurred()) return number;
   PyErr_Clear();
-  raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, but is %R", what, index.get());
+  raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
 }
 
 // The slots in `indexes`, each of which holds a row; raises IndexError otherwise.
@@ -61,11 +61,12 @@ PyObject* set_random(PyObject* self, PyObject* words) {
     Random::State state{};
     const Ref given(checked(PySequence_Tuple(words)));
     if (PyTuple_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(state.size()))
-      raise(PyExc_ValueError, "a random state has %zu numbers, not %zd", state.size(), PyTuple_GET_SIZE(given.get()));
+      raise(PyExc_ValueError, "a random state must have %zu numbers, got %zd", state.size(),
+            PyTuple_GET_SIZE(given.get()));
     for (std::size_t i = 0; i < state.size(); ++i)
       state[i] = unsigned_number(PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i)), "a random state's number");
     // From there xoshiro draws nothing but zeros, for ever.
-    if (state == Random::State{}) raise(PyExc_ValueError, "a random state can't be all zeros");
+    if (state == Random::State{}) raise(PyExc_ValueError, "a random state must not be all zeros");
     PrivateCallGuard(self, "_set_random").ring().random.set_state(state);
     Py_RETURN_NONE;
   });
@@ -120,7 +121,7 @@ PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
     const std::vector<float> leaves(first, first + PyArray_SIZE(array.array()));
     for (std::size_t i = 0; i < leaves.size(); ++i)
       if (!(leaves[i] >= 0) || !std::isfinite(leaves[i]))
-        raise(PyExc_ValueError, "leaves[%zu] is %R: must be finite and not negative", i,
+        raise(PyExc_ValueError, "leaves[%zu] must be finite and not negative, got %R", i,
               Ref(checked(PyFloat_FromDouble(static_cast<double>(leaves[i])))).get());
     PrivateCallGuard call(self, "_set_leaves");
     PrivateStore& store = call.prioritized("_set_leaves");
@@ -139,7 +140,7 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
     PrivateCallGuard call(self, "_set_max_priority");
     PrivateStore& store = call.prioritized("_set_max_priority");
     if (!(value >= 0) || !std::isfinite(call.ring().priorities.leaf(value)))
-      raise(PyExc_ValueError, "a priority must be finite and not negative, but is %R", priority);
+      raise(PyExc_ValueError, "a priority must be finite and not negative, got %R", priority);
     store.set_max_priority(value);
     Py_RETURN_NONE;
   });
@@ -208,10 +209,10 @@ PyMethodDef methods[] = {
      "first[n] + 1, ... (as many as a stack has), along the last dimension if it is one of stack_compress; and\n"
      "next_first says the same of its next_*, if it is one of next_of. None for any other field."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nThe random generator's state."},
-    {"_set_random", set_random, METH_O, "_set_random(state)\n\nGo on as the generator did whose state it was."},
+    {"_set_random", set_random, METH_O, "_set_random(state)\n\nContinue as the generator did that had this state."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nLet an empty buffer's next transition go to `slot`."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
-    {"_get_head", get_head, METH_NOARGS, "_get_head() -> int\n\nNumber of the next transition, for ever rising."},
+    {"_get_head", get_head, METH_NOARGS, "_get_head() -> int\n\nNumber of the next transition; it only rises."},
     {"_get_leaves", get_leaves, METH_O, "_get_leaves(indexes) -> float32 (n,), (priority + eps)^alpha"},
     {"_set_leaves", method(set_leaves), METH_FASTCALL, "_set_leaves(indexes, leaves)"},
     {"_set_max_priority", set_max_priority, METH_O, "_set_max_priority(priority)"},

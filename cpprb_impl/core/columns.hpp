@@ -1,7 +1,7 @@
 // Columns: one field of many rows, and copying it from and to contiguous arrays.
 //
 // The width of the small fields is a constant inside each loop, so that a copy is a move or two and
-// not a call: with rows of 41 bytes in five fields that is five times faster than a memcpy a field.
+// not a call: with rows of 41 bytes in five fields that is five times faster than one memcpy per field.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace rb {
 
 // How values are copied out of a ring and into it.
 //
-// Alone: nobody writes meanwhile.
+// Alone: no thread writes meanwhile.
 struct Alone {
   template <class Width>
   static void out(char* to, const char* from, Width width) {
@@ -26,8 +26,8 @@ struct Alone {
   }
 };
 
-// Beside others, who may write what is read: in words, each of them loaded with acquire and stored with release
-// (steps E5 and L2 of docs/protocol.md). Costs nothing on x86-64, where every load and store is that.
+// Beside other processes, which may write what is read: in words, each of them loaded with acquire and stored with
+// release (steps E5 and L2 of docs/protocol.md). Costs nothing on x86-64, where every load and store is that.
 struct BesideOthers {
   // Of a value of so many bytes: in the ring it must be aligned to this.
   static constexpr std::size_t unit(std::size_t bytes) {

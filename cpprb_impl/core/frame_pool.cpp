@@ -56,7 +56,7 @@ FramePool::FramePool(const StackShape& shape, const Layout& layout, char* table,
       last_(shape),
       frame_(std::make_unique<char[]>(frame_bytes_)) {}
 
-// F2. One whose rows have expired, or else a fresh one.
+// F2. Returns a chunk whose rows have expired, or else a fresh one.
 std::uint64_t FramePool::take_chunk(std::size_t registration) {
   const std::uint64_t ours = SlotWord::writing(0, registration).bits;
   const std::uint64_t used = table_->fresh.load(acquire), hint = table_->hint.load(relaxed);
@@ -91,7 +91,7 @@ FramePool::Scratch FramePool::scratch() const {
   return all;
 }
 
-// No bounds are checked: a reference is one word, so that it is a whole one, whosever it is; it was written after its
+// No bounds are checked: a reference is one word, so it is never torn; it was written after its
 // chunk had its memory; and chunks stay where they are.
 void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const {
   const auto bring = [&](Ref newest, std::size_t count) {

@@ -1,8 +1,8 @@
 // Frames that processes share: those of one field, each stored once, as frames.hpp does for one process.
 //
 // Frames stand in chunks. A chunk is a registration's, and so an explorer's own while it is inside add(): it appends
-// there. A chunk that is full is used again by whoever comes first once all rows that refer to it have expired. Steps
-// F1 to F5, B0 and L4 of docs/protocol.md.
+// there. A chunk that is full is reused by the first explorer that needs one, once all rows that refer to it have
+// expired. Steps F1 to F5, B0 and L4 of docs/protocol.md.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace rb {
 
-// How old a row is shows against two numbers that only rise.
+// Whether a row has expired follows from two numbers that only rise.
 struct RowExpiry {
   const Atomic* head = nullptr;
   const Atomic* cleared = nullptr;
   std::uint64_t capacity = 0;
 
-  // Overwritten, or about to be, or forgotten: nobody reads it any more.
+  // It was overwritten, or is about to be, or was cleared: no reader returns it.
   bool is_expired(std::uint64_t row) const {
     return row < cleared->load(std::memory_order_acquire) || row + capacity < head->load(std::memory_order_acquire);
   }
@@ -49,8 +49,8 @@ class FramePool {
             Allocate allocate);
   FramePool(const FramePool&) = delete;
 
-  // The stack at `ref`, and if there is a `next_stack` the one at `next`. What is read of a row that has expired by the
-  // time that it was read is of no use: whoever calls looks. A reference of 0 is skipped.
+  // The stack at `ref`, and if there is a `next_stack` the one at `next`. The caller must check afterwards whether the
+  // row had expired by then: what was read is useless in that case. A reference of 0 is skipped.
   struct Scratch {
     std::unique_ptr<char[]> memory;
     std::vector<const char*> frames;
@@ -67,9 +67,9 @@ class FramePool {
   class Appender;
 
  private:
-  // Only who has the registration's lock touches it.
+  // Guarded by the registration's lock.
   struct alignas(64) Cursor {
-    Atomic filling;   // 1: somebody is inside, or died there
+    Atomic filling;   // 1: a call is appending, or died while it was
     Atomic chunk;     // 1 + its number; 0: none
     Atomic used;      // frames of it
     Atomic appended;  // frames by this registration, ever: rises whenever the chunk changes

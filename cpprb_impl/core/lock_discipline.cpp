@@ -3,8 +3,8 @@
 // "buffer": every guard holds the one lock `gate`.
 // "critical": an explorer holds its registration while it writes, and `index` only while it claims. The learner closes
 // the gate, so that no explorer comes in, and then takes every registration, so that none is left inside. Locks are
-// taken in the order gate, registrations by number, index; nobody waits for a lock that stands earlier than one it
-// holds, so there is no circle. Every lock is robust, and none guards anything that a death could leave half-done: see
+// taken in the order gate, registrations by number, index; no process waits for a lock that stands earlier than one it
+// holds, so there is no cycle. Every lock is robust, and none guards anything that a death could leave half-done: see
 // docs/protocol.md.
 #include "lock_discipline.hpp"
 
@@ -33,8 +33,8 @@ void lock_gate(SegmentHeader& header, Waiting& waiting) {
 void unlock_gate(SegmentHeader& header) {
   RB_FAILPOINT(G2);
   header.gate.unlock();
-  // Who was just woken needs a moment to come in; a caller in a tight loop would be back before it
-  // every time. A waiter that was killed stays counted: that costs a yield.
+  // A process that was just woken needs a moment to get the lock; a caller in a tight loop would have it again before
+  // that every time. A waiter that was killed stays counted, which costs a yield.
   if (header.waiting_at_gate.load(std::memory_order_relaxed) != 0) sched_yield();
 }
 
@@ -74,8 +74,8 @@ void ExplorerGuard::register_before_the_gate(Waiting& waiting) {
     // see the gate closed, or it finds us on our registration.
     if (!header.gate_closed.load()) return;
     header.registrations[registration_].lock.unlock();
-    // A learner is inside, or waits to be. Queue behind it; the lock itself is not wanted. Whoever
-    // has it can open the gate: the learner that closed it has left, or died.
+    // A learner is inside, or waits to be. Queue behind it; the lock itself is not wanted. The
+    // process that has it can open the gate: the learner that closed it has left, or died.
     lock_gate(header, waiting);
     header.gate_closed.store(0);
     unlock_gate(header);

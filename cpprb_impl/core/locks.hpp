@@ -1,4 +1,4 @@
-// A lock that lives in shared memory and outlives whoever holds it.
+// A robust mutex in shared memory: it outlives the process that holds it.
 #pragma once
 
 #include <pthread.h>

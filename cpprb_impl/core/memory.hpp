@@ -32,8 +32,8 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
 
-  // Brings every page of the first `bytes` into this process's mapping now, so that nobody waits for it later. A
-  // forked child has none of a shared segment's pages: it calls forked(). Throws std::bad_alloc.
+  // Brings every page of the first `bytes` into this process's mapping now, so that no later call waits for the system.
+  // A forked child has none of a shared segment's pages: it calls forked(). Throws std::bad_alloc.
   void prefault(std::size_t bytes);
   void forked();
 

@@ -78,7 +78,7 @@ inline PriorityTree::Lanes lanes_of_leaves(const float* group) {
   return lanes_of(rows);
 }
 
-// Of the 16 nodes whose lanes begin at `lanes`.
+// The lanes of the parent of 16 nodes, whose own begin at `lanes`.
 inline PriorityTree::Lanes lanes_of_nodes(const float* lanes) {
   TwoFloats rows[4];
   std::memcpy(rows, lanes, sizeof rows);

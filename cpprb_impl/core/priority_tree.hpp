@@ -1,6 +1,6 @@
 // Priority tree: proportional sampling over float leaves (Schaul et al. 2015, section 3.3).
 //
-// 16 children a node: a node's children are one or two cache lines, and 10^6 leaves are five levels.
+// 16 children per node: they are one or two cache lines, and 10^6 leaves are five levels.
 // Sums are double: float sums are measurably biased from 10^6 leaves on. The smallest leaf, which
 // normalises importance weights, and the largest are kept beside the sum and found in the same pass.
 // A leaf of 0 is an empty slot: never drawn, and no candidate for the minimum.

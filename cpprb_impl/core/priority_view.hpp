@@ -34,7 +34,7 @@ class PriorityView {
 
   // O(k log n) for k rows and priorities that are new.
   void catch_up();
-  // Its leaf as it is now.
+  // Sets the leaf of the slot to its priority now.
   void refresh_leaf(std::size_t slot);
   PriorityTree& tree() { return tree_; }
 

@@ -1,6 +1,7 @@
-// The store of one process, whose interpreter lock is the only one.
+// The store of one process. The interpreter's lock guards it.
 //
-// Rows are numbered from 0 for ever; row `s` lives in slot `s % capacity`. The rows [tail, head) are stored.
+// Rows are numbered from 0, and no number is used twice; row `s` is in slot `s % capacity`. The rows [tail, head) are
+// stored.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,7 @@ class PrivateStore final : public Store {
   std::uint64_t tail() const { return tail_; }
   bool holds(std::uint64_t slot) const { return slot < capacity_ && head_ - row_of(slot) <= head_ - tail_; }
   float leaf(std::uint64_t slot) const { return tree_.leaves()[slot]; }
-  // At once known to draws. Overwrites `slots`.
+  // The next draw uses them. Overwrites `slots`.
   void set_leaves(std::vector<std::size_t>& slots, const float* leaves);
   void set_max_priority(double priority) { max_priority_ = priority; }
   // Forgets every row; the next one goes to `slot`.

@@ -1,4 +1,4 @@
-// Random numbers: xoshiro256++ (Blackman and Vigna 2019), one generator a buffer handle.
+// Random numbers: xoshiro256++ (Blackman and Vigna 2019), one generator per ring and process.
 #pragma once
 
 #include <array>

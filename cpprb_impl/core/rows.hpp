@@ -34,11 +34,11 @@ struct FieldStorage {
 
 class Rows {
  public:
-  // `front` bytes of each row are for the words by which processes agree; 0: nobody writes while another reads.
+  // `front` bytes of each row are for the words by which processes agree; 0: no thread writes while another one reads.
   explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0);
   Rows(const Rows&) = delete;
 
-  std::size_t stride() const { return stride_; }  // bytes a row in the store; 0 when nothing is there
+  std::size_t stride() const { return stride_; }  // bytes per row in the store; 0 if no field is stored there
   // Throws TooLarge if so many rows can't be addressed, before any file is made.
   void check_sizes(std::uint64_t capacity) const;
 
@@ -50,7 +50,7 @@ class Rows {
   // nothing that can be seen.
   void prepare(const char* const* data, std::size_t skip, std::size_t count);
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
-  std::size_t bytes() const { return bytes_; }  // of a transition as it is given back
+  std::size_t bytes() const { return bytes_; }  // of a transition as it is returned
   // The row in `oldest_slot` is the oldest that is wanted.
   void forget_before(std::uint64_t oldest_slot);
   void clear();

@@ -33,7 +33,7 @@ struct SegmentHeader {
   // Written once. The magic comes last: a process that sees it sees all that was written before.
   Atomic magic;
   std::uint64_t capacity;  // rows
-  std::uint64_t stride;    // bytes a row
+  std::uint64_t stride;    // bytes per row
   std::uint64_t journal_at, rows_at, description_at, description_bytes, tables_at, frames_at, bytes;
   Discipline discipline;
   std::uint32_t prioritized;
@@ -41,8 +41,8 @@ struct SegmentHeader {
   alignas(64) Atomic head;
 
   alignas(64) Atomic cleared;
-  // Until the head gets there, a slot may be without a row, because a process died, came late or passed slots over; and
-  // how often that has happened.
+  // Until the head gets there, a slot may be without a row, because a process died, committed late or skipped slots;
+  // and how often that has happened.
   Atomic holes_until, holes_made;
   std::atomic<double> max_priority;               // largest raw priority
   std::atomic<std::uint32_t> registrations_used;  // no registration from there on was ever taken

@@ -188,7 +188,7 @@ void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, 
   for (std::size_t i = 0; i < count;) {
     const std::size_t begin = i;
     Marked marked = Marked::yes;
-    // No division a row: it would take as long as the rest of the loop.
+    // A division per row would take as long as the rest of the loop.
     std::uint64_t slot = i < until_end ? first_slot + i : i - until_end;
     while (i < count && (i != until_end || i == begin) && (marked = mark(first + i, slot, registration)) == Marked::yes)
       ++i, ++slot;
@@ -199,7 +199,7 @@ void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, 
   }
 }
 
-// Stores a row whose slot was held in the next slot that is not. Returns that slot.
+// Stores a row whose slot was held by another process in the next slot that is free. Returns that slot.
 std::uint64_t SharedStore::place_later(const NewRows& rows, std::size_t at, std::size_t registration,
                                        Waiting& waiting) {
   for (std::uint64_t tries = 1;; ++tries) {

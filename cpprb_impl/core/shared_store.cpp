@@ -49,7 +49,7 @@ Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Me
   const auto check = [&name](bool same) {
     if (!same)
       throw std::runtime_error("shared segment " + name +
-                               " is laid out otherwise: made by another version, or for other fields");
+                               " has another layout: it was made by another version, or for other fields");
   };
   check(memory.bytes() >= sizeof(SegmentHeader) && magic_at(memory.data()) == SegmentHeader::kMagic);
   const auto& header = *reinterpret_cast<const SegmentHeader*>(memory.data());
@@ -124,7 +124,7 @@ SharedStore::SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const s
   const auto files = rows_->files();
   if (!std::equal(files.begin(), files.end(), reinterpret_cast<MappedFile::Identity*>(memory_.data() + p.files_at)))
     throw std::runtime_error("the files of shared segment " + name +
-                             " are not there any more: another buffer of the same mmap_prefix has replaced them");
+                             " are gone: another buffer with the same mmap_prefix has replaced them");
 }
 
 SharedStore::~SharedStore() {

@@ -89,7 +89,7 @@ class SharedStore final : public Store {
   bool reclaim_if_dead(std::size_t registration);
   void reclaim(std::size_t registration);
   void expect_holes_until(std::uint64_t head);
-  // Rows of one claim: few enough that who stops while it writes holds but a small part of the ring.
+  // Rows of one claim: so few that a process that is stopped while it writes holds only a small part of the ring.
   std::uint64_t chunk() const;
 
   // Learners.

@@ -11,7 +11,7 @@ namespace rb {
 class TooLarge : public std::bad_alloc {
  public:
   const char* what() const noexcept override {
-    return "more than 2^62 bytes are needed, and no address space has them";
+    return "more than 2^62 bytes are needed, which is beyond any address space";
   }
 };
 

@@ -14,11 +14,11 @@
 
 namespace rb {
 
-// What one call of add() brings.
+// The arguments of one call of add().
 struct NewRows {
   const char* const* data;  // by field: the values of `count` rows, one behind the other
   std::size_t count;
-  const float* leaves;  // one a row; null: all have `leaf`
+  const float* leaves;  // one per row; null: all have `leaf`
   float leaf;
   double largest;  // raw priority of any; 0 where they have none of their own
 };
@@ -42,7 +42,7 @@ class Store {
   // std::bad_alloc (nothing has changed then), Interrupted.
   virtual std::uint64_t add(const NewRows& rows, Waiting& waiting) = 0;
 
-  // The largest raw priority, of those that rows were given.
+  // The largest raw priority that any row was given.
   virtual double max_priority() const = 0;
   virtual void raise_max_priority(double priority) = 0;
   // Unless it was raised since it was `known`.
@@ -61,8 +61,10 @@ class Store {
   virtual float largest_leaf() = 0;
   // The rows in `slots`. Returns the place of the first slot that holds none, else kAllGood.
   virtual std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) = 0;
-  // All slots that hold a row, in their order; and as many of these rows as still are there. Returns how many.
+  // All slots that hold a row, in order.
   virtual std::vector<std::size_t> stored_slots() = 0;
+  // The rows in `slots`, which were returned by stored_slots(), but for those that have gone. Returns how many there
+  // are.
   virtual std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) = 0;
   virtual void clear() = 0;
 

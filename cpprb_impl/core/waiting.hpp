@@ -1,5 +1,5 @@
-// What a thread does when something takes time. The core knows nothing of Python: the binding's version lets
-// other threads run meanwhile, and looks for signals.
+// Hooks around waits and long copies. The core knows nothing of Python: the binding's hooks let other threads run
+// meanwhile, and check for signals.
 #pragma once
 
 #include <cstddef>

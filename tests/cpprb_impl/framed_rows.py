@@ -44,7 +44,7 @@ def torn(batch: dict[str, np.ndarray]) -> int:
 
 
 def explore(buffer, number: int, calls: int | None, seed: int) -> None:
-    """Episodes of random length; not every end is told."""
+    """Episodes of random length; not every end is reported."""
     rng, at = random.Random(seed), number << 32
     while calls is None or calls > 0:
         calls = None if calls is None else calls - 1

@@ -113,7 +113,7 @@ class BufferMachine(RuleBasedStateMachine):
         options = {"beta": beta} if self.config.prioritized else {}
         drawable = any(self.model.exponents is None or self.model.leaf(held) > 0 for held in self.model.held)
         if not drawable:
-            with pytest.raises(ValueError, match="can't sample"):
+            with pytest.raises(ValueError, match="cannot sample"):
                 self.buffer.sample(size, **options)
             return
         if into and self.config.other_dtype == "O":

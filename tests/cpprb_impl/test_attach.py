@@ -122,7 +122,7 @@ def test_what_it_was_made_with(make):
 def test_a_dtype_without_a_name_goes_by_pickle_only(make):
     aligned = np.dtype([("a", "u1"), ("b", "f8")], align=True)
     buffer = make(env_dict={"x": {}, "odd": {"dtype": aligned}})
-    with pytest.raises(ValueError, match="'odd' has a dtype without a name: pass the buffer itself"):
+    with pytest.raises(ValueError, match="'odd' has a dtype that JSON cannot describe: pass the buffer itself"):
         MPReplayBuffer.attach(buffer.segment)
     other = pickle.loads(pickle.dumps(buffer))
     other.add(x=1, odd=np.array((1, 2.5), aligned))
@@ -178,9 +178,9 @@ def test_not_a_name(make):
 
 def test_another_class(make):
     uniform, prioritized = make(), make(MPPrioritizedReplayBuffer)
-    with pytest.raises(ValueError, match="is of an MPReplayBuffer, to which MPPrioritizedReplayBuffer can't"):
+    with pytest.raises(ValueError, match=r"holds an MPReplayBuffer: .* not with MPPrioritizedReplayBuffer"):
         MPPrioritizedReplayBuffer.attach(uniform.segment)
-    with pytest.raises(ValueError, match="is of an MPPrioritizedReplayBuffer, to which Mine can't"):
+    with pytest.raises(ValueError, match=r"holds an MPPrioritizedReplayBuffer: .* not with Mine"):
         Mine.attach(prioritized.segment)
     assert not hasattr(ReplayBuffer, "attach")
 
@@ -220,13 +220,13 @@ def test_a_description_that_does_not_fit(make, alien):
     whole, text = contents_of(buffer), buffer._recipe.text().encode()
     assert whole.count(text) == 1
     for wrong in (b"x" * len(text), b"[1]".ljust(len(text)), text.replace(b'"size"', b'"SIZE"')):
-        with pytest.raises(ValueError, match="can't be attached to by name"):
+        with pytest.raises(ValueError, match="cannot be attached to by name"):
             MPReplayBuffer.attach(alien(whole.replace(text, wrong)))
-    with pytest.raises(RuntimeError, match="laid out otherwise"):
+    with pytest.raises(RuntimeError, match="has another layout"):
         MPReplayBuffer.attach(alien(whole.replace(text, text.replace(b'"size": 100', b'"size": 101'))))
     find, (kind, recipe, name, here) = buffer.__reduce__()[:2]
     for change in ({"size": 99}, {"fields": recipe.fields[:2]}, {"options": {"lock": "buffer"}}, {"prioritized": True}):
-        with pytest.raises(RuntimeError, match="laid out otherwise"):
+        with pytest.raises(RuntimeError, match="has another layout"):
             find(kind, Description(**{**vars(recipe), **change}), name, here)
 
 

@@ -30,7 +30,7 @@ def rb_module(request):
 
 
 def cart_pole(rb, get_action, steps, seed=0):
-    """Plays, stores, and yields after each step, before the episode's end is told."""
+    """Plays, stores, and yields after each step, before the episode's end is reported."""
     env = gymnasium.make("CartPole-v1")
     obs, _ = env.reset(seed=seed)
     for _ in range(steps):

@@ -208,12 +208,12 @@ def forged(file: io.BytesIO, **arrays) -> io.BytesIO:
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"column_0_first_0": np.arange(7)}, "8 numbers of frames"),
-        ({"column_0_first_0": np.arange(8.0)}, "numbers of frames"),
-        ({"column_0_first_0": np.full(8, -1)}, "beyond"),
-        ({"column_0_first_1": np.full(8, 10**9)}, "beyond"),
-        ({"column_0_first_1": np.full(8, 2**63 - 1)}, "beyond"),
-        ({"column_0": np.zeros((3, 2), np.float32)}, "beyond"),
+        ({"column_0_first_0": np.arange(7)}, "frames of 8 rows"),
+        ({"column_0_first_0": np.arange(8.0)}, "frames of"),
+        ({"column_0_first_0": np.full(8, -1)}, "must be from 0 to"),
+        ({"column_0_first_1": np.full(8, 10**9)}, "must be from 0 to"),
+        ({"column_0_first_1": np.full(8, 2**63 - 1)}, "must be from 0 to"),
+        ({"column_0": np.zeros((3, 2), np.float32)}, "must be from 0 to"),
         ({"column_0": np.zeros((2**10, 3), np.float32)}, "shape"),
         ({"column_0": np.zeros((2**10, 2), np.float64)}, "dtype"),
     ],

@@ -50,7 +50,7 @@ def make():
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @EACH_KIND
-@pytest.mark.parametrize("ends", [True, False], ids=["ends told", "ends forgotten"])
+@pytest.mark.parametrize("ends", [True, False], ids=["ends reported", "ends forgotten"])
 @pytest.mark.parametrize("piece", [1, 7, 64])
 @pytest.mark.parametrize("capacity", [1, 3, 20, 200])
 def test_rows_come_back(make, options, kind, ends, piece, capacity):

@@ -320,7 +320,7 @@ def test_files_that_are_not_the_buffers_any_more(tmp_path) -> None:
     first.add(**make_rows(0, 40))
     second = MPReplayBuffer(40, ENV_DICT, mmap_prefix=tmp_path / "ring")
     second.add(**make_rows(40, 40))
-    with pytest.raises(RuntimeError, match=f"{first.segment} .* another buffer of the same mmap_prefix has replaced"):
+    with pytest.raises(RuntimeError, match=f"{first.segment} .* another buffer with the same mmap_prefix has replaced"):
         MPReplayBuffer.attach(first.segment)
     assert stored_numbers(first) == list(range(40))
     other = MPReplayBuffer.attach(second.segment)

@@ -73,7 +73,7 @@ def wanted(rows: dict, options: dict) -> dict:
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
-@pytest.mark.parametrize("ends", [True, False], ids=["ends told", "ends forgotten"])
+@pytest.mark.parametrize("ends", [True, False], ids=["ends reported", "ends forgotten"])
 @pytest.mark.parametrize("piece", [1, 7, 64])
 @pytest.mark.parametrize("capacity", [3, 20, 200])
 def test_rows_come_back(options: dict, kind: type, ends: bool, piece: int, capacity: int) -> None:

@@ -187,7 +187,7 @@ def run(rng: random.Random, kinds: tuple[type, ...] = KINDS, note: Callable[[str
                 buffer = kind(arguments.size, arguments.fields, **arguments.options)
             except REFUSED as error:
                 assert segments() == before, f"a segment is left behind: {kind.__name__}{arguments}"
-                too_large = isinstance(error, MemoryError) and "no address space" in str(error)
+                too_large = isinstance(error, MemoryError) and "address space" in str(error)
                 assert not (too_large and os.listdir(folder)), f"files of no buffer: {kind.__name__}{arguments}"
                 return False
             try:

@@ -86,7 +86,7 @@ def explore(
 
 
 def learn(buffer: Any, board: Board, me: int, batch: int, prioritized: bool, findings: Any) -> None:
-    """Samples and checks; in every second batch changes the priorities of what it drew. Rests whenever told to."""
+    """Samples and checks; in every second batch changes the priorities of what it drew. Rests whenever asked to."""
     parent = os.getppid()
     found = Findings()
     options = {"beta": 1.0} if prioritized else {}

@@ -109,7 +109,7 @@ class Member:
     # Serving.
 
     def serve(self) -> None:
-        """Do what is asked, until told to end or until the coordinator is gone."""
+        """Do what is asked, until asked to end or until the coordinator is gone."""
         sys.setswitchinterval(1e-5)  # forks and deaths in the midst of what the other thread does
         stacks = (self.folder / f"stacks-{self.number}").open("w")
         faulthandler.enable(stacks)
@@ -220,7 +220,7 @@ class Member:
         try:
             batch = buffer.sample(size, **({"beta": 1.0} if kind.prioritized else {}))
         except ValueError as error:
-            if "can't sample" not in str(error):
+            if "cannot sample" not in str(error):
                 raise
             return 0
         except RuntimeError as error:

@@ -230,7 +230,7 @@ def _coordinate(pipe: Any, seed: int, count: int, limit: float, given: list[Step
 
 
 def shrunk(steps: list[Step], limit: float, tries: int = 3) -> list[Step]:
-    """Without the steps that are not needed for a failure, as far as that can be told in some tries each."""
+    """Without the steps that are not needed for a failure, as far as some tries each show that."""
     size = len(steps) // 2
     while size:
         at = 0

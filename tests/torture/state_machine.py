@@ -83,7 +83,7 @@ class SharedMachine(RuleBasedStateMachine):
         options = {"beta": 1.0} if self.prioritized else {}
         by_slot = self.model.by_slot()
         if not any(not self.prioritized or held.priority > 0 for held in by_slot.values()):
-            with pytest.raises(ValueError, match="can't sample"):
+            with pytest.raises(ValueError, match="cannot sample"):
                 self.users[user].sample(size, **options)
             return
         batch = self.users[user].sample(size, **options)

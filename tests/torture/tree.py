@@ -180,8 +180,8 @@ class Tree:
         except TimeoutError:
             raise self._hang(f"member {number}, {whose or 'new'}, does not begin") from None
         pipe = Connection(caller.detach())
-        told, pid = pipe.recv()
-        assert told == number
+        answered, pid = pipe.recv()
+        assert answered == number
         self.members[number] = Peer(number, pid, pipe)
         self.pids.append(pid)
 

@@ -8,7 +8,7 @@
 namespace weak::model {
 namespace {
 
-View fenced, told_to_fences;  // what sequentially consistent fences know, and what operations tell the next one
+View fenced, passed_to_fences;  // what sequentially consistent fences know, and what operations pass on to the next one
 
 // From there on a thread may read.
 std::size_t oldest(Knowledge& mine, std::size_t location, const Order& order) {
@@ -28,7 +28,7 @@ void note(Knowledge& mine, std::size_t location, std::uint16_t number, bool writ
   seen(mine.view, location) = number;
   if (!order.consistent) return;
   const History& all = history_of(location);
-  std::uint16_t& last = seen(told_to_fences, location);
+  std::uint16_t& last = seen(passed_to_fences, location);
   if (all.place[number] > all.place[last]) last = number;
   add_to_total_order(mine.view, location, number, writes);
 }
@@ -102,7 +102,7 @@ void pass_fence(Knowledge& mine, const Order& order) {
   if (order.acquire) join(mine.view, mine.unjoined);
   if (order.consistent) {
     join(mine.view, fenced);
-    join(mine.view, told_to_fences);
+    join(mine.view, passed_to_fences);
     join(fenced, mine.view);
   }
   if (order.release) {
@@ -113,7 +113,7 @@ void pass_fence(Knowledge& mine, const Order& order) {
 
 void clear_fences() {
   fenced.clear();
-  told_to_fences.clear();
+  passed_to_fences.clear();
 }
 
 }  // namespace weak::model

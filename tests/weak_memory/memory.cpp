@@ -1,5 +1,5 @@
 // A buffer's memory (core/memory.hpp), when every process is a fiber of this one: all have a segment at the same place,
-// and the model is told of it. And who is a process (core/process_word.hpp): each store is one.
+// and the model knows of it. And who is a process (core/process_word.hpp): each store is one.
 #include "../../cpprb_impl/core/memory.hpp"
 
 #include <cstdlib>

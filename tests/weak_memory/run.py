@@ -152,12 +152,12 @@ def check(control: int, executions: int, only: str) -> bool:
             caught = outcome in names
             tried = [outcome] if caught else sorted(sites[0].scenarios)
             found = first_that_fails(tried, ENOUGH if caught else executions, sites, order[1])
-            told = f"{found[0]}, execution {found[1][1]}: {found[1][3]}" if found else "not noticed"
-            return caught == bool(found), f"{order[0]}, no {order[1]}: {told}"
+            line = f"{found[0]}, execution {found[1][1]}: {found[1][3]}" if found else "not noticed"
+            return caught == bool(found), f"{order[0]}, no {order[1]}: {line}"
 
-        for good, told in pool.map(one, [order for order in orders if order in table]):
-            wrong += [] if good else [told]
-            print(f"{'ok  ' if good else 'FAIL'} {told}", flush=True)
+        for good, line in pool.map(one, [order for order in orders if order in table]):
+            wrong += [] if good else [line]
+            print(f"{'ok  ' if good else 'FAIL'} {line}", flush=True)
     for line in missing:
         print(f"FAIL {line}")
     print(f"orders: {len(orders)}, of which {sum(table.get(order) in names for order in orders)} are noticed")
@@ -170,8 +170,8 @@ def search(executions: int, only: str) -> None:
     def one(task: tuple[Site, str]) -> str:
         site, part = task
         found = first_that_fails(sorted(site.scenarios), executions, [site], part)
-        told = f"{found[0]} | {found[1][1]} {found[1][3]}" if found else "?"
-        return f"{site.name} | {part} | {told} | {','.join(sorted(site.steps))}"
+        line = f"{found[0]} | {found[1][1]} {found[1][3]}" if found else "?"
+        return f"{site.name} | {part} | {line} | {','.join(sorted(site.steps))}"
 
     tasks = [(site, part) for site in found_sites(300) for part in site.parts if only in site.name]
     with ThreadPoolExecutor(WORKERS) as pool:
