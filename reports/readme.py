@@ -1,4 +1,4 @@
-"""README's figures, written from the committed records between its markers.  python -m reports.readme
+"""The figures of README and docs/figures.md, written from the committed records.  python -m reports.readme
 
 The text between a line `<!-- generated: NAME -->` and the next `<!-- end -->` is replaced. The heat map is written to
 docs/answer-light.svg and docs/answer-dark.svg. The same records always give the same text.
@@ -26,6 +26,7 @@ from reports.tables import notes
 from results import REFERENCE, BadRecord, Run, load
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/figures.md")
 STEM = "answer"
 #: Profiles in the order in which a figure is looked for: what `make bench` measures, with most launches, comes first.
 PROFILES = ("quick", "full", "survey", "sweep")
@@ -229,7 +230,7 @@ MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- e
 
 
 def generated(text: str, found: Mapping[str, Reference]) -> str:
-    """The README with its marked parts as these records give them."""
+    """A page with its marked parts as these records give them."""
 
     def part(match: re.Match[str]) -> str:
         lines = PARTS[match["name"]](found)
@@ -240,9 +241,10 @@ def generated(text: str, found: Mapping[str, Reference]) -> str:
 
 
 def files(root: Path = ROOT, folder: Path = REFERENCE) -> dict[Path, str]:
-    """What README and its pictures should be."""
+    """What the pages with figures and README's pictures should be."""
     found = references(folder)
-    wanted = {root / "README.md": generated((root / "README.md").read_text(encoding="utf-8"), found)}
+    pages = [root / name for name in PAGES if (root / name).exists()]
+    wanted = {page: generated(page.read_text(encoding="utf-8"), found) for page in pages}
     each = pictured(found)
     for theme, drawn in pictures(each.heat).items() if each else ():
         wanted[root / "docs" / f"{STEM}-{theme}.svg"] = drawn
@@ -253,7 +255,7 @@ def main() -> int:
     try:
         wanted = files()
     except BadRecord as error:
-        print(f"README's figures stay as they are: {error}", file=sys.stderr)
+        print(f"the figures stay as they are: {error}", file=sys.stderr)
         return 1
     for path, text in wanted.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:

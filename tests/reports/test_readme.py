@@ -21,8 +21,8 @@ def test_readme_and_its_pictures_are_what_the_records_give():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} differs from the committed records"
 
 
-def test_readme_has_every_generated_part_once():
-    text = (readme.ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_pages_have_every_generated_part_once():
+    text = "".join((readme.ROOT / name).read_text(encoding="utf-8") for name in readme.PAGES)
     assert sorted(match["name"] for match in MARKED.finditer(text)) == sorted(PARTS)
 
 
