@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 import pytest
-from suites.cells import CONFORMANCE
+from suites.conformance.spec import BENCHMARKS
 
 from adapters import registry
 from adapters.base import Adapter, Field, Spec, Step
@@ -15,7 +15,7 @@ from adapters.contract import Contract, RowFields, Stated, no, yes
 
 
 def test_every_check_of_the_conformance_suite_has_a_field_and_a_default_that_is_no_fault() -> None:
-    assert set(Contract.CHECKS) == set(CONFORMANCE)
+    assert set(Contract.CHECKS) == set(BENCHMARKS)
     defaults = {field.name: field.default for field in dataclasses.fields(Contract)}
     for check, behaviours in Contract.CHECKS.items():
         assert defaults[check] in list(behaviours) and defaults[check].meaning is not Meaning.FAULT
