@@ -151,7 +151,7 @@ def nothing_left() -> Iterator[None]:
         importlib.import_module("tqdm").tqdm.get_lock()  # a semaphore for good; torch.compile takes it
     processes_before, segments_before = child_processes(), segments()
     yield
-    deadline = time.monotonic() + 60  # a child may take a moment to exit
+    deadline = time.monotonic() + 10  # a child may take a moment to exit
     while time.monotonic() < deadline:
         processes = child_processes() - processes_before - pythons_own()
         left = without_strangers(segments() - segments_before)

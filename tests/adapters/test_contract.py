@@ -6,12 +6,12 @@ import dataclasses
 from typing import ClassVar
 
 import pytest
-from suites.conformance.spec import BENCHMARKS
 
 from adapters import registry
 from adapters.base import Adapter, Field, Spec, Step
 from adapters.behaviours import Behaviour, Meaning, Seed
 from adapters.contract import Contract, RowFields, Stated, no, yes
+from suites.conformance.spec import BENCHMARKS
 
 
 def test_every_check_of_the_conformance_suite_has_a_field_and_a_default_that_is_no_fault() -> None:

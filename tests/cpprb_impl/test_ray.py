@@ -19,7 +19,7 @@ from .jobs import wait_until
 from .rows import ENV_DICT, make_rows, numbers_of, stored_numbers, torn_rows
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 BUFFERS = pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
 
 

@@ -121,13 +121,13 @@ def test_a_launch_that_hangs_is_ended_with_all_its_processes(surroundings):
     limited = (
         "import sys; from dataclasses import replace; from suites import run;"
         "from suites.runner.profiles import PROFILES;"
-        "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=15);"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=4);"
         "sys.exit(run.main(sys.argv[1:]))"
     )
     done = surroundings.run("-c", limited, *TINY[2:], "--peers", "hangs,plain", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr
-    assert all("timed out after 15 s" in record.reason for record in records(run, "hangs"))
+    assert all("timed out after 4 s" in record.reason for record in records(run, "hangs"))
     assert all(record.ok for record in records(run, "plain"))
     assert surroundings.leftovers() == []
 
@@ -139,8 +139,7 @@ def test_what_a_peer_leaves_behind_is_recorded_and_no_failure(surroundings):
     run = load(out)
     assert done.returncode == 0 and all(record.ok for record in run.records), done.stderr
     # Segments bear no mark of their launch: other runs on this machine may be cleared of theirs here, or clear these.
-    processes = [left for left in run.left if "process" in left.what]
-    assert {left.peer for left in processes} == {"leaves-processes"} and len(processes) == 2
+    assert {left.peer for left in run.left} == {"leaves-processes"} and len(run.left) == 2
     # One a buffer: a small and a large one, one to look for leaks in, and a plain one before those that warms up.
     assert sorted(left.what[:11] for left in run.left) == ["3 processes", "4 processes"]
     assert "left behind: 3 processes" in done.stderr
@@ -170,7 +169,7 @@ def test_a_peer_of_another_environment_fails_like_any_other_and_the_run_goes_on(
         "import sys; from dataclasses import replace; from adapters import registry; from suites import run;"
         "from suites.runner.profiles import PROFILES; from suites.startup import spec;"
         "own, there = registry.python, sys.argv.pop(1);"
-        "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=20);"
+        "PROFILES['tiny'] = replace(PROFILES['tiny'], limit_seconds=6);"
         "spec.PROFILES['tiny'] = replace(spec.PROFILES['tiny'], capacity=200);"
         "registry.python = lambda peer: there if peer == 'ignores-priorities' else own(peer);"
         "sys.exit(run.main(sys.argv[1:]))"
@@ -202,12 +201,13 @@ def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, 
 
 
 @pytest.mark.slow
-def test_a_run_with_a_time_budget_ends_well(surroundings):
+def test_a_run_keeps_to_its_time_budget(surroundings):
     out = surroundings.folder / "run.json"
     whole = (  # on a busy machine a launch may take more than its share of so small a budget
         "import sys; from functools import partial; from suites import run; from suites.runner import plan;"
         "run.Budgeted = partial(plan.Budgeted, share=1.0); sys.exit(run.main(sys.argv[1:]))"
     )
+    begin = time.monotonic()
     done = surroundings.run("-c", whole, *TINY[2:], "--minutes=1", "--peers=plain,mixes-rows", f"--out={out}")
     run = load(out)
     assert done.returncode == 0, done.stderr

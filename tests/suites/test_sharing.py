@@ -10,11 +10,12 @@ from results.record import load
 from suites import workloads
 from suites.sharing import crowds
 from suites.sharing.crowds import Part, Work
+from suites.sharing.measure import MEASURES
 from suites.sharing.spec import SharingJob
 
 WITH_PATIENCE = (
     "import sys; from suites.runner import explorers; from suites.sharing import crowds, measure;"
-    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, {starved}; sys.exit(measure.main())"
+    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, 0.5; sys.exit(measure.main())"
 )
 RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
 CROWD, BATCHES, STEP, ALONE = (
@@ -96,7 +97,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     monkeypatch.setattr(crowds, "STARVED_SECONDS", 4.0)
     window, recording = crowds.Window(0.25, 0.95), workloads.load("CartPole-v1")
     adapter = SimpleNamespace(start_method="fork", sample=min)
-    figures = suite.MEASURES["crowd"](adapter, SharingJob.parse(CROWD), recording, window)
+    figures = MEASURES["crowd"](adapter, SharingJob.parse(CROWD), recording, window)
     assert figures["samples"] == (pytest.approx(rate), parts * round(rate * crowds.PART_SECONDS))
     assert figures["adds"] == pytest.approx((100 + rows) / crowds.PART_SECONDS)
     if rows:
@@ -119,13 +120,13 @@ def test_among_one_explorer_there_is_no_slowest(surroundings):
 
 def test_an_explorer_that_gets_fewer_turns_shows(surroundings):
     """Each of the others adds a row after a hundred of the favourite's."""
-    _, results = sharing(surroundings, "favours-one", CROWD, seconds=1.0)
+    _, results = sharing(surroundings, "favours-one", CROWD, seconds=1.0, patience=10.0)
     figures = {result["benchmark"]: result["value"] for result in results}
     assert 0 < figures["slowest"] < 0.2
 
 
 def test_an_explorer_without_a_turn_has_starved_and_the_others_have_their_figures(surroundings):
-    status, results = sharing(surroundings, "starves-others", CROWD, starved=0.5)
+    status, results = sharing(surroundings, "starves-others", CROWD, patience=10.0)
     assert status == 1
     adds, samples, slowest = results
     assert adds["outcome"] == samples["outcome"] == "ok" and adds["value"] > 0

@@ -16,15 +16,8 @@ from suites.runner.explorers import giving_up
 SERVED = ["reverb", "rllib[Ray actor]"]  # of those outside SHARED, the ones in this environment
 
 
-PATIENT = (
-    "import sys; from suites.runner import explorers; from suites.{suite} import measure;"
-    "explorers.PATIENCE = 60.0; sys.exit(measure.main())"
-)
-
-
-def results(surroundings, suite: str, *arguments: str) -> dict[str, dict]:
-    """With patience for a server that starts on a busy machine."""
-    done = surroundings.run("-c", PATIENT.format(suite=suite), *arguments)
+def results(surroundings, *arguments: str) -> dict[str, dict]:
+    done = surroundings.run("-m", *arguments)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     if found and found[0]["outcome"] == "skipped":
         pytest.skip(found[0]["reason"])

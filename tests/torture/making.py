@@ -28,7 +28,7 @@ from .certified import FRAMED, NARROW, ids
 from .member import Kind
 
 SHM = Path("/dev/shm")
-SECONDS = 60  # for anything here
+SECONDS = 20  # for anything here
 OF_A_MAKER = failpoints.OF_MAKING[1:]
 FIRST_WITH_A_NAME, FIRST_WITH_ITS_LOCK = "M2", "M3"
 KINDS = {

@@ -17,7 +17,7 @@ from .certified import NARROW
 from .fleet import HangError, fleet
 from .test_soak import WithoutOut
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("lock", LOCKS)

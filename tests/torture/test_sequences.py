@@ -12,7 +12,7 @@ from . import sequences, tree
 from .certified import NARROW, WIDE
 from .member import OWN
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 FEW = 12  # sequences
 ADD_AND_REST = [

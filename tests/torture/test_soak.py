@@ -11,7 +11,7 @@ from .certified import NARROW
 from .fleet import fleet
 from .soak import Setting, settings, soak
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.mark.parametrize("setting", [*settings(list(LOCKS))], ids=str)
