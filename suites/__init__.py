@@ -21,6 +21,6 @@ SUITES = (
 )
 
 
-def suite(name: str) -> Suite:
+def suite_named(name: str) -> Suite:
     """The suite of this name. Imports its `spec` module, and no peer."""
     return importlib.import_module(f"suites.{name}.spec").SUITE

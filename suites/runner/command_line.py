@@ -11,7 +11,7 @@ from pathlib import Path
 
 from adapters import registry
 from results.record import Run
-from suites import SUITES, suite, workloads
+from suites import SUITES, suite_named, workloads
 from suites.runner.plan import Part
 from suites.runner.profiles import PROFILES
 from suites.suite import Settings, Suite
@@ -51,7 +51,7 @@ class Arguments:
 
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
-    known = [*workloads.NAMES, *(name for each in SUITES for name in suite(each).generated)]
+    known = [*workloads.NAMES, *(name for each in SUITES for name in suite_named(each).generated)]
     # Without the usage: a misspelt variable of make's is not answered with a program that its user did not call.
     parser = argparse.ArgumentParser(
         prog="python -m suites.run", description="Measures peer after peer in fresh processes.", usage=argparse.SUPPRESS
@@ -92,7 +92,7 @@ def _choices(args: argparse.Namespace, of_user: own.Own | None) -> list[Choice]:
     peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].own
     found = []
     for name in (each for each in SUITES if each in args.suites):
-        measured = suite(name)
+        measured = suite_named(name)
         settings = measured.profiles.get(args.profile)
         if settings and of_user and sizes:
             settings = measured.of_own(settings, of_user, sizes)
@@ -108,9 +108,9 @@ def _choices(args: argparse.Namespace, of_user: own.Own | None) -> list[Choice]:
 
 def _where(args: argparse.Namespace) -> str:
     """For a message: the workloads of the suites that were asked for."""
-    measured = {name: suite(name).profiles.get(args.profile) for name in args.suites}
+    measured = {name: suite_named(name).profiles.get(args.profile) for name in args.suites}
     words = [
-        f"{name} is on {', '.join(sorted(suite(name).workloads(settings)))}"
+        f"{name} is on {', '.join(sorted(suite_named(name).workloads(settings)))}"
         for name, settings in measured.items()
         if settings
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.base import Field
 from results.record import load
-from suites import SUITES, suite, workloads
+from suites import SUITES, suite_named, workloads
 from suites.runner.profiles import PROFILES
 from suites.suite import Settings
 from suites.workloads import own, own_file
@@ -45,7 +45,7 @@ def of_text(text: str, folder: Path) -> own.Own:
 def planned(told: own.Own, profile: str) -> list[Settings]:
     """What the suites measure of it in this profile, in the order of their importance."""
     sizes = PROFILES[profile].own
-    found = [(name, suite(name).of_own(suite(name).profiles[profile], told, sizes)) for name in SUITES]
+    found = [(name, suite_named(name).of_own(suite_named(name).profiles[profile], told, sizes)) for name in SUITES]
     assert [name for name, settings in found if settings] == ["throughput", "memory"]
     return [settings for _, settings in found if settings]
 

@@ -10,7 +10,7 @@ import pytest
 
 from adapters import registry
 from results.record import Run, load
-from suites import SUITES, suite, workloads
+from suites import SUITES, suite_named, workloads
 from suites.runner.plan import Part, fixed
 from suites.runner.profiles import PROFILES
 from suites.throughput.tasks import USUAL, Job
@@ -295,7 +295,7 @@ def test_names_without_a_cell_in_common_are_refused(surroundings):
 
 @pytest.mark.parametrize("name", SUITES)
 def test_every_suite_plans_what_it_knows_for_profiles_that_exist(name):
-    measured = suite(name)
+    measured = suite_named(name)
     assert measured.name == name and measured.benchmarks and set(measured.profiles) <= set(PROFILES)
     assert set(measured.peers()) <= set(registry.every())
     for settings in measured.profiles.values():
@@ -304,7 +304,7 @@ def test_every_suite_plans_what_it_knows_for_profiles_that_exist(name):
 
 
 def test_every_job_of_a_profile_is_a_usual_one_and_comes_once():
-    throughput, sharing = suite("throughput"), suite("sharing")
+    throughput, sharing = suite_named("throughput"), suite_named("sharing")
     assert {task.benchmark for task in USUAL} == set(throughput.benchmarks)
     for settings in throughput.profiles.values():
         jobs = settings.jobs(workloads.NAMES)
@@ -316,7 +316,7 @@ def test_every_job_of_a_profile_is_a_usual_one_and_comes_once():
 
 
 def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_others():
-    run, throughput = Run("bench", "tiny", "unknown", "", {}), suite("throughput")
+    run, throughput = Run("bench", "tiny", "unknown", "", {}), suite_named("throughput")
     (launch,) = throughput.launches(run, throughput.profiles["tiny"], ["cpprb"], ["CartPole-v1", "Pendulum-v1"])
     launch.records[3].fail("failed", "it crashed")
     command = launch.command(launch.open_records, Path("cells.jsonl"))
@@ -327,7 +327,7 @@ def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_oth
 
 
 def test_peers_that_must_be_named_are_not_in_the_last_blocks():
-    run, throughput = Run("bench", "tiny", "unknown", "", {}), suite("throughput")
+    run, throughput = Run("bench", "tiny", "unknown", "", {}), suite_named("throughput")
     settings = replace(throughput.profiles["tiny"], blocks=3, blocks_if_named=2)
     launches = throughput.launches(run, settings, ["cpprb", "torchrl"], ["CartPole-v1"])
     times = Counter(launch.name for _, launch in fixed([Part(launches, settings.blocks)]))
