@@ -95,6 +95,7 @@ def test_stored_size_while_more_rows_are_added_than_there_is_room_for(kind):
     assert all(size <= rows for size, rows in pairs), pairs
 
 
+@pytest.mark.slow
 def test_the_largest_priority_falls_no_lower_than_what_comes_meanwhile():
     """An explorer finds it large enough; just then the learner lowers it, not knowing of the explorer's rows."""
     buffer = MPPrioritizedReplayBuffer(4096, {"a": {}}, alpha=1.0, eps=0.0)

@@ -16,6 +16,8 @@ from reports.tables import notes
 from .synthetic_runs import add_integrity, add_memory, throughput_run
 from .synthetic_use import add_shared, use_run
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 def leave_out(run, **which):
     """Of the records with these attributes: none has a figure."""

@@ -9,6 +9,8 @@ from results import load, save
 
 from .synthetic_runs import throughput_run
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 #: Invented: what was seen of each peer, whether that is wrong, and whether it is a hazard. None: no priorities.
 SEEN = {
     "cpprb_impl": {"round_trip": "bit for bit: 64 rows", "stale_update": "ignored: 40 draws"},

@@ -11,6 +11,8 @@ from results import Run
 from .synthetic_runs import throughput_run
 from .synthetic_use import add_latency, add_shared
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):

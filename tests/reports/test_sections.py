@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from reports.build import build
 from reports.figures.formatting import runnable
 from reports.sections import jobs_of
@@ -128,6 +130,7 @@ def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
     assert "certified" not in markdown.splitlines()[0]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
     run = throughput_run(blocks=1)
     assert "\nmake setup\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")

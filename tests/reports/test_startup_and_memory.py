@@ -13,6 +13,8 @@ from results.record import Left, Run
 
 from .synthetic_runs import throughput_run
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 LEVELS = {"constructed": 0.0, "quarter": 12.0, "half": 24.0, "plain": 48.0}
 
 

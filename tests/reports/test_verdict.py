@@ -70,6 +70,7 @@ def test_a_slow_down_of_30_percent_is_always_called_on_a_quiet_runner():
     assert all(words(gate_run(slower=0.30, noise=0.05, seed=seed))[0] == "regression" for seed in range(40))
 
 
+@pytest.mark.slow
 def test_with_outliers_a_slow_down_of_30_percent_is_mostly_called_and_never_passes():
     """What outliers cost is an answer, never a wrong one; the smaller alpha / 12 is to 2^-launches, the more."""
     for launches, at_least in ((10, 0.7), (12, 0.85)):

@@ -275,6 +275,7 @@ def test_the_memory_suite_is_declared_and_measured_like_the_others(surroundings)
         assert sorted(each.benchmark for each in records(run, peer)) == sorted(["plain", "priorities", *beside])
 
 
+@pytest.mark.slow
 def test_a_leak_of_another_peer_is_a_finding_and_no_failure(surroundings):
     out = surroundings.folder / "run.json"
     long = (  # enough rounds on a busy machine, too

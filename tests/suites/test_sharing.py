@@ -15,7 +15,8 @@ from suites.sharing.spec import SharingJob
 
 WITH_PATIENCE = (
     "import sys; from suites.runner import explorers; from suites.sharing import crowds, measure;"
-    "explorers.PATIENCE, crowds.STARVED_SECONDS = {patience}, 0.5; sys.exit(measure.main())"
+    "explorers.PATIENCE, crowds.STARVED_SECONDS, measure.FILL_SECONDS = {patience}, 0.5, {fill};"
+    "sys.exit(measure.main())"
 )
 RANKED, RANKED_BATCHES = "prioritized_crowd:CartPole-v1:2000:1:2", "prioritized_crowd:CartPole-v1:2000:100:2"
 CROWD, BATCHES, STEP, ALONE = (
@@ -24,9 +25,9 @@ CROWD, BATCHES, STEP, ALONE = (
 )  # fmt: skip
 
 
-def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=2.0):
+def sharing(surroundings, peer: str, *jobs: str, seconds=0.2, patience=2.0, fill=30.0):
     """(exit status, results)."""
-    program = WITH_PATIENCE.format(patience=patience)
+    program = WITH_PATIENCE.format(patience=patience, fill=fill)
     options = [f"--seconds={seconds}", f"--most-seconds={seconds}", *(f"--job={job}" for job in jobs)]
     done = surroundings.run("-c", program, "--peer", peer, *options)
     assert done.returncode in (0, 1), done.stderr
@@ -166,7 +167,7 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surround
 
 
 def test_after_a_job_that_hangs_come_the_others(surroundings):
-    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0")
+    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0", fill=5.0)
     assert status == 1
     assert [result["outcome"] for result in results] == ["failed"] * 7
     assert all("stuck" in result["reason"] for result in results)
@@ -179,6 +180,7 @@ def test_a_job_is_read_as_it_is_written():
         SharingJob.parse("dance:CartPole-v1:2000:1:2")
 
 
+@pytest.mark.slow
 def test_a_run_declares_and_measures_it_like_the_other_suites(surroundings):
     out = surroundings.folder / "run.json"
     arguments = ("-m", "suites.run", "--profile=tiny", "--suites=sharing", "--workloads=CartPole-v1")

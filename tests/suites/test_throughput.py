@@ -136,14 +136,14 @@ def test_a_learner_step_is_whole_and_other_sizes_are_other_cells(surroundings):
 
 
 def test_only_the_time_inside_sample_counts_beside_a_learner(monkeypatch):
-    """On a clock that goes on by a microsecond whenever it is read, and by three milliseconds in a sample."""
+    """On a clock that goes on by ten microseconds whenever it is read, and by three milliseconds in a sample."""
     now, checked = [0.0], []
 
     def pass_by(seconds):
         now[0] += seconds
         return now[0]
 
-    clock = SimpleNamespace(perf_counter=lambda: pass_by(1e-6))
+    clock = SimpleNamespace(perf_counter=lambda: pass_by(1e-5))
     monkeypatch.setattr(measure, "time", clock)
     monkeypatch.setattr(timing, "time", clock)
     buffers = SimpleNamespace(

@@ -31,7 +31,7 @@ def test_no_name_is_missing_or_twice():
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("peer", SERVED)
+@pytest.mark.parametrize("peer", [SERVED[0], pytest.param(SERVED[1], marks=pytest.mark.slow)])
 def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
     found = results(surroundings, "suites.apex", f"--peer={peer}", "--explorers=2", "--seconds=2")
     assert {"explorers", "learner"} <= set(found), found
@@ -40,6 +40,7 @@ def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
     assert surroundings.leftovers() == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_sharing_measures_a_buffer_behind_a_server(peer, surroundings):
