@@ -1,6 +1,6 @@
 """One case of fuzzing `add`: a few calls on a small buffer, each checked.
 
-The oracle: a call that raises has changed nothing; one that returns has stored what NumPy makes of the values.
+The oracle: a call that raises has changed nothing; a call that returns has stored the values as NumPy converts them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a fuzz case takes its choices from: a seeded generator, or the bytes that a fuzzer mutates."""
+"""The source of a fuzz case's choices: a seeded generator, or the bytes that a fuzzer mutates."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One case of fuzzing constructors: any sizes, fields and options, under limits on memory and files.
 
-The oracle: a constructor that raises one of its documented errors leaves no segment behind, and one that finds its
-sizes too large has made no file. One that returns has made a buffer that stores its rows and gives them back, in files
-of the right lengths, and refuses what is too large to be sampled.
+The oracle: a constructor that raises one of its documented errors leaves no segment behind, and no file if the sizes
+were too large. A constructor that returns has made a buffer that returns the rows stored in it, has files of the right
+lengths, and refuses batches that are too large.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One case of fuzzing `load_transitions`: a good file of ours or of cpprb's, changed, and loaded.
+"""One case of fuzzing `load_transitions`: load an altered file of ours or of cpprb's.
 
-The oracle: ValueError, and the buffer is what it was; or the file is taken, and the buffer works. A change inside an
-archive gets its checksums made right again, or nothing behind them would ever be reached.
+The oracle: the call raises ValueError and leaves the buffer unchanged, or it loads the file and the buffer works. After a
+change inside an archive the checksums are corrected, since otherwise the code behind them would never be reached.
 """
 
 from __future__ import annotations

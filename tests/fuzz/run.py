@@ -1,4 +1,4 @@
-"""Fuzzes for a time with Atheris: python -m tests.fuzz.run CASE [libFuzzer's options]; see .ci/fuzz."""
+"""Fuzz with Atheris: python -m tests.fuzz.run CASE [libFuzzer's options]; see .ci/fuzz."""
 
 from __future__ import annotations
 

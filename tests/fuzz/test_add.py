@@ -1,4 +1,4 @@
-"""`add` against a seeded generator of odd values: in short what `make fuzz` does for long."""
+"""`add` with odd values from a seeded generator: a short version of `make fuzz`."""
 
 from __future__ import annotations
 

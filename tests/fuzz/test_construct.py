@@ -1,4 +1,4 @@
-"""Constructors against any arguments at all: in short what `make fuzz` does for long."""
+"""Constructors with arbitrary arguments: a short version of `make fuzz`."""
 
 from __future__ import annotations
 

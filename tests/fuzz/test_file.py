@@ -1,4 +1,4 @@
-"""`load_transitions` against changed files: in short what `make fuzz` does for long."""
+"""`load_transitions` with altered files: a short version of `make fuzz`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds, samples and updates, and writes or compares what came out: on this processor, and on an emulated one."""
+"""Add, sample and update, then write or compare the results: on this processor and on an emulated one."""
 
 from __future__ import annotations
 

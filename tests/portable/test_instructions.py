@@ -1,4 +1,4 @@
-"""The check of `make portable` finds what only newer processors have."""
+"""The check of `make portable` finds instructions that only newer processors have."""
 
 from __future__ import annotations
 

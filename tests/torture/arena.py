@@ -1,4 +1,4 @@
-"""One buffer, a crew that lives (two explorers, a learner), and victims that are killed or stopped beside it."""
+"""One buffer, a crew that survives (two explorers and a learner), and victims that are killed or stopped beside it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What is counted as stored while an explorer is stopped at a step of its first lap: the rows that can be read.
+"""Check that the stored size counts exactly the readable rows while an explorer is stopped in its first lap.
 
     .ci/crash  builds the native module with failpoints, and runs this too
 
-At E3 its claim is announced and not got, so that others add those rows; at E7 all its rows are there; in between, some.
+At E3 its claim is announced but not yet made, so other explorers add those rows. At E7 all of its rows can be read; in
+between, some of them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Explorers and learners are killed, or stopped, at each failpoint (docs/protocol.md) and at random moments.
+"""Kill and stop explorers and learners at each failpoint (docs/protocol.md) and at random moments.
 
     .ci/crash --trials 1000  builds the native module with failpoints first
 
-After each: a sample returns, whole; who lives goes on; what is added now is all there; every slot is used again within
-a lap. One trial in four begins with a new ring, of which most slots were never written. With "buffer" and "critical" no
-process is stopped: one that is stopped while it holds the lock blocks the others, by design.
+After each trial a sample returns whole rows, the surviving processes continue, rows added from then on are all stored,
+and every slot is reused within a lap. One trial in four begins with a new ring, most of whose slots were never written.
+With "buffer" and "critical" no process is stopped, since one that is stopped while it holds the lock blocks the others
+by design.
 """
 
 from __future__ import annotations

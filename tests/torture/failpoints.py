@@ -1,4 +1,4 @@
-"""The failpoints of a native module that was built with them (.ci/crash): the numbered steps of docs/protocol.md."""
+"""Control the failpoints, the numbered steps of docs/protocol.md, in a native module built with them (.ci/crash)."""
 
 from __future__ import annotations
 

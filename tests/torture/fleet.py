@@ -1,4 +1,4 @@
-"""Explorers and learners on one buffer, started and halted together; what each did stands in plain shared memory."""
+"""Explorers and learners on one buffer, started and halted together; their counts are in plain shared memory."""
 
 from __future__ import annotations
 

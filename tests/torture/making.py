@@ -1,9 +1,10 @@
-"""A process that makes a segment is killed or stopped at each step of it ("Making a segment" in docs/protocol.md).
+"""Kill and stop a process at each step of making a segment ("Making a segment" in docs/protocol.md).
 
     .ci/crash  builds the native module with failpoints, and runs this too
 
-If it is killed, its watchdog or the next maker removes the segment's name. If it is stopped once it has its lock, other
-makers do not remove the segment, and it blocks no process. A process that attaches meanwhile gets a documented error.
+If it is killed, its watchdog or the next maker removes the segment's name. If it is stopped after it has taken its lock,
+other makers do not remove the segment, and it blocks no process. A process that attaches meanwhile gets a documented
+error.
 """
 
 from __future__ import annotations

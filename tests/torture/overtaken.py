@@ -1,9 +1,9 @@
-"""A learner is stopped between its look at a row and its reading of it, while the row's frames are used again.
+"""Stop a learner between checking a row (L1) and copying it (L2) while the row's frames are reused.
 
     .ci/crash  builds the native module with failpoints, and runs this first
 
-The explorer that has claimed the row's slot is stopped before it marks it: nothing but the row's number says that its
-frames are gone (L4 of docs/protocol.md).
+The explorer that has claimed the row's slot is stopped before it marks the slot, so only the row's number shows that its
+frames are gone (L4 in docs/protocol.md).
 """
 
 from __future__ import annotations

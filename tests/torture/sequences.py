@@ -2,8 +2,8 @@
 
     make sequences SECONDS=900  prints each sequence that fails, as a list of steps
 
-Rows are certified, every step has a time limit, and in the end no process and no segment may be left. A sequence
-follows from its seed; what its processes do at the same moment is up to the system, so a failure may take some tries.
+Rows are certified, every step has a time limit, and no process or segment may remain at the end. The seed determines a
+sequence but not how the system schedules its processes, so a failure may take several tries to reproduce.
 """
 
 from __future__ import annotations

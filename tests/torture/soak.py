@@ -1,9 +1,9 @@
-"""Explorers and learners at full speed; every row that is read is checked, and at each rest all rows that are due.
+"""Run explorers and learners at full speed, and check every row that is read and, at each pause, every row that is due.
 
     python -m tests.torture.soak --lock none --seconds 60 --writers 8 --learners 2 --record tests/torture/records/x.json
 
-A round is a storm, in which explorers overtake each other, then a burst of at most as many rows as the ring has slots.
-Nothing claims a slot twice within a burst: each of its rows has to be there afterwards, once.
+A round is a storm, in which explorers overtake each other, followed by a burst of at most as many rows as the ring has
+slots. No slot is claimed twice within a burst, so each of its rows must be stored afterwards, exactly once.
 """
 
 from __future__ import annotations

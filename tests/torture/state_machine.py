@@ -1,4 +1,4 @@
-"""Any steps in any order by three processes, on one shared buffer and on its model in plain Python."""
+"""Random steps of three processes, on one shared buffer and on its model in plain Python."""
 
 from __future__ import annotations
 

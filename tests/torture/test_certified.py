@@ -1,4 +1,4 @@
-"""Each check on input made by hand: it finds the one fault that is there, and nothing where there is none."""
+"""Each check, on hand-made input: it finds the one fault in it, and nothing in sound input."""
 
 from __future__ import annotations
 

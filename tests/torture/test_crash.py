@@ -1,4 +1,4 @@
-"""A few trials of each discipline, at random moments: failpoints are in a build of their own (make crash)."""
+"""A few crash trials of each lock discipline, at random moments; `make crash` uses a build with failpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short soak of every setting; and the same job on cpprb, where it must find what is wrong."""
+"""A short soak of every setting, and the same job on cpprb, in which it must find faults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Shared buffers against a model in plain Python, step by step in three processes; and wrong ones, to be noticed.
+"""Shared buffers compared with a model in plain Python, step by step in three processes; broken ones must be detected.
 
-More examples: make test ARGS='tests/torture/test_state_machine.py --hypothesis-profile=long'
+For more examples: make test ARGS='tests/torture/test_state_machine.py --hypothesis-profile=long'
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The coordinator of a fuzzed sequence: takes its steps, knows what each process has, and sees to the end of all."""
+"""The coordinator of a random sequence: it runs the steps, tracks what each process has open, and ends all processes."""
 
 from __future__ import annotations
 

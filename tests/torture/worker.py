@@ -1,4 +1,4 @@
-"""A process that uses a shared buffer step by step, as asked through a pipe."""
+"""A process that uses a shared buffer step by step, on commands from a pipe."""
 
 from __future__ import annotations
 
