@@ -1,7 +1,7 @@
 """One case of fuzzing `load_transitions`: load an altered file of ours or of cpprb's.
 
-The oracle: the call raises ValueError and leaves the buffer unchanged, or it loads the file and the buffer works. After a
-change inside an archive the checksums are corrected, since otherwise the code behind them would never be reached.
+The oracle: the call raises ValueError and leaves the buffer unchanged, or it loads the file and the buffer works. After
+a change inside an archive the checksums are corrected, since otherwise the code behind them would never be reached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values that a caller might pass to `add`: plain values, odd arrays, and objects that run code when they are converted."""
+"""Values that a caller might pass to `add`: plain values, odd arrays, and objects that run code when converted."""
 
 from __future__ import annotations
 

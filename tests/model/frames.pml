@@ -1,6 +1,6 @@
-/* Frames stored once (F1 to F5, B0, L4): explorers that may die before each of their steps take chunks, append, and add
- * rows that refer to their frames, while a reader looks. A frame has two words, and a value one frame; with SHARED a row
- * may refer to the frame that its process appended last. A claim is open or not: what it says is rows.pml's matter. */
+/* Frames stored once (F1 to F5, B0, L4): explorers that may die before any of their steps take chunks, append, and add
+ * rows that refer to their frames, while a reader samples. A frame has two words, and a value has one frame. With SHARED
+ * a row may refer to the frame that its process appended last. A claim is only open or closed; rows.pml models its rows. */
 #include "words.pml"
 #ifndef CAPACITY
 #define CAPACITY 1 /* slots: 1 or 2 */

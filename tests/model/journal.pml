@@ -1,5 +1,5 @@
-/* Two learners that change the priority of one row (U1 to U3, T5), the second of which comes later, while an explorer
- * writes over it: in the end both know the same. One slot, so that an entry of the journal need not say which. */
+/* Two learners change the priority of one row (U1 to U3, T5), the second of which joins later, while an explorer
+ * overwrites the row: in the end both know the same priority. There is one slot, so a journal entry need not name it. */
 #define CAPACITY 1
 #ifndef EXPLORERS
 #define EXPLORERS 1

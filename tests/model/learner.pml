@@ -1,4 +1,4 @@
-/* How a learner catches up, T1 to T5, on the ring of ring.pml; tree.pml and journal.pml have learners that do. */
+/* How a learner catches up, T1 to T5, on the ring of ring.pml; tree.pml and journal.pml use it. */
 #define LEARNERS 1
 #include "ring.pml"
 #define NO_LEAF 0

@@ -1,5 +1,5 @@
-/* The switches of checks: -DWEAK_E3=1 and so on. ORDER(WEAK_E3, first, second) is what the order of E3 keeps apart:
- * weakened, the second comes first. */
+/* The switches of the checks: -DWEAK_E3=1 and so on. ORDER(WEAK_E3, first, second) are the two operations that the order
+ * of E3 keeps apart; if it is weakened, the second comes first. */
 #define ORDER_0(first, second) first; second
 #define ORDER_1(first, second) second; first
 #define ORDER_(weak, first, second) ORDER_##weak(first, second)

@@ -1,8 +1,8 @@
-/* The ring of docs/protocol.md: its words, its registrations, and an explorer that may die or be stopped before each of its
- * steps, which have the names that they have there. rows.pml adds a reader, tree.pml learners.
+/* The ring of docs/protocol.md: its words, its registrations, and an explorer that may die or be stopped before any of its
+ * steps. The steps have the names used there. rows.pml adds a reader, tree.pml learners.
  *
  * Spin's memory is sequentially consistent. A weakened order is modelled as the other order of the two operations
- * that it keeps apart; where these belong to two processes, it says so at the place. */
+ * that it keeps apart; where these belong to two processes, a comment says so. */
 #include "words.pml"
 #ifndef CAPACITY
 #define CAPACITY 2 /* slots: 1 or 2 */

@@ -1,5 +1,5 @@
-/* Rows and their slots, on the ring of ring.pml. With -DREADER=1 a reader looks (L1 to L3) while explorers add; else
- * somebody adds when they have finished, to see what they left behind. */
+/* Rows and their slots, on the ring of ring.pml. With -DREADER=1 a reader samples (L1 to L3) while explorers add;
+ * otherwise rows are added after they have finished, to check the state that they left. */
 #include "ring.pml"
 
 #if READER

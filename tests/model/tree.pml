@@ -1,5 +1,5 @@
-/* A learner and its tree, while explorers add: when all of these have finished, died or stopped, and it has caught up once
- * more, it knows the priority of each row that is there, and no other. */
+/* A learner and its tree, while explorers add. When all explorers have finished, died or stopped, and the learner has
+ * caught up once more, it knows the priority of each stored row, and no other. */
 #include "learner.pml"
 
 init {

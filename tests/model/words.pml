@@ -1,7 +1,7 @@
-/* What ring.pml and frames.pml share: the switches, slots' words, and steps before which an explorer may die. */
+/* Shared by ring.pml and frames.pml: the switches, slots' words, and steps before which an explorer may die. */
 #include "orders.pml"
 
-/* A slot's word: two bits say what it is, two the registration, the others the row's number. */
+/* A slot's word: two bits for its state, two for the registration, the others for the row's number. */
 #define FREE(s) (PLAIN_FREE -> 0 : (s) << 4) /* whoever was to write row s died; FREE(0) from the start */
 #define WRITING(s, registration) ((s) << 4 | (registration) << 2 | 1)
 #define WRITTEN(s) ((s) << 4 | 2)

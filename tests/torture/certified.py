@@ -1,7 +1,7 @@
-"""Rows that certify themselves: every word of a row follows from its id, which encodes the writer and a sequence number.
+"""Rows that certify themselves: every word of a row follows from its id, which encodes writer and sequence number.
 
-A mixture of two rows is therefore detected, wherever the seam is, and so is memory that was never written. The priority
-follows from the id too, so a priority that was meant for another row is also detected.
+A mixture of two rows is therefore detected, wherever the seam is, and so is memory that was never written. The
+priority follows from the id too, so a priority that was meant for another row is also detected.
 """
 
 from __future__ import annotations

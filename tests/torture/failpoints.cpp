@@ -1,5 +1,5 @@
-// What a process does at a failpoint (core/failpoints.hpp): count, and at the chosen time raise a signal on
-// itself. Compiled in with FAILPOINTS=ON only; failpoints.py calls it.
+// A process counts its passes through a failpoint (core/failpoints.hpp), and at the chosen one sends itself a
+// signal. Compiled in with FAILPOINTS=ON only; failpoints.py calls it.
 #include "../../cpprb_impl/core/failpoints.hpp"
 
 #include <atomic>

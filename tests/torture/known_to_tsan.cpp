@@ -1,9 +1,8 @@
-// What the core does in ways that ThreadSanitizer does not follow, done in ways that it does.
+// Replaces two operations of the core that ThreadSanitizer does not follow by equivalents that it does.
 //
-// It knows memory by its address, and would see nothing of a race through two mappings of one segment: here whoever
-// maps a segment that is mapped already gets the mapping that there is (linked with --wrap=mmap,--wrap=munmap). And it
-// does not know pthread_mutex_clocklock(), so that a lock taken by it would seem to be none: here it tries until it is
-// time.
+// It identifies memory by its address, so it would miss a race through two mappings of one segment: here, mapping a
+// segment a second time returns the existing mapping (linked with --wrap=mmap,--wrap=munmap). It does not know
+// pthread_mutex_clocklock(), so it would not see the lock: here, that function calls trylock until the time is up.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 
     .ci/crash  builds the native module with failpoints, and runs this too
 
-If it is killed, its watchdog or the next maker removes the segment's name. If it is stopped after it has taken its lock,
+If it is killed, its watchdog or the next maker removes the segment's name. If it is stopped after taking its lock,
 other makers do not remove the segment, and it blocks no process. A process that attaches meanwhile gets a documented
 error.
 """

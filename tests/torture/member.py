@@ -1,4 +1,4 @@
-"""A process of a random sequence: it calls shared buffers and forks on the coordinator's commands, read from a socket."""
+"""A process of a random sequence: it calls shared buffers, and forks, on commands that it reads from a socket."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     .ci/crash  builds the native module with failpoints, and runs this first
 
-The explorer that has claimed the row's slot is stopped before it marks the slot, so only the row's number shows that its
-frames are gone (L4 in docs/protocol.md).
+The explorer that has claimed the row's slot is stopped before it marks the slot, so only the row's number shows that
+its frames are gone (L4 in docs/protocol.md).
 """
 
 from __future__ import annotations

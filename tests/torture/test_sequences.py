@@ -1,4 +1,4 @@
-"""Some random sequences of calls by a tree of processes (`make sequences` runs more), and planted faults that they must find."""
+"""Random sequences of calls by a tree of processes (`make sequences` runs more), and faults that they must find."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // The real core under threads, for ThreadSanitizer (.ci/thread-sanitizer): four explorers and two learners on one ring,
-// in each discipline, with and without priorities, with narrow rows, with wide ones, and with frames that are stored
-// once. Argument: seconds for each. Rows certify themselves here as well: every word of one is its id, but for frame j
-// of a stack, and of the next one, whose words are all id + j and id + 1 + j.
+// in each lock discipline, with and without priorities, with narrow rows, with wide rows, and with frames stored once.
+// Argument: seconds for each setting. Rows certify themselves: every word of a row is its id, except in frames, where
+// all words of frame j are id + j, and id + 1 + j in the next stack.
 #include <atomic>
 #include <chrono>
 #include <cstdio>

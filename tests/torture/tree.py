@@ -1,4 +1,4 @@
-"""The coordinator of a random sequence: it runs the steps, tracks what each process has open, and ends all processes."""
+"""The coordinator of a random sequence: it runs the steps, tracks what each process has open, and ends them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The random choices of an execution, which its seed determines. choose() of model.hpp is one of them.
+// The random choices of an execution, determined by its seed. choose() of model.hpp is one of them.
 #pragma once
 
 #include <cstdint>

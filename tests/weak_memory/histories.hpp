@@ -1,4 +1,4 @@
-// The histories of words: their stores, and the modification order of these. Views say how much of them is known.
+// Histories of words: their stores, in modification order. A view says how much of each history a thread knows.
 #pragma once
 
 #include <bitset>

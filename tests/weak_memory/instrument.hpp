@@ -1,5 +1,5 @@
-// Included before all else of a source file of the core (g++ -include): its atomics, fences, words and locks become
-// those of model.hpp. The core itself stays as it is, and an atomic that is new there is one of these as well.
+// Included before everything else in each source file of the core (g++ -include): replaces its atomics, fences, words
+// and locks by those of model.hpp. The core itself is not changed, and atomics added to it later are replaced as well.
 #pragma once
 
 #include <bits/stdc++.h>

@@ -1,4 +1,4 @@
-// What a thread knows, and so what it may read, where its stores may go, and what other threads learn from them.
+// What a thread knows, which determines what it may read, where its stores may go, and what other threads learn.
 #pragma once
 
 #include "histories.hpp"

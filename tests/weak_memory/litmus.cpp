@@ -1,4 +1,4 @@
-// Does the model allow what C++ allows, and nothing else? Small programs whose outcomes are known.
+// Litmus tests: the model must allow every outcome that C++ allows, and no other.
 #include "litmus.hpp"
 
 #include <array>

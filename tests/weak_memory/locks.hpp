@@ -1,4 +1,4 @@
-// Locks: sequentially consistent, and robust.
+// Robust locks, sequentially consistent.
 #pragma once
 
 #include "histories.hpp"

@@ -1,6 +1,6 @@
 // explore litmus <executions>
 // explore list
-// explore sites <scenario> <executions>          the operations that it came by, one a line
+// explore sites <scenario> <executions>          the operations that it executed, one per line
 // explore run <scenario> <executions> <seed> [<file> <line> <column> <region> <part>]...
 // explore trace <the same, of one execution>
 // With `run`, prints after how many executions the scenario failed, and how, or that it held.

@@ -1,5 +1,5 @@
-// A buffer's memory (core/memory.hpp), when every process is a fiber of this one: all have a segment at the same place,
-// and the model knows of it. And who is a process (core/process_word.hpp): each store is one.
+// A buffer's memory (core/memory.hpp), where every process is a fiber of this one: all map a segment at the same
+// address, which the model knows. For core/process_word.hpp, each store is a process.
 #include "../../cpprb_impl/core/memory.hpp"
 
 #include <cstdlib>

@@ -1,20 +1,20 @@
-// A weak memory, and an explorer of what may happen in it: executions of small concurrent programs under the C++
-// memory model, one after the other, with random choices that a seed determines.
+// A model of weak memory that runs executions of small concurrent programs under the C++ memory model, one after the
+// other, with random choices determined by a seed.
 //
 // The model is operational, as in RC11 (Lahav et al. 2017) and loom (github.com/tokio-rs/loom):
 // - A location has a history: its stores in modification order. A thread has a view: for each location the oldest store
-//   that it may still read. A load reads any store from there on. A store goes anywhere behind the view, so that
-//   modification order need not be the order of execution; never between a read-modify-write and what that one read.
+//   that it may still read. A load reads any store from there on. A store goes anywhere after the view, so
+//   modification order need not be the order of execution, but never between a read-modify-write and the store it read.
 // - A release store carries its thread's view, and an acquire load joins it to its own. Read-modify-writes continue
-//   release sequences. A fence makes the loads before it acquire loads, the stores behind it release stores.
+//   release sequences. A fence makes the loads before it acquire loads, and the stores after it release stores.
 // - Sequentially consistent operations have a total order S that agrees with happens-before and with the modification
 //   order of each word; it need not be the order of execution. Fences share one more view, in that order.
-// Threads are fibers, switched at each operation on what they share; locks are sequentially consistent.
+// Threads are fibers, switched at each operation on shared memory; locks are sequentially consistent.
 // Its parts: histories.hpp, then knowledge.hpp (what views allow), total_order.hpp (S), locks.hpp, threads.hpp,
-// choices.hpp and sites.hpp; model.cpp has the operations, which put them together.
+// choices.hpp and sites.hpp; model.cpp has the operations, which use all of them.
 //
 // Not explored: executions with a cycle of program order and reads-from ("out of thin air", and load buffering), and
-// compare_exchange_weak failing without a reason.
+// spurious failures of compare_exchange_weak.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 """Weaken each memory order of the core, one at a time, and find the scenario that fails: see .ci/orders.
 
-The table `orders` beside this file has one line per order: the operation, the part of its order that is removed, and the
-scenario that must then fail, or the reason why none can.
+The table `orders` beside this file has one line per order: the operation, the part of its order that is removed, and
+the scenario that must then fail, or the reason why none can.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-// What is explored: each of them runs a few calls of the real store at once, and looks at what they leave.
+// The scenarios: each runs a few calls of the real store concurrently, and checks the resulting state.
 #include "scenarios.hpp"
 
 namespace weak {

@@ -1,4 +1,4 @@
-// What scenarios have in common, and those in files of their own; scenarios.cpp lists them all.
+// Helpers of scenarios, and the scenarios in other files; scenarios.cpp lists them all.
 #pragma once
 
 #include "world.hpp"

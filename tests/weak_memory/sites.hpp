@@ -1,4 +1,4 @@
-// The operations as the source has them, and those whose orders are weakened. sites() and weaken() are in model.hpp.
+// The operations in the source, and those whose orders are weakened. sites() and weaken() are in model.hpp.
 #pragma once
 
 #include "model.hpp"

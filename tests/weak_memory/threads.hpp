@@ -1,4 +1,5 @@
-// The threads of an execution, as fibers: which of them runs next, and which die. model.hpp has what programs call.
+// The threads of an execution, as fibers: which one runs next, and which ones die. model.hpp declares what programs
+// call.
 #pragma once
 
 #include "knowledge.hpp"

@@ -1,5 +1,5 @@
 // S, the total order of the sequentially consistent operations on words. It is not the order of execution: it is built
-// as it is needed, and a choice that would close a cycle is not made.
+// on demand, and no choice is made that would close a cycle.
 #pragma once
 
 #include "histories.hpp"
