@@ -1,4 +1,4 @@
-"""`cpprb.HER` by its own name."""  # noqa: N999 - cpprb's own name
+"""Counterpart of the module `cpprb.HER`."""  # noqa: N999 - cpprb's own name
 
 from cpprb_impl.hindsight import HindsightReplayBuffer
 

@@ -1,4 +1,4 @@
-"""`cpprb.LaBER` by its own name."""  # noqa: N999 - cpprb's own name
+"""Counterpart of the module `cpprb.LaBER`."""  # noqa: N999 - cpprb's own name
 
 from cpprb_impl.large_batch import LaBER, LaBERlazy, LaBERmax, LaBERmean
 

@@ -1,4 +1,4 @@
-"""`cpprb.PyReplayBuffer` by its own name: the buffers that cpprb compiles, without their parts."""  # noqa: N999
+"""Counterpart of `cpprb.PyReplayBuffer`: the buffers that cpprb compiles, not its internals."""  # noqa: N999
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.reverse import ReverseReplayBuffer

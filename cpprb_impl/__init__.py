@@ -1,6 +1,6 @@
-"""A native replay buffer for reinforcement learning, a drop-in for cpprb."""
+"""A native replay buffer for reinforcement learning: a drop-in replacement for cpprb."""
 
-from cpprb_impl import HER, LaBER, PyReplayBuffer, multiprocessing, util  # noqa: F401 - as cpprb has them
+from cpprb_impl import HER, LaBER, PyReplayBuffer, multiprocessing, util  # noqa: F401 - as in cpprb
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.environments import create_before_add_func, create_env_dict
 from cpprb_impl.hindsight import HindsightReplayBuffer
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> str:
-    """`__version__`, on demand: reading the package's metadata takes longer than importing all the rest."""
+    """Return `__version__`, looked up on demand: reading package metadata takes longer than all other imports."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The base of all buffers: the native ring, cpprb's `_encode_sample`, and what a subclass keeps in attributes."""
+"""Base class of all buffers: the native ring, cpprb's `_encode_sample`, and pickling of a subclass's attributes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cpprb_impl._native import Ring
 
 
 class BufferBase(Ring):
-    """A native ring whose attributes are pickled with it, as those of any object are.
+    """A native ring whose Python attributes are pickled with it, as for any other object.
 
-    Attributes named in `_parts` are left out: the buffer's constructor makes them.
+    Attributes named in `_parts` are not pickled; the buffer's constructor creates them again.
     """
 
     _parts: tuple[str, ...] = ()
-    _recipe: Any  # how the native ring was made; it is left out as well
+    _recipe: Any  # how the native ring was made; not pickled either
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
@@ -28,11 +28,13 @@ class BufferBase(Ring):
         return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
-        """The transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
+        """Return the transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
 
-        `idx` is what NumPy takes as an index array for a ring of `get_buffer_size()` transitions: ints, negative ones
-        counted from the ring's end, of any shape, or a mask of bools; an int is a sequence of one. Raises IndexError
-        where nothing is stored, and for anything else.
+        `idx` may be anything that NumPy accepts as an index array for a ring of `get_buffer_size()` transitions: ints
+        of
+        any shape, where negative ones count from the ring's end, or a mask of bools. A single int counts as a sequence
+        of
+        one. Raises IndexError for any other value, or if an index refers to a slot without a transition.
         """
         index = np.atleast_1d(np.asarray(idx))
         capacity = self.get_buffer_size()

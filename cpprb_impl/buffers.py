@@ -1,8 +1,8 @@
-"""Buffers of one process: a thin Python layer over the native rings.
+"""Buffers for a single process: a thin Python layer over the native rings.
 
-`add`, `sample`, `update_priorities` and the sizes are the native methods themselves: a Python
-function around them would cost more than they do. Only with fields of Python objects do `add` and
-what is sampled go through Python.
+`add`, `sample`, `update_priorities` and the size methods are the native methods themselves, since a Python
+wrapper would cost more than the call. Only for fields of Python objects do `add` and sampled batches pass
+through Python.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_ac
 
 
 def check_exponent(name: str, value: float) -> float:
-    """`value` as a float; raises TypeError or ValueError, naming it, unless it is finite and not negative."""
+    """Return `value` as a float. Raise TypeError or ValueError, naming it, unless it is finite and not negative."""
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
     try:
@@ -48,52 +48,53 @@ def check_exponent(name: str, value: float) -> float:
 class ReplayBuffer(SavableBuffer):
     """Ring of transitions, sampled uniformly with replacement.
 
-    Threads may share a buffer. A forked child has a copy of its own. If another thread of the parent was inside a call
-    at the fork, the copy contains all of that call's rows or none.
+    Threads may share a buffer. A forked child gets its own copy. If another thread of the parent was inside a call at
+    the time of the fork, the copy contains either all of that call's rows or none.
 
     Parameters
     ----------
     size : int
-        Capacity in transitions; a float is truncated. The oldest transition is overwritten when full.
+        Capacity in transitions; a float is truncated. When the buffer is full, the oldest transition is overwritten.
     env_dict : dict of dict
-        For each field of a transition its "shape" (int or sequence, default 1) and "dtype". With dtype object any
-        Python objects are kept, by reference, until they are overwritten: slower, and not in shared buffers.
+        "shape" (int or sequence, default 1) and "dtype" of each field of a transition. With dtype object, a field holds
+        references to Python objects until they are overwritten; this is slower, and not possible in shared buffers.
     next_of : str or sequence of str, optional
-        For each field x named here, `add` takes a next_x as well, and samples contain it. If one transition's next_x
-        equals the x of the transition after it, it is stored once.
+        For each field x named here, `add` also takes next_x, and samples contain it. If one transition's next_x equals
+        the x of the following transition, it is stored only once.
     stack_compress : str or sequence of str, optional
-        The last dimension of these fields is a sliding window of frames (the newest one last): each frame is stored
-        once. Both options compare the data, so samples always contain what was added, whether or not
+        Fields whose last dimension is a sliding window of frames, newest last: each frame is stored only once. Both
+        `next_of` and `stack_compress` compare the data, so samples always contain what was added, whether or not
         `on_episode_end` is called.
     default_dtype : numpy dtype, optional
-        For fields without one. Default float32.
+        Dtype of fields that do not specify one. Default float32.
     mmap_prefix : str or path, optional
-        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Files of these names are
-        replaced; they remain when the buffer is gone. A forked child can read them, but its `add` raises RuntimeError.
-        Fields of `next_of` and `stack_compress` keep their frames there. Frame numbers and priorities stay in memory.
-        Two buffers made at the same moment never share a file, but each name may end up with the file of either one.
-        Disk space is reserved when the buffer is made, or for frames as they are stored. Address space is reserved for
-        the most that a file can ever need, in one mapping. For frames, that is twice what rows need that share none:
-        100 GB of Atari frames with both options reserve 1.6 TB of the 128 TB that a process has. A limit on address
-        space (ulimit -v) must allow that.
+        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Existing files of these names
+        are replaced, and the files remain after the buffer is gone. A forked child can read them, but its `add` raises
+        RuntimeError. Frames of `next_of` and `stack_compress` fields are kept in the files too; frame numbers and
+        priorities stay in memory. Two buffers that are created at the same time with the same prefix never share a
+        file, but either one's file may end up under each name. Disk space is reserved when the buffer is created, or,
+        for frames, as they are stored. Address space is reserved for the largest size that a file can reach, in one
+        mapping. For frames, that is twice the size of rows that share none: 100 GB of Atari frames with both options
+        reserve 1.6 TB of the 128 TB available to a process. A limit on address space (ulimit -v) must allow for that.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
-        last of the N steps (str or sequence of str); "gamma" is the discount (0.99). Needs the field "done". `add`
-        then returns None until a transition is complete, and `on_episode_end` completes those that wait: call it
-        whenever an episode ends. A transition ends at its first step that is done: later rewards don't count, next_* is
-        that step's, and done is 1.
+        last of the N steps (str or sequence of str); "gamma" is the discount (default 0.99). The field "done" is
+        required. `add` then returns None until a transition is complete. Call `on_episode_end` at the end of every
+        episode: it completes the pending transitions. A transition ends at its first step that is done: later rewards
+        are not counted, next_* is taken from that step, and done is 1.
     seed : int, optional
-        From 0 to 2**64 - 1; makes sampling reproducible. Default: from the system, and anew in every forked child.
+        From 0 to 2**64 - 1; makes sampling reproducible. By default, the seed comes from the operating system, and
+        every forked child gets a new one.
 
     Raises
     ------
     TypeError, OverflowError, ValueError, KeyError
         If a size, field or option is invalid.
     MemoryError, OSError
-        When the system refuses the address space, or the files.
+        If the operating system refuses the address space or the files.
     """
 
-    # Of fields of Python objects.
+    # Used only for fields of Python objects.
     _read: RowReader | None = None
     _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
@@ -126,12 +127,12 @@ class ReplayBuffer(SavableBuffer):
         seed: int | None,
         **prioritized: Any,
     ) -> None:
-        """Make the native ring, and what reads rows for it."""
+        """Create the native ring and, for fields of Python objects, what reads and stores them."""
         capacity, prefix = whole_size(size), path_prefix(mmap_prefix)
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
         objects = object_shapes(fields)
-        # The next_* of an n-step transition is N rows later, or at an episode's end, and objects are no bytes that the
-        # ring could compare: such a next_* is stored like any other field.
+        # For n-step transitions, next_* is N rows later or at the episode's end, and for objects the ring has no bytes
+        # to compare. In both cases next_* is stored like any other field.
         own = [name for name in following if nstep or name in objects]
         fields += next_fields(fields, own)
         stacked += [f"next_{name}" for name in own if name in stacked]
@@ -161,14 +162,14 @@ class ReplayBuffer(SavableBuffer):
         )
 
     def _add_through(self, **rows: Any) -> int | None:
-        """`add` of a buffer with fields of Python objects."""
+        """Implement `add` for buffers with fields of Python objects."""
         if self._window is None:
             assert self._read is not None
             return self._add_read(**self._read(rows))
         return self._window.push(rows, self)
 
     def _add_read(self, **rows: np.ndarray) -> int:
-        """Store rows that a `RowReader` has read."""
+        """Store rows that were read by a `RowReader`."""
         assert self._objects is not None
         return self._objects.add(rows, self)
 
@@ -181,13 +182,13 @@ class ReplayBuffer(SavableBuffer):
         return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
     def on_episode_end(self) -> None:
-        """The next `add` begins an episode; n-step transitions that wait are completed with the steps there are."""
+        """Mark the end of an episode. Pending n-step transitions are completed with the steps available."""
         if self._window is not None:
             self._window.flush(self)
         super().on_episode_end()
 
     def clear(self) -> None:
-        """Forget every transition, those that wait for further steps included."""
+        """Remove every transition, including pending n-step transitions."""
         if self._objects is None:
             super().clear()
         else:
@@ -207,20 +208,20 @@ class ReplayBuffer(SavableBuffer):
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     """Proportional prioritized replay (Schaul et al. 2015).
 
-    Transition i is drawn with P(i) = (p_i + eps)^alpha / sum; `sample` adds importance weights and
-    indexes, which `update_priorities` takes. `add(priorities=...)` sets the priorities of new transitions, (rows,);
-    by default they get the largest one of any stored transition, but at least 1.
+    Transition i is drawn with probability P(i) = (p_i + eps)^alpha / sum. `sample` also returns importance weights, and
+    the indexes to pass to `update_priorities`. `add(priorities=...)` sets the priorities of new transitions, (rows,).
+    The default is the largest priority of any stored transition, but at least 1.
 
     Parameters
     ----------
     size, env_dict, next_of, stack_compress, default_dtype, Nstep, mmap_prefix, seed
-        As for `ReplayBuffer`. An n-step transition gets the priority that its first step was added with.
+        As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
     alpha : float
-        0 is uniform, 1 fully proportional. Not negative.
+        Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float
-        Added to each priority, so that none is 0. Not negative.
+        Added to each priority, so that none is 0. Must not be negative.
     check_for_update : bool
-        If true, `update_priorities` skips transitions that were written since the last `sample`.
+        If true, `update_priorities` skips transitions written since the last `sample`.
     """
 
     def __init__(
@@ -260,11 +261,11 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 def create_buffer(
     size: int, env_dict: EnvDict | None = None, *, prioritized: bool = False, **options: Any
 ) -> ReplayBuffer:
-    """A `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
+    """Return a `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
 
-    `size`, `env_dict` and the options are theirs. The options of priorities (alpha, eps, check_for_update) are
-    accepted in either case. obs_dim, obs_shape, act_dim, rew_dim and is_discrete_action, of cpprb before `env_dict`,
-    have no effect, as in cpprb 11, but for a DeprecationWarning.
+    `size`, `env_dict` and the options are those of the returned class. Options that concern priorities (alpha, eps,
+    check_for_update) are accepted in either case. obs_dim, obs_shape, act_dim, rew_dim and is_discrete_action, which
+    cpprb used before `env_dict`, only cause a DeprecationWarning; as in cpprb 11, they are otherwise ignored.
     """
     if old := [name for name in BEFORE_ENV_DICT if name in options]:
         text = f"create_buffer: {', '.join(old)} have no effect, as in cpprb; describe the fields in env_dict"

@@ -1,7 +1,7 @@
-"""Files that cpprb 11 saved, read without trusting them.
+"""Read files saved by cpprb 11 without trusting them.
 
-They hold pickles of dicts of arrays, which numpy_pickle.py reads. No code of Python's or NumPy's that takes pickled
-state is run, because it trusts what it reads.
+They hold pickles of dicts of arrays, which numpy_pickle.py reads. Python's and NumPy's own code for pickled state is
+not run, because it trusts what it reads.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import numpy as np
 from cpprb_impl.npz import ArrayReader, as_value_errors, read_header
 from cpprb_impl.numpy_pickle import Array, array_of, read_array
 
-# Of a member's largest size, for each opcode of its pickle: that allows an array 64 opcodes or more; it takes some 25.
+# A pickle may have one opcode per 16 bytes of its member's largest size: at least 64 per array, of which cpprb uses 25.
 BYTES_PER_OPCODE = 16
 
 Arrays = dict[str, np.ndarray]  # columns by field
 
 
 def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Arrays, int, bool]:
-    """The transitions of a file of cpprb's: columns by field, their number of rows, and whether they are n-step ones.
+    """Return the transitions of a cpprb file: columns by field, the number of rows, and whether they are n-step ones.
 
-    `fields` are those that a transition may have, `most` is the largest size of a member in bytes, uncompressed.
+    `fields` are the fields that a transition may have; `most` is the largest uncompressed size of a member in bytes.
 
-    Rows are in the order of their indexes, as cpprb keeps them, with everything that `next_of` and `stack_compress`
-    had left out. Raises ValueError for what cpprb does not write.
+    Rows are in index order, as in cpprb, and include everything that `next_of` and `stack_compress` had omitted.
+    Raises ValueError for anything that cpprb does not write.
     """
     if "version.npy" not in reader.members or "data.npy" not in reader.members:
-        raise ValueError("the file holds no transitions, neither cpprb_impl's nor cpprb's")
+        raise ValueError("the file must have been saved by cpprb_impl or cpprb; it holds no transitions of either")
     members = {name: _read(reader, name, most) for name in ("version", "safe", "Nstep", "data", "cache", "next_of")}
     version = members["version"]
     if type(version) is not int or version != 1:
-        of = version if type(version) is int else f"of {type(version).__name__}"
-        raise ValueError(f"the file is of cpprb's version {of}; this library reads version 1")
+        of = version if type(version) is int else type(version).__name__
+        raise ValueError(f"version must be 1, the format of cpprb 11, got {of}")
     for name in ("safe", "Nstep"):
         if type(members[name]) is not bool:
             raise ValueError(f"{name} must be a bool, got {type(members[name]).__name__}")
@@ -53,21 +53,21 @@ def _columns(data: Any, fields: Set[str]) -> Arrays:
         raise ValueError("data must be a dict of arrays")
     for name in data:
         if name not in fields:
-            raise ValueError(f"the file has a field {str(name)[:40]!r}, but the buffer's are {sorted(fields)}")
+            raise ValueError(f"the file's fields must be among the buffer's, {sorted(fields)}, got {str(name)[:40]!r}")
     columns = {name: _array(f"data: {name}", value) for name, value in data.items()}
     if not all(column.ndim for column in columns.values()):
-        raise ValueError("data: a column has no dimension of rows")
+        raise ValueError("data: each column must have a first dimension of rows")
     return columns
 
 
 def _cache(cache: Any, fields: Set[str], rows: int) -> dict[int, Arrays]:
-    """What the cache has for each row."""
+    """Return the cached values of each row."""
     if not isinstance(cache, dict | None):
         raise ValueError("cache must be a dict or None")
     entries = {}
     for row, entry in (cache or {}).items():
         if type(row) is not int or not 0 <= row < rows or not isinstance(entry, dict) or not entry.keys() <= fields:
-            raise ValueError(f"cache must have entries for rows below {rows} and fields of {sorted(fields)}")
+            raise ValueError(f"cache must only have entries for rows below {rows} and fields among {sorted(fields)}")
         entries[row] = {name: _array(f"cache: {name}", value) for name, value in entry.items()}
     return entries
 
@@ -81,17 +81,16 @@ def _names(next_of: Any) -> list[str]:
 
 
 def _expanded(columns: Arrays, cache: dict[int, Arrays], next_of: list[str]) -> Arrays:
-    """The columns as they would be without compression.
+    """Return the columns as they would be without compression.
 
-    cpprb lays the stacked frames of neighbouring rows over each other, and takes next_x from the following row's x.
-    Where that is wrong, at the ends of episodes and where old rows were overwritten, the cache has the row's own
-    values.
+    cpprb overlaps the stacked frames of neighbouring rows, and takes next_x from the following row's x. Where that is
+    wrong, at the ends of episodes and where old rows were overwritten, the cache holds the row's own values.
     """
     whole = {name: column.copy() for name, column in columns.items()}
     _fill_in(whole, cache)
     for of in next_of:
         if of not in columns or f"next_{of}" in columns:
-            raise ValueError(f"next_of: {of[:40]!r} is no field, or what follows it is stored too")
+            raise ValueError(f"next_of: {of[:40]!r} must be a field whose next_{of[:40]} is not stored")
         whole[f"next_{of}"] = np.roll(whole[of], -1, axis=0)
     _fill_in({f"next_{of}": whole[f"next_{of}"] for of in next_of}, cache)
     return whole
@@ -101,7 +100,7 @@ def _fill_in(columns: Arrays, cache: dict[int, Arrays]) -> None:
     for row, entry in cache.items():
         for name in entry.keys() & columns.keys():
             if entry[name].shape != columns[name].shape[1:] or entry[name].dtype != columns[name].dtype:
-                raise ValueError(f"cache: row {row} has {name} of another shape or dtype")
+                raise ValueError(f"cache: {name} of row {row} must have the shape and dtype of its column")
             columns[name][row] = entry[name]
 
 
@@ -109,7 +108,7 @@ def _fill_in(columns: Arrays, cache: dict[int, Arrays]) -> None:
 
 
 def _read(reader: ArrayReader, name: str, most: int) -> Any:
-    """A member's array, or for one without dimensions the one object in it."""
+    """Return a member's array, or the single object of an array without dimensions."""
     with as_value_errors(name):
         data = reader.read_compressed(f"{name}.npy", most)
         header = read_header(data)

@@ -1,4 +1,4 @@
-"""What a shared segment says about itself: all that another process needs to use it, as JSON."""
+"""The description stored in a shared segment: everything another process needs to use the buffer, as JSON."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")
 
 @dataclass(frozen=True)
 class Description:
-    """How a buffer was made: equal descriptions are of equal layout, and behave alike."""
+    """How a buffer was made. Buffers with equal descriptions have equal layouts and behave alike."""
 
     size: int
     fields: list[NativeField]
-    options: dict[str, Any]  # of the native ring
+    options: dict[str, Any]  # of the native ring's constructor
     prioritized: bool
-    nstep: dict[str, Any] | None = None  # of `nstep.read_options`
+    nstep: dict[str, Any] | None = None  # as returned by `nstep.read_options`
 
     def text(self) -> str:
-        """The description as a segment stores it."""
+        """Return the description as text, as stored in a segment."""
         fields = [{"name": name, "dtype": _dtype_as_json(dtype), "shape": shape} for name, dtype, shape in self.fields]
         return json.dumps({**vars(self), "fields": fields})
 
     @classmethod
     def read(cls, text: str, segment: str) -> Description:
-        """The description whose `text` this is; raises ValueError unless a valid buffer has it."""
+        """Parse a description's `text`; raises ValueError unless a valid buffer could have written it."""
         with refusing(segment):
             about = JsonObject(json.loads(text), "the description")
             fields = []
@@ -54,13 +54,13 @@ class Description:
                 raise ValueError(f"its options must be some of {sorted(OPTIONS)}, got {sorted(options)}")
             recipe = cls(about.integer("size", least=1), fields, options, about.value("prioritized", bool), nstep)
             if recipe.text() != text:
-                raise ValueError("its description differs from what its maker would have written")
+                raise ValueError("its description is not in the form that this library writes")
             return recipe
 
 
 @contextmanager
 def refusing(segment: str) -> Iterator[None]:
-    """Turn what a constructor raises for bad arguments, and `json` for deep nesting, into a ValueError."""
+    """Turn exceptions that a constructor raises for bad arguments, and `json` for deep nesting, into ValueError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -68,9 +68,9 @@ def refusing(segment: str) -> Iterator[None]:
 
 
 def description_of(segment: str) -> tuple[str, str]:
-    """The name of a segment as the system has it, and what the segment says about itself.
+    """Return a segment's name as the system knows it, and the description stored in the segment.
 
-    Raises FileNotFoundError when it is gone, ValueError for what is no segment, RuntimeError for another version's.
+    Raises FileNotFoundError if it is gone, ValueError if it is not a segment, RuntimeError if another version made it.
     """
     if not isinstance(segment, str):
         raise TypeError(f"segment must be a str, got {segment!r}")
@@ -80,7 +80,7 @@ def description_of(segment: str) -> tuple[str, str]:
     try:
         return f"/{named[1]}", _description_of(f"/{named[1]}")
     except UnicodeDecodeError as error:
-        raise ValueError(f"shared segment {segment} does not describe itself: {error}") from None
+        raise ValueError(f"shared segment {segment} has no readable description: {error}") from None
     except FileNotFoundError:
         raise FileNotFoundError(
             errno.ENOENT,
@@ -90,12 +90,12 @@ def description_of(segment: str) -> tuple[str, str]:
 
 
 def _dtype_as_json(dtype: np.dtype) -> Any:
-    """`dtype` as JSON has it; None for one that JSON cannot describe."""
+    """Return `dtype` in JSON form, or None if JSON cannot describe it."""
     try:
         described = dtype.str if dtype.names is None else dtype.descr
         read = _dtype(json.loads(json.dumps(described)))
         return described if read == dtype and read.alignment == dtype.alignment else None
-    except (TypeError, ValueError):  # fields that overlap, say
+    except (TypeError, ValueError):  # such as overlapping fields
         return None
 
 
@@ -105,9 +105,9 @@ def _dtype(described: Any) -> np.dtype:
 
 
 def _tuples(described: Any) -> Any:
-    """The lists of JSON as NumPy wants them: a list of fields, each a tuple, with tuples as shapes."""
+    """Convert JSON lists to NumPy's form: a list of fields, each a tuple, with tuples as shapes."""
     if isinstance(described, str):
-        return dtype_named(described).str  # NumPy takes more, and parses some of it as Python
+        return dtype_named(described).str  # NumPy accepts more, and parses some of it as Python
     return [(_name(name), _tuples(kind), *map(tuple, shape)) for name, kind, *shape in described]
 
 

@@ -1,8 +1,8 @@
-"""From a Gymnasium environment's spaces to a buffer's fields, and from its values to `add`'s arguments.
+"""Derive a buffer's fields from a Gymnasium environment's spaces, and `add`'s arguments from its values.
 
-Both sides walk the spaces in the same way, so that their names always agree. A field is named after its way down:
-"obs", a Tuple's parts "obs0", "obs1", ..., a Dict's "obs_KEY"; further down everything is joined by "_", as in
-"obs0_1" and "obs_KEY_0". Likewise "next_obs..." and "act...".
+Both functions traverse the spaces in the same way, so their names always agree. A field's name is its path: "obs"; for
+the parts of a Tuple "obs0", "obs1", ...; for those of a Dict "obs_KEY". Deeper levels are joined by "_", as in "obs0_1"
+and "obs_KEY_0". "next_obs..." and "act..." are formed likewise.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import numpy as np
 
 
 def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -> dict[str, dict[str, Any]]:
-    """The `env_dict` of a buffer for `env`'s transitions.
+    """Return the `env_dict` of a buffer for `env`'s transitions.
 
     Parameters
     ----------
     env : gymnasium.Env, or gym.Env where Gymnasium is not installed
-        Whose `observation_space` and `action_space` are Discrete, MultiDiscrete, MultiBinary or Box, or Tuple and
-        Dict of these, to any depth.
+        Its `observation_space` and `action_space` must be Discrete, MultiDiscrete, MultiBinary or Box, or Tuple and
+        Dict of these, nested to any depth.
     int_type : numpy dtype, optional
-        For Discrete, MultiDiscrete and MultiBinary. Default int32.
+        Dtype for Discrete, MultiDiscrete and MultiBinary. Default int32.
     float_type : numpy dtype, optional
-        For a Box of floats, "rew" and "done". Default float32. A Box of anything else keeps its own dtype.
+        Dtype for a Box of floats, "rew" and "done". Default float32. A Box of any other type keeps its own dtype.
 
     Returns
     -------
     dict of dict
         "shape" and "dtype" for "rew", "done" and each part of obs, next_obs and act: "obs0", "obs1", ...
-        for a Tuple's, "obs_KEY" for a Dict's, and so on.
+        for a Tuple, "obs_KEY" for a Dict, and so on.
 
     Raises
     ------
     ImportError
-        When neither Gymnasium nor Gym is installed.
+        If neither Gymnasium nor Gym is installed.
     NotImplementedError
         For any other space.
     ValueError
-        When two parts would have the same name.
+        If two parts would have the same name.
     """
     integer = np.int32 if int_type is None else int_type
     real = np.float32 if float_type is None else float_type
@@ -54,7 +54,7 @@ def create_env_dict(env: Any, *, int_type: Any = None, float_type: Any = None) -
 
 
 def from_space(space: Any, int_type: Any, float_type: Any) -> dict[str, Any]:
-    """The field for a Discrete, MultiDiscrete, MultiBinary or Box: a dict of "shape" and "dtype".
+    """Return the field for a Discrete, MultiDiscrete, MultiBinary or Box: a dict of "shape" and "dtype".
 
     `int_type`, `float_type` and the errors are those of `create_env_dict`.
     """
@@ -67,7 +67,7 @@ def from_space(space: Any, int_type: Any, float_type: Any) -> dict[str, Any]:
 
 
 def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
-    """A function that takes a transition of `env` apart, for a buffer made with `create_env_dict(env)`.
+    """Return a function that splits a transition of `env` into fields, for a buffer from `create_env_dict(env)`.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
     Returns
     -------
     callable
-        before_add(obs, act, next_obs, rew, done) -> dict, the keyword arguments of `add` for one transition. It
-        raises ValueError that names the part of a Tuple or Dict that is missing.
+        before_add(obs, act, next_obs, rew, done) -> dict, the keyword arguments of `add` for one transition.
+        Raises ValueError, naming the part of a Tuple or Dict that is missing.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
 
 
 def _spaces() -> Any:
-    """Gymnasium's spaces, or Gym's if that alone is installed; imported late, as buffers work without either."""
+    """Return Gymnasium's spaces module, or Gym's if only that is installed. Imported late: buffers need neither."""
     for package in ("gymnasium", "gym"):
         with contextlib.suppress(ImportError):
             return importlib.import_module(package).spaces
@@ -107,7 +107,7 @@ def _spaces() -> Any:
 
 
 def _parts(env: Any) -> list[tuple[str, tuple, Any]]:
-    """(name, way, space) of every part of obs and act that is no Tuple and no Dict."""
+    """Return (name, path, space) for every part of obs and act that is neither a Tuple nor a Dict."""
     spaces, parts, names = _spaces(), [], set()
     for root, space in (("obs", env.observation_space), ("act", env.action_space)):
         for way, leaf in _leaves((root,), space, spaces):

@@ -1,4 +1,4 @@
-"""From cpprb's `env_dict` to the native ring's fields."""
+"""Convert cpprb's `env_dict` to the native ring's fields, and check the constructors' arguments."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 2**63 - 1  # of the native ring's numbers
+LARGEST = 2**63 - 1  # the largest integer that the native ring accepts
 
 NativeField = tuple[str, np.dtype, tuple[int, ...]]
 
 
 def native_fields(env_dict: Mapping[str, Mapping[str, Any]] | None, default_dtype: Any = None) -> list[NativeField]:
-    """(name, dtype, shape) for each key of `env_dict`.
+    """Return (name, dtype, shape) for each key of `env_dict`.
 
-    "shape" is an int or a sequence of ints (default 1), "dtype" anything that `numpy.dtype` takes
-    (default `default_dtype`, or float32). `env_dict` itself is left as it is.
+    "shape" is an int or a sequence of ints (default 1), "dtype" anything that `numpy.dtype` accepts
+    (default `default_dtype`, or float32). `env_dict` itself is not modified.
     """
     if not isinstance(env_dict, Mapping | None):
         raise TypeError(f"env_dict must be a dict of dicts, got {env_dict!r}")
@@ -39,7 +39,7 @@ def _dtype(what: str, dtype: Any) -> np.dtype:
     try:
         return np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{what} must be one of NumPy's, got {dtype!r}: {error}") from None
+        raise TypeError(f"{what} must be a NumPy dtype, got {dtype!r}: {error}") from None
 
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
-    """One name, or several, or none (also ""), as a list of each once; raises TypeError that names the option."""
+    """Return one name, several, or none (None or "") as a list without repeats. Raises TypeError naming the option."""
     if isinstance(names, str):
         return [names] if names else []
     try:
@@ -63,7 +63,7 @@ def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
 
 
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
-    """`mmap_prefix` as a str, None for none (also ""); raises TypeError for anything else, bytes included."""
+    """Return `mmap_prefix` as a str, or None if it is None or "". Raises TypeError for anything else, even bytes."""
     path = os.fspath(prefix) if isinstance(prefix, os.PathLike) else prefix
     if not isinstance(path, str | None):
         raise TypeError(f"mmap_prefix must be a str or a path, got {prefix!r}")
@@ -71,9 +71,9 @@ def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
 
 
 def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeField]:
-    """A field "next_NAME", like NAME, for each of `names` that has none yet.
+    """Return a field "next_NAME", like NAME, for each of `names` that does not have one yet.
 
-    Raises KeyError for a name that is no field.
+    Raises KeyError for a name that is not a field.
     """
     by_name = {name: (dtype, shape) for name, dtype, shape in fields}
     for name in names:
@@ -83,7 +83,7 @@ def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeF
 
 
 def whole_size(size: Any) -> int:
-    """A capacity as cpprb takes it: an int, or a float that is cut (1e6, 10.7 -> 10).
+    """Return a capacity as cpprb interprets it: an int, or a truncated float (1e6, 10.7 -> 10).
 
     Raises TypeError for anything else, OverflowError when negative or too large, ValueError for 0 and NaN.
     """
@@ -102,7 +102,7 @@ def whole_size(size: Any) -> int:
 
 
 def whole(name: str, value: Any) -> int:
-    """`value` as an int; raises TypeError that names it for anything else, floats included."""
+    """Return `value` as an int. Raises TypeError, naming it, for any other type, floats included."""
     try:
         return operator.index(value)
     except TypeError:
@@ -110,7 +110,7 @@ def whole(name: str, value: Any) -> int:
 
 
 def whole_seed(seed: Any) -> int | None:
-    """`seed` as an int, None as it is; raises TypeError (also for a bool) or ValueError for what is no seed."""
+    """Return `seed` as an int, or None. Raises TypeError (also for a bool) or ValueError if it is not a valid seed."""
     if seed is None:
         return None
     try:
@@ -125,7 +125,7 @@ def whole_seed(seed: Any) -> int | None:
 
 
 def positive_whole(name: str, value: Any) -> int:
-    """`value` as an int of at least 1; a float is cut. Raises TypeError or ValueError that names it."""
+    """Return `value` as an int of at least 1; a float is truncated. Raises TypeError or ValueError naming it."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not (1 <= value < float("inf")):  # NaN fails too

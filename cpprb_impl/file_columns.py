@@ -1,4 +1,4 @@
-"""The columns of transitions in a file: one value a transition, or frames that values share."""
+"""The columns of transitions in a file: one value per transition, or frames that several values share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns,
 
 
 def plain(dtype: np.dtype) -> np.dtype:
-    """`dtype` if its name in an .npy says all of it, else raw bytes of its size."""
+    """Return `dtype` if its .npy name describes it completely, else a raw-bytes dtype of its size."""
     try:
         same = dtype.fields is None and np.dtype(dtype.str) == dtype
     except TypeError:
@@ -23,7 +23,7 @@ def plain(dtype: np.dtype) -> np.dtype:
 
 
 def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
-    """Write the transitions in `slots`, all that are held; returns the description of each member."""
+    """Write the transitions in `slots`, which are all that are stored; return the description of each member."""
     columns = columns_of(buffer, slots) if framed_columns(buffer) else {}
     described: list[dict[str, Any]] = []
     for name, (dtype, shape) in kinds.items():
@@ -47,13 +47,13 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: K
 
 
 def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:
-    """A column in pieces: never is all of a large buffer in memory twice."""
+    """Yield a column in pieces, so that a large buffer is never in memory twice."""
     for at in range(0, len(slots), step):
         yield buffer._gather(slots[at : at + step])[name]
 
 
 def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:
-    """The columns of a file and the dtypes that it says they have; raises ValueError for invalid frames."""
+    """Return a file's columns and the dtypes that it states for them. Raises ValueError for invalid frames."""
     columns: dict[str, np.ndarray | Frames] = {}
     dtypes: dict[str, str] = {}
     for number, about in enumerate(descriptions):
@@ -82,9 +82,9 @@ def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None,
 
 
 def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -> Columns:
-    """The columns in a buffer's own dtypes; `dtypes` are those that a file names, where it does.
+    """Return the columns in the buffer's own dtypes; `dtypes` are those that the file states, if it does.
 
-    Raises ValueError that names the field which does not fit.
+    Raises ValueError naming the field that does not fit.
     """
     if columns.keys() != kinds.keys():
         raise ValueError(f"the file's fields are {sorted(columns)}, but the buffer's are {sorted(kinds)}")

@@ -1,22 +1,22 @@
-"""The file of a buffer, written and read: version 1 of our own format, and cpprb's into the same contents.
+"""Read and write a buffer's file: version 1 of this library's format. Files of cpprb can be read, too.
 
 A file is an archive of arrays (npz.py). Its members, in this order:
 
 column_0, column_1, ...
-    For each field, the transitions' values, oldest first, (rows, *shape). A dtype that .npy can't name is kept as
-    raw bytes. Or, for fields of `next_of` and `stack_compress`, the frames that the values share, (frames,
-    *frame_shape), and column_0_first_0, column_0_first_1, ...: for each field that shows them the number of each
-    value's first frame, int64 (rows,).
+    For each field, the transitions' values, oldest first, (rows, *shape). A dtype that .npy cannot name is kept as
+    raw bytes. For fields of `next_of` and `stack_compress`, the column instead holds the frames that the values share,
+    (frames, *frame_shape), and column_0_first_0, column_0_first_1, ... hold the number of each value's first frame,
+    int64 (rows,), one member for each field that uses these frames.
 leaves
-    Of prioritized buffers: (priority + eps)^alpha, float32 (rows,).
+    For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 own_0, own_1, ...
-    What a kind of buffer keeps besides, such as the steps that wait for n-step transitions.
+    Further state of a kind of buffer, such as the pending steps of n-step transitions.
 about.json
     "format", "version", "rows"; "columns": for each its "names", "kind" ("rows" or "frames"), "dtype"
-    and, of frames, "stack" (how many make a value, along its last dimension; null: the frame is the value);
-    "Nstep" (null without); "options": "size", and "alpha" and "eps" where there are priorities; "position":
+    and, for frames, "stack" (how many frames make a value, along its last dimension; null: the frame is the value);
+    "Nstep" (null if not used); "options": "size", and "alpha" and "eps" if there are priorities; "position":
     "next_index", "episode_len", "unseen" (rows written since the last sample), "random" (the generator's state) and
-    "max_priority"; "own": those members' names; and the "checksum" over all the members.
+    "max_priority"; "own": the names of those members; and the "checksum" over all members.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from cpprb_impl.files import SavableBuffer
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
-WAITING = "waiting "  # before the name of a column of steps that wait
+WAITING = "waiting "  # prefix of the name of a column of pending steps
 
 
 @dataclass
 class Contents:
-    """What a file holds, checked, for the buffer that it is read for."""
+    """The contents of a file, checked against the buffer that reads it."""
 
     columns: Columns  # oldest first
     rows: int
     leaves: np.ndarray | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
-    # The state in which the saved buffer was, and attributes of its class; None if this buffer cannot take it over.
+    # The state of the saved buffer, and attributes of its class; None if this buffer cannot adopt it.
     position: dict[str, Any] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
-    waiting: dict[str, np.ndarray] = field(default_factory=dict)  # the steps that waited there
+    waiting: dict[str, np.ndarray] = field(default_factory=dict)  # the pending steps of the saved buffer
 
 
 def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
-    """Write the buffer's file. Raises ValueError for objects, RuntimeError when the buffer changes meanwhile."""
+    """Write the buffer's file. Raises ValueError for Python objects, RuntimeError if the buffer changes meanwhile."""
     head, slots, kinds = buffer._get_head(), held_slots(buffer), kinds_of(buffer)
     position, leaves = position_of(buffer), leaves_of(buffer, slots)
     own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
@@ -86,7 +86,7 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
 
 
 def read(buffer: SavableBuffer, stream: IO[bytes]) -> Contents:
-    """What the file in `stream` holds for `buffer`, which is left alone. Raises ValueError for all that is wrong."""
+    """Return the contents of the file in `stream` for `buffer`, which is not changed. Raises ValueError if invalid."""
     reader = ArrayReader(stream)
     return _read_own(buffer, reader) if ABOUT in reader.members else _read_cpprb(buffer, reader)
 
@@ -96,9 +96,7 @@ def _read_own(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     if about.get("format") != FORMAT:
         raise ValueError(f"the file must be of the format {FORMAT!r}")
     if about.get("version") != VERSION:
-        raise ValueError(
-            f"the file is of version {str(about.get('version'))[:20]}; this library reads version {VERSION}"
-        )
+        raise ValueError(f"the file must have format version {VERSION}, got version {str(about.get('version'))[:20]}")
     header = JsonObject(about, ABOUT)
     rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
     columns, dtypes = read_columns(reader, header.objects("columns"), rows)
@@ -144,17 +142,17 @@ def _read_waiting(buffer: SavableBuffer, own: dict[str, np.ndarray]) -> dict[str
 
 def _read_cpprb(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     kinds = kinds_of(buffer)
-    # Once more for what is cached, and with room for how each cached value is header.
+    # Limit a member's size: once more for what is cached, plus the overhead of each cached value's header.
     a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
     most = (1 << 20) + buffer.get_buffer_size() * a_row
     columns, rows, nstep = cpprb_files.read(reader, kinds.keys(), most)
     if nstep != buffer.is_Nstep():
-        raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step ones, unlike these")
+        raise ValueError(f"Nstep: the file's transitions {'are' if nstep else 'are not'} n-step, unlike the buffer's")
     return Contents(fitting(columns, rows, {}, kinds), rows)
 
 
 def _options(buffer: SavableBuffer) -> dict[str, Any]:
-    """The options that two buffers must share for one to continue exactly from the state of the other."""
+    """Return the options that must be equal for one buffer to continue exactly from another's state."""
     options: dict[str, Any] = {"size": buffer.get_buffer_size()}
     if isinstance(buffer, PrioritizedRing):
         options["alpha"], options["eps"] = buffer._exponents()
@@ -170,7 +168,7 @@ def _check_leaves(leaves: np.ndarray, rows: int) -> None:
 
 
 def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
-    """(priority + eps)^alpha as the native ring has it, float32."""
+    """Return (priority + eps)^alpha as the native ring computes it, float32."""
     with np.errstate(over="ignore"):
         powers = (priorities + eps).astype(np.float32) ** np.float32(alpha)
     if not np.isfinite(powers).all():
@@ -179,7 +177,7 @@ def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
 
 
 def _converted(leaves: np.ndarray, given: tuple[float, float], wanted: tuple[float, float]) -> np.ndarray | None:
-    """Leaves under other exponents; None when the priorities are lost, because alpha was 0."""
+    """Return leaves for other exponents; None if the priorities cannot be recovered because alpha was 0."""
     alpha, eps = given
     if given == wanted:
         return leaves

@@ -1,4 +1,4 @@
-"""Saving and loading transitions, so that training goes on as if it had never stopped."""
+"""Saving and loading transitions, so that training resumes exactly where it stopped."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ class SavableBuffer(CopyableBuffer):
     """A buffer that can be saved to a file, and loaded from one."""
 
     def save_transitions(self, file: File, *, safe: bool = True) -> None:
-        """Write every transition, with its priority and all else that training needs to go on exactly.
+        """Write every transition with its priority, and the other state needed to resume training exactly.
 
         Parameters
         ----------
         file : str, path or binary file object
-            ".npz" is appended to a path that does not end with it. An existing file is replaced once all is written.
+            ".npz" is appended to a path that does not end with it. An existing file is replaced only after the new one
+            has been written completely.
         safe : bool
             Accepted for compatibility with cpprb: every file is safe to load.
 
         Raises
         ------
         ValueError
-            For a field that holds Python objects: it would have to be pickled.
+            If a field holds Python objects, which would have to be pickled.
         RuntimeError
             If another thread changes the buffer meanwhile.
         OSError
-            When the file can't be written. Whatever is raised, the file at a path is what it was.
+            If the file cannot be written. If any exception is raised, an existing file at the path is unchanged.
         """
         with _opened_to_write(file) as stream:
             file_format.write(self, stream)
@@ -47,22 +48,22 @@ class SavableBuffer(CopyableBuffer):
     def load_transitions(self, file: File) -> None:
         """Append the transitions of a file, oldest first, with their priorities.
 
-        An empty buffer of the same size, `alpha` and `eps` as the saved one becomes what that was: the same slots,
-        priorities, episode and random numbers. To any other buffer the transitions are added, the newest ones if
-        there are too many; priorities are converted to its own `alpha` and `eps`.
+        If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it takes over its exact
+        state: slots, priorities, episode and random numbers. Otherwise the transitions are appended to those present;
+        if there are too many, only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`.
 
         Parameters
         ----------
         file : str, path or binary file object
-            Of this library, or of cpprb 11. It need not be trusted: no code in it is run.
+            A file of this library or of cpprb 11. It need not be trusted: no code in it is run.
 
         Raises
         ------
         ValueError
-            For a file that was cut short or changed, of another version, or of a buffer with other fields or
+            If the file was truncated or changed, has another version, or comes from a buffer with other fields or
             another `Nstep`. The message names the file; the buffer is unchanged.
         OSError
-            When there is no such file, or it can't be read.
+            If the file does not exist or cannot be read.
         """
         with _opened_to_read(file) as stream, as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
@@ -84,35 +85,35 @@ class SavableBuffer(CopyableBuffer):
             self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
-        self._set_episode_len(episode_len)  # the episode under way is not the file's
+        self._set_episode_len(episode_len)  # the current episode is not the file's
 
     def _exponents(self) -> tuple[float, float]:
-        """alpha and eps, of a prioritized buffer."""
+        """Return alpha and eps of a prioritized buffer."""
         return self._recipe[2]["alpha"], self._recipe[2]["eps"]
 
     def _is_empty(self) -> bool:
-        """Whether nothing is stored, and nothing waits to be."""
+        """Return whether the buffer has neither stored nor pending transitions."""
         steps = waiting_steps(self)
         return not (self.get_stored_size() or self.get_current_episode_len() or (steps and len(steps["done"])))
 
-    # For subclasses that keep more than the native ring does.
+    # For subclasses with state beyond the native ring's.
 
     def _steps(self) -> Mapping[str, Any] | None:
-        """How n-step transitions are made, as JSON has it; None where they are not."""
+        """Return the n-step options in JSON form; None without n-step transitions."""
         return None
 
     def _own_state(self) -> dict[str, np.ndarray]:
-        """What else a file has to hold, as arrays by name."""
+        """Return further state to save, as arrays by name."""
         return {}
 
     def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
-        """The attributes that correspond to what `_own_state` returned; raises ValueError if that is invalid."""
+        """Return the attributes that correspond to what `_own_state` returned; raises ValueError if it is invalid."""
         return {}
 
 
 @contextmanager
 def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
-    """`file` itself; or, for a path, a new file next to it, which replaces it in the end."""
+    """Yield `file` itself or, for a path, a new file next to it that replaces it at the end."""
     if hasattr(file, "write"):
         yield cast(IO[bytes], file)
         return
@@ -134,14 +135,14 @@ def _opened_to_write(file: File) -> Iterator[IO[bytes]]:
 
 
 def _name_of(stream: IO[bytes]) -> str:
-    """What an error calls the file."""
+    """Return the name of the file for error messages."""
     name = getattr(stream, "name", None)
     return os.fsdecode(name) if isinstance(name, (str, bytes)) else "the file"
 
 
 @contextmanager
 def _opened_to_read(file: File) -> Iterator[IO[bytes]]:
-    """`file` itself, or the opened file at a path, which may be without its ".npz"."""
+    """Yield `file` itself, or the opened file at a path, which may lack its ".npz"."""
     if hasattr(file, "read"):
         yield cast(IO[bytes], file)
         return

@@ -1,4 +1,4 @@
-"""Locks of a process's threads, and what a forked child makes of them."""
+"""Thread locks that remain usable in a forked child."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cpprb_impl._native import Ring
 
 
 class ForkSafe:
-    """An object with a lock, `_lock`, that a forked child never finds held by a thread of its parent's."""
+    """An object whose lock, `_lock`, a forked child never finds held by a thread that exists only in its parent."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        # While rows are added: the ring, its head before, and what must follow once it has stored them.
+        # While rows are being added: the ring, its head before the call, and what must follow once they are stored.
         self._adding: tuple[Ring, int, Callable[[], None]] | None = None
         _all.add(self)
 
@@ -30,9 +30,9 @@ class ForkSafe:
         vars(self).update(state)
 
     def _add_then(self, ring: Ring, add: Callable[[], int], then: Callable[[], None]) -> int:
-        """Return `add()`, which adds rows to `ring`, and call `then` unless it raises; `_lock` must be held.
+        """Return `add()`, which adds rows to `ring`. Unless it raises, call `then`. `_lock` must be held.
 
-        A child that is forked meanwhile by another thread calls `then` itself if the rows were stored.
+        If another thread forks meanwhile, the child calls `then` itself if the rows were stored.
         """
         self._adding = ring, ring._get_head(), then
         try:
@@ -43,7 +43,7 @@ class ForkSafe:
         return first
 
     def _finish(self) -> None:
-        """In a forked child: finish or undo the call that held the lock, whose thread does not exist here."""
+        """In a forked child, finish or undo the call that held the lock; its thread does not exist here."""
         if self._adding is None:
             return
         ring, head, then = self._adding
@@ -52,7 +52,7 @@ class ForkSafe:
             then()
 
     def _after_fork(self) -> None:
-        if self._lock.acquire(blocking=False):  # free, or held by the thread that forked, which goes on
+        if self._lock.acquire(blocking=False):  # free, or held by the forking thread, which continues
             self._lock.release()
         else:
             self._lock = threading.RLock()

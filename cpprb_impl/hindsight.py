@@ -1,4 +1,4 @@
-"""Hindsight Experience Replay: an episode is stored again with goals that it did reach.
+"""Hindsight Experience Replay: each episode is stored again with goals that it actually reached.
 
 M. Andrychowicz et al., "Hindsight Experience Replay", NeurIPS 2017, arXiv:1707.01495, algorithm 1 and section 4.5.
 """
@@ -25,38 +25,38 @@ def _themselves(states: np.ndarray) -> np.ndarray:
 class HindsightReplayBuffer:
     """Buffer of transitions, each with a goal and the reward for that goal.
 
-    An episode's transitions wait until `on_episode_end(goal)`. Then they are stored once with that goal, and
-    `additional_goals` times with goals made of states that were reached: fields "goal" and "rew" are added to
-    those of `env_dict`.
+    The transitions of an episode are held back until `on_episode_end(goal)`. They are then stored once with that goal,
+    and `additional_goals` times with goals derived from states that were reached. The fields "goal" and "rew" are added
+    to those of `env_dict`.
 
     Parameters
     ----------
     size : int
         Capacity in stored transitions, copies included.
     env_dict : dict of dict
-        The fields that `add` takes, as for `ReplayBuffer`; neither "rew" nor "goal".
+        The fields that `add` takes, as for `ReplayBuffer`, without "rew" and "goal".
     max_episode_len : int
-        Most transitions in an episode.
+        The largest number of transitions in an episode.
     reward_func : callable
         (next states (n, *shape), actions (n, *shape), goals (n, *goal_shape)) -> rewards (n,). Called once per
-        episode, for the episode and all its copies, one after the other. It must take each row by itself.
+        episode, with the episode and all its copies concatenated. It must treat each row independently.
     goal_func : callable, optional
-        (next states (n, *shape)) -> goals (n, *goal_shape), likewise. Default: the state itself is the goal.
+        (next states (n, *shape)) -> goals (n, *goal_shape), also row by row. Default: the state itself is the goal.
     goal_shape : iterable of int, or int, optional
         Default: the state's shape.
     state, action, next_state : str
         Names of these fields.
     strategy : {"future", "episode", "random", "final"}
-        What the goals are made of: the next state of this or a later step of the episode, of any of its steps, of
-        any stored transition (this episode's included), of the episode's last step (then there is one goal).
+        Where the goals come from: the next state of this or a later step of the episode, of any of its steps, of any
+        stored transition (this episode's included), or of the episode's last step (then there is one goal).
     additional_goals : int
-        Goals, and so copies, for each transition.
+        Number of goals, and therefore of copies, for each transition.
     prioritized : bool
-        Store in a `PrioritizedReplayBuffer`, else in a `ReplayBuffer`.
+        Store transitions in a `PrioritizedReplayBuffer` rather than a `ReplayBuffer`.
     seed : int, optional
-        Makes goals and sampling reproducible.
+        Makes the goals and sampling reproducible.
     **options
-        Of that buffer.
+        Passed to that buffer.
 
     Raises
     ------
@@ -110,15 +110,15 @@ class HindsightReplayBuffer:
         kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
         self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
         self._read = RowReader(fields)
-        self._episode: list[dict[str, np.ndarray]] = []  # what each call of add brought
+        self._episode: list[dict[str, np.ndarray]] = []  # the arguments of each call of add
         self._waiting = 0
         self.rng = np.random.default_rng(whole_seed(seed))
 
     def add(self, **transition: Any) -> None:
-        """Take one step of the episode, or many along axis 0.
+        """Append one step to the episode, or many along axis 0.
 
-        Raises ValueError when the episode gets longer than max_episode_len, and as `ReplayBuffer.add` does; nothing
-        has changed then.
+        Raises ValueError if the episode would be longer than max_episode_len, and the errors of `ReplayBuffer.add`. In
+        either case nothing has changed.
         """
         rows = self._read(transition)
         count = len(rows[self.next_state])
@@ -130,11 +130,12 @@ class HindsightReplayBuffer:
         self._waiting += count
 
     def on_episode_end(self, goal: Any) -> None:
-        """Store the waiting episode and its copies; does nothing when none waits.
+        """Store the pending episode and its copies; do nothing if there is none.
 
-        `goal` is the one that was pursued: (*goal_shape), or (steps, *goal_shape) for one a step, or what NumPy
-        broadcasts to the latter. Raises ValueError for a goal or a reward of another shape, and what the two functions
-        raise; the episode then still waits.
+        `goal` is the goal that was pursued: (*goal_shape), or (steps, *goal_shape) for one goal per step, or anything
+        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape, and any exception
+        of
+        `reward_func` and `goal_func`; the episode then remains pending.
         """
         if not self._episode:
             return
@@ -161,7 +162,7 @@ class HindsightReplayBuffer:
         self._forget_episode()
 
     def _reached(self, next_states: np.ndarray) -> np.ndarray:
-        """The states of which the goals are made, (additional_goals * length, *shape), copy by copy."""
+        """Return the states from which goals are derived, (additional_goals * length, *shape), copy by copy."""
         length = len(next_states)
         shape = (self.additional_goals, length)
         if self.strategy == "final":
@@ -173,13 +174,14 @@ class HindsightReplayBuffer:
         return states
 
     def _reached_anywhere(self, next_states: np.ndarray, count: int) -> np.ndarray:
-        """`count` next states, uniform among those that are stored once the episode is."""
+        """Return `count` next states, drawn uniformly from those stored once the episode has been added."""
         size, length = self.rb.get_buffer_size(), len(next_states)
         after = min(size, self.rb.get_stored_size() + length)
         slots = self.rng.integers(after, size=count)
-        # The episode's row in each slot, or one beyond its end: that slot keeps what it holds.
+        # The episode's row that each slot will hold; a number beyond the episode's end means the slot is not
+        # overwritten.
         row = (slots - self.rb.get_next_index()) % size
-        row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of those that fall into one slot
+        row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of the rows that share a slot
         old = row >= length
         states: np.ndarray = next_states[np.where(old, 0, row)]
         if old.any():
@@ -187,31 +189,31 @@ class HindsightReplayBuffer:
         return states
 
     def sample(self, batch_size: int, *args: Any, **options: Any) -> dict[str, np.ndarray]:
-        """`batch_size` stored transitions, sampled as by `ReplayBuffer` or `PrioritizedReplayBuffer`, with its options.
+        """Return `batch_size` stored transitions, sampled as by the underlying buffer, with the same options.
 
-        Transitions of an episode that has not ended are not among them. Raises ValueError when nothing is stored.
+        Transitions of the pending episode are not included. Raises ValueError if nothing is stored.
         """
         return self.rb.sample(batch_size, *args, **options)
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
-        """As `PrioritizedReplayBuffer.update_priorities`; ValueError without `prioritized`."""
+        """Like `PrioritizedReplayBuffer.update_priorities`; raises ValueError without `prioritized`."""
         self._prioritized().update_priorities(indexes, priorities)
 
     def get_max_priority(self) -> float:
-        """As `PrioritizedReplayBuffer.get_max_priority`; ValueError without `prioritized`."""
+        """Like `PrioritizedReplayBuffer.get_max_priority`; raises ValueError without `prioritized`."""
         return self._prioritized().get_max_priority()
 
     def _prioritized(self) -> PrioritizedReplayBuffer:
         if not isinstance(self.rb, PrioritizedReplayBuffer):
-            raise ValueError("this buffer was made with prioritized=False")
+            raise ValueError("the buffer has no priorities: it must be created with prioritized=True")
         return self.rb
 
     def get_all_transitions(self, shuffle: bool = False) -> dict[str, np.ndarray]:
-        """Every stored transition, in index order or shuffled, as a dict of fresh arrays (stored size, *shape)."""
+        """Return every stored transition, in index order or shuffled, as a dict of new arrays (stored size, *shape)."""
         return self.rb.get_all_transitions(shuffle)
 
     def clear(self) -> None:
-        """Forget every transition, the waiting episode's included."""
+        """Remove every transition, including those of the pending episode."""
         self.rb.clear()
         self._forget_episode()
 
@@ -219,11 +221,11 @@ class HindsightReplayBuffer:
         self._episode, self._waiting = [], 0
 
     def get_stored_size(self) -> int:
-        """Transitions stored, copies included."""
+        """Return the number of stored transitions, copies included."""
         return self.rb.get_stored_size()
 
     def get_buffer_size(self) -> int:
-        """Capacity in transitions."""
+        """Return the capacity in transitions."""
         return self.rb.get_buffer_size()
 
 

@@ -1,4 +1,4 @@
-"""Which host this is: a pickled buffer can be sent to another one, but shared memory cannot."""
+"""Identify the host: a pickled buffer can be sent to another host, but shared memory cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Host(NamedTuple):
 
 
 def this_host() -> Host:
-    """The host of this process."""
+    """Return the host of this process."""
     try:
         boot = BOOT_ID.read_text().strip()
     except OSError:
@@ -30,6 +30,6 @@ def check_host(made_on: Host) -> None:
     here = this_host()
     if made_on.boot != here.boot:
         raise RuntimeError(
-            f"this buffer lives on host {made_on.name}: a shared buffer can only be used on the machine where it was "
-            f"made, and this is host {here.name}"
+            f"a shared buffer can only be used on the host where it was made: this one was made on {made_on.name}, "
+            f"and this is {here.name}"
         )

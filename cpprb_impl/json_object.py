@@ -1,4 +1,4 @@
-"""Parsed JSON that is not trusted: each value is checked as it is read."""
+"""Parsed JSON from an untrusted source: each value is checked when it is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class JsonObject:
-    """A JSON object. Each method returns one value; it raises ValueError, naming the value, if that is invalid."""
+    """A JSON object. Each method returns one value, or raises ValueError naming the value if it is invalid."""
 
     def __init__(self, values: Any, name: str) -> None:
         if not isinstance(values, dict):
@@ -15,41 +15,41 @@ class JsonObject:
         self._values, self._name = values, name
 
     def value(self, name: str, *kinds: type) -> Any:
-        """The value; its type must be exactly one of `kinds`."""
+        """Return a value whose type must be exactly one of `kinds`."""
         value = self._values.get(name)
         if type(value) not in kinds:
-            raise ValueError(f"{self._name}: {name!r} is missing, or has another type")
+            raise ValueError(f"{self._name}: {name!r} is missing or has the wrong type")
         return value
 
     def object(self, name: str) -> JsonObject:
-        """The object under `name`."""
+        """Return the object under `name`."""
         return JsonObject(self._values.get(name), f"{self._name}: {name!r}")
 
     def objects(self, name: str) -> list[JsonObject]:
-        """The list of objects under `name`."""
+        """Return the list of objects under `name`."""
         return [JsonObject(each, f"{self._name}: {name!r}, {i}") for i, each in enumerate(self.value(name, list))]
 
     def string(self, name: str) -> str:
-        """The string under `name`."""
+        """Return the string under `name`."""
         value: str = self.value(name, str)
         return value
 
     def strings(self, name: str) -> list[str]:
-        """The list of strings under `name`."""
+        """Return the list of strings under `name`."""
         values: list[str] = self.value(name, list)
         if not all(type(value) is str for value in values):
             raise ValueError(f"{self._name}: {name!r} must be a list of strings")
         return values
 
     def integer(self, name: str, least: int = 0, most: int = 2**63 - 1) -> int:
-        """The integer under `name`, from `least` to `most`."""
+        """Return the integer under `name`, from `least` to `most`."""
         value: int = self.value(name, int)
         if not least <= value <= most:
             raise ValueError(f"{self._name}: {name!r} must be from {least} to {most}")
         return value
 
     def integers(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
-        """The list of integers under `name`, from 0 to `most`; `count` of them if that is given."""
+        """Return the list of integers under `name`, from 0 to `most`; it must have `count` of them if that is given."""
         values: list[int] = self.value(name, list)
         if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
             many = "" if count is None else f"{count} "
@@ -57,14 +57,14 @@ class JsonObject:
         return values
 
     def number(self, name: str) -> float:
-        """The number under `name`, finite and not negative."""
+        """Return the number under `name`, which must be finite and not negative."""
         value = self.value(name, int, float)
         if not 0 <= value <= sys.float_info.max:  # NaN fails too; a whole number may be too large for a float
             raise ValueError(f"{self._name}: {name!r} must be finite and not negative")
         return float(value)
 
     def is_null(self, name: str) -> bool:
-        """Whether `name` is there, and null."""
+        """Return whether `name` is present and null."""
         return name in self._values and self._values[name] is None
 
     def __contains__(self, name: str) -> bool:

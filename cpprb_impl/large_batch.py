@@ -1,9 +1,9 @@
-"""Large Batch Experience Replay: draw a large batch, keep the rows whose gradients promise to be large.
+"""Large Batch Experience Replay: draw a large batch, and keep the rows whose gradients are expected to be large.
 
 T. Lahire, M. Geist and E. Rachelson, "Large Batch Experience Replay", ICML 2022, arXiv:2110.01528. A batch of
-m * batch_size transitions is sampled uniformly, the learner computes a surrogate priority for each (an upper bound of
-its gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how the
-importance weights are normalised.
+m * batch_size transitions is sampled uniformly, the learner computes a surrogate priority for each (an upper bound on
+its gradient's norm), and batch_size of them are drawn in proportion to it. The classes differ only in how they
+normalise the importance weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cpprb_impl.fields import positive_whole, whole_seed
 
 
 class LaBER:
-    """Sub-sampling in proportion to priority + eps; `_normalize_weight` is left to the variants."""
+    """Sub-sampling in proportion to priority + eps; subclasses define `_normalize_weight`."""
 
     def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:
         self.batch_size = positive_whole("batch_size", batch_size)
@@ -33,23 +33,23 @@ class LaBER:
         Parameters
         ----------
         priorities : array_like (batch_size * m,)
-            Surrogate priorities of the large batch: finite, not negative.
+            Surrogate priorities of the large batch: finite and not negative.
         **arrays : array_like (batch_size * m, ...)
             The large batch's columns, as returned by `sample`.
 
         Returns
         -------
         dict
-            Each column's drawn rows (batch_size, ...), and for these rows "weights" (batch_size,), of the
-            priorities' floating dtype, and "indexes" (batch_size,), places in the large batch. Columns of
-            these two names, as a prioritized sample has them, are replaced.
+            The drawn rows of each column (batch_size, ...); their "weights" (batch_size,), in the priorities' floating
+            dtype; and "indexes" (batch_size,), their positions in the large batch. Columns already called "weights" or
+            "indexes", as in a prioritized sample, are replaced.
 
         Raises
         ------
         TypeError
-            For priorities of None or of no number.
+            If the priorities are None or not numbers.
         ValueError
-            If the number of rows is wrong, or the priorities cannot be drawn from. Nothing is drawn then.
+            If the number of rows is wrong, or nothing can be drawn with these priorities. Nothing is drawn then.
         """
         mass, dtype = self._mass(priorities)
         columns = {name: self._column(name, value) for name, value in arrays.items()}
@@ -61,7 +61,7 @@ class LaBER:
         return batch
 
     def _mass(self, priorities: Any) -> tuple[np.ndarray, np.dtype]:
-        """priority + eps in float64, whatever its own type, and the type of the weights."""
+        """Return priority + eps as float64, and the dtype of the weights."""
         if priorities is None:
             raise TypeError("priorities must be numbers, got None")
         given = np.asarray(priorities)
@@ -78,14 +78,14 @@ class LaBER:
         return mass, given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
 
     def _column(self, name: str, value: Any) -> Any:
-        # Tensors of other libraries index as NumPy's do, and stay what they are.
+        # Other libraries' tensors can be indexed like NumPy arrays; they are not converted.
         column = value if hasattr(value, "shape") else np.asarray(value)
         if not len(column.shape) or column.shape[0] != self.idx.size:
             raise ValueError(f"{name} must have {self.idx.size} rows, batch_size * m, got shape {tuple(column.shape)}")
         return column
 
     def _normalize_weight(self, p: np.ndarray, idx: np.ndarray) -> np.ndarray:
-        """The weights (batch_size,) of the drawn rows `idx`, where `p` holds P(i) for the whole large batch."""
+        """Return the weights (batch_size,) of the drawn rows `idx`; `p` holds P(i) for the whole large batch."""
         raise NotImplementedError
 
 
@@ -94,13 +94,13 @@ _PARAMETERS = """
     Parameters
     ----------
     batch_size : int
-        Rows that a call returns.
+        Number of rows that a call returns.
     m : float
-        A call takes m * batch_size rows, cut to a whole number. Positive.
+        A call takes m * batch_size rows, truncated to a whole number. Must be positive.
     eps : float
-        Added to each priority, so that every row can be drawn. Not negative.
+        Added to each priority, so that every row can be drawn. Must not be negative.
     seed : int, optional
-        Makes the draws reproducible. Default: a seed from the operating system.
+        Makes the draws reproducible. By default, the seed comes from the operating system.
 
     Raises
     ------
@@ -113,8 +113,8 @@ class LaBERmean(LaBER):  # noqa: D101 - its docstring is put together below
     __doc__ = (
         """LaBER with weights mean(p) / p_i, where p = priority + eps over the large batch.
 
-    That is 1 / (n P(i)) for a large batch of n: the weighted mean of the drawn rows' gradients has the large batch's
-    mean gradient as its expectation. The variant to begin with (Lahire et al. 2022)."""
+    The weight is 1 / (n P(i)) for a large batch of n rows, so that the expected weighted mean of the drawn rows'
+    gradients is the large batch's mean gradient. The recommended variant to start with (Lahire et al. 2022)."""
         + _PARAMETERS
     )
 
@@ -127,7 +127,8 @@ class LaBERlazy(LaBER):  # noqa: D101
     __doc__ = (
         """LaBER with weights 1 / P(i), where P(i) = p_i / sum(p) and p = priority + eps over the large batch.
 
-    Not normalised (Lahire et al. 2022): batch_size * m times `LaBERmean`'s, for learners that scale by themselves."""
+    Not normalised (Lahire et al. 2022): batch_size * m times the weights of `LaBERmean`, for learners with their own
+    scaling."""
         + _PARAMETERS
     )
 
@@ -140,7 +141,7 @@ class LaBERmax(LaBER):  # noqa: D101
     __doc__ = (
         """LaBER with weights (1 / p_i) / max_j (1 / p_j), where p = priority + eps and j runs over the drawn rows.
 
-    Weights of at most 1, as prioritized replay has them (Lahire et al. 2022; Schaul et al. 2015)."""
+    Weights are at most 1, as in prioritized replay (Lahire et al. 2022; Schaul et al. 2015)."""
         + _PARAMETERS
     )
 

@@ -1,4 +1,4 @@
-"""`cpprb.multiprocessing` by its own name, without its shared arrays: here all state is in one segment."""
+"""Counterpart of `cpprb.multiprocessing`, without its shared arrays: here one segment holds all shared state."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["try_start"]
 def try_start(ctx: Any) -> None:
     """Start `ctx` if it is a SyncManager that has not been started; do nothing for any other context.
 
-    Raises ProcessError for a manager that has shut down.
+    Raises ProcessError if the manager has been shut down.
     """
     if ctx is None:
         return
-    from multiprocessing import ProcessError, managers  # late: few buffers are made with a manager
+    from multiprocessing import ProcessError, managers  # imported late: few buffers use a manager
 
     if not isinstance(ctx, managers.SyncManager):
         return
-    # The standard library's stubs know neither of the two.
+    # Neither is in the standard library's stubs.
     state, known = ctx._state.value, managers.State  # type: ignore[attr-defined]
     if state == known.SHUTDOWN:
         raise ProcessError("ctx must be a manager that runs or can be started, got one that has shut down")

@@ -1,7 +1,7 @@
-"""Archives of arrays (.npz, a zip of .npy) that need no trust.
+"""Archives of arrays (.npz, a zip of .npy files) that can be read without trusting them.
 
-Nothing is pickled and nothing compressed, so an archive can't say that it holds more than its own size. One member
-is JSON, which describes the others and has a checksum over everything.
+Nothing is pickled or compressed, so an archive cannot claim to hold more than its own size. One member is JSON; it
+describes the others and contains a checksum over everything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_ABOUT = 1 << 20  # bytes
 PIECE = 1 << 24  # bytes read at a time
 MOST_HEADER = 1 << 14  # bytes
 MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
-# A header as NumPy writes it. NumPy's own reader parses it as a Python expression, however deeply nested.
+# A header as NumPy writes it. NumPy's own reader would parse it as a Python expression of any nesting depth.
 HEADER = re.compile(
     rb"\{'descr': '([^']{1,32})', 'fortran_order': (False|True), 'shape': "
     rb"\(((?:[0-9]{1,19}, ?){0,32}(?:[0-9]{1,19})?)\), \} *\n"
@@ -43,7 +43,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes) -> Header:
-    """The header at the start of `data`; raises ValueError for one that NumPy does not write."""
+    """Parse the header at the start of `data`; raises ValueError if NumPy would not write it."""
     if data[: len(MAGIC)] != MAGIC:
         raise ValueError("the .npy header must be of version 1.0")
     begin = len(MAGIC) + 2
@@ -56,24 +56,24 @@ def read_header(data: bytes) -> Header:
 
 
 def dtype_named(name: str) -> np.dtype:
-    """The dtype whose `str` is `name`; raises ValueError if there is none."""
+    """Return the dtype whose `str` is `name`; raises ValueError if there is none."""
     if not DTYPE.fullmatch(name):
-        raise ValueError(f"dtype {name[:40]!r} is not a plain one")
+        raise ValueError(f"dtype must be a plain one, got {name[:40]!r}")
     dtype = np.dtype(name)
-    if dtype.str != name:  # NumPy's own arithmetic of sizes can overflow
-        raise ValueError(f"dtype {name!r} is not a plain one")
+    if dtype.str != name:  # NumPy's own size arithmetic can overflow
+        raise ValueError(f"dtype must be a plain one, got {name!r}")
     return dtype
 
 
 class ArrayWriter:
-    """Writes arrays one after the other, each in pieces, and at last what they are; to be used in a with."""
+    """Write arrays in sequence, each in pieces, and finally their description. Must be used as a context manager."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
         self._digest = hashlib.sha256()
 
     def write(self, name: str, dtype: np.dtype, shape: tuple[int, ...], pieces: Iterable[np.ndarray]) -> None:
-        """Member `name`: an array of `shape`, whose bytes in C order are those of `pieces`, one after the other."""
+        """Write member `name`: an array of `shape` whose C-order bytes are the concatenated `pieces`."""
         header = io.BytesIO()
         descr = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(header, descr)
@@ -84,7 +84,7 @@ class ArrayWriter:
                 member.write(data)
 
     def finish(self, about: dict[str, Any]) -> None:
-        """The last member: `about`, and the checksum."""
+        """Write the last member: `about`, with the checksum added."""
         self._digest.update(_canonical(about))
         text = json.dumps({**about, "checksum": self._digest.hexdigest()}, indent=1)
         self._archive.writestr(zipfile.ZipInfo(ABOUT), text)
@@ -93,18 +93,18 @@ class ArrayWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Without its last member, after an error, the archive can't be taken for a whole one.
+        # After an error the last member is missing, so the archive cannot be mistaken for a complete one.
         self._archive.close()
 
 
 class ArrayReader:
-    """Reads an archive's members; whatever is wrong with it becomes a ValueError.
+    """Read an archive's members. Any defect of the archive raises ValueError.
 
-    Raises ValueError for what is no zip archive, or is cut short.
+    The constructor raises ValueError if the file is not a zip archive or was truncated.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        with as_value_errors("the file is no .npz archive, or was cut short"):
+        with as_value_errors("the file is not an .npz archive, or was cut short"):
             self.archive = zipfile.ZipFile(file)
             infos = self.archive.infolist()
         self.members = {info.filename: info for info in infos}
@@ -116,7 +116,7 @@ class ArrayReader:
         self._digest = hashlib.sha256()
 
     def read_about(self) -> dict[str, Any]:
-        """What the archive says about itself, not checked yet."""
+        """Return the archive's description, not checked yet."""
         with as_value_errors(ABOUT):
             about = json.loads(self._read(ABOUT, MOST_ABOUT).tobytes())
         if not isinstance(about, dict):
@@ -124,7 +124,7 @@ class ArrayReader:
         return about
 
     def read(self, name: str) -> np.ndarray:
-        """Array `name`; arrays must be read in the order in which they were written."""
+        """Read array `name`. Arrays must be read in the order in which they were written."""
         with as_value_errors(name):
             data = self._read(f"{name}.npy", self._room)
             self._digest.update(name.encode() + b"\0")
@@ -140,10 +140,10 @@ class ArrayReader:
             return body.view(dtype).reshape(shape)
 
     def read_compressed(self, member: str, most: int) -> bytes:
-        """The bytes of a member that may be compressed; raises ValueError if they are more than `most`."""
+        """Return the bytes of a possibly compressed member. Raises ValueError if there are more than `most`."""
         info = self._info(member)
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others may take any memory
-            raise ValueError("the member must be stored or deflated, as cpprb's are")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others may need any memory
+            raise ValueError("the member must be stored or deflated, as in cpprb's files")
         if info.file_size > most:
             raise ValueError(f"the member must have at most {most} bytes, got {info.file_size}")
         with self.archive.open(info) as file:
@@ -153,7 +153,7 @@ class ArrayReader:
         return data
 
     def check(self, about: dict[str, Any]) -> None:
-        """Raises ValueError unless everything that was read, and `about`, are as they were written."""
+        """Raise ValueError unless everything that was read, and `about`, match the checksum."""
         described = {name: value for name, value in about.items() if name != "checksum"}
         self._digest.update(_canonical(described))
         if about.get("checksum") != self._digest.hexdigest():
@@ -165,7 +165,7 @@ class ArrayReader:
         return self.members[member]
 
     def _read(self, member: str, most: int) -> np.ndarray:
-        """The bytes of a member, uint8."""
+        """Return the bytes of a member, uint8."""
         info = self._info(member)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise ValueError("the member must not be compressed or encrypted")
@@ -192,9 +192,9 @@ def _canonical(about: dict[str, Any]) -> bytes:
 
 @contextmanager
 def as_value_errors(what: str) -> Iterator[None]:
-    """Whatever zipfile, json, pickle and NumPy raise for a broken file, as a ValueError that begins with `what`.
+    """Turn whatever zipfile, json, pickle and NumPy raise for a broken file into a ValueError that begins with `what`.
 
-    What is wrong with the machine, and not with the file, is let through.
+    Exceptions caused by the machine rather than the file are passed on.
     """
     try:
         yield

@@ -1,10 +1,10 @@
-"""N-step transitions: reading `Nstep`, and the window of buffers with fields of Python objects.
+"""N-step transitions: parsing `Nstep`, and the window used by buffers with fields of Python objects.
 
-Of the steps t, t+1, ..., t+N-1 one transition is stored: step t's own fields, the discounted sum of their rewards
+One transition is stored for the steps t, t+1, ..., t+N-1: step t's own fields, the discounted sum of their rewards
 r_t + gamma r_(t+1) + ... and the last step's next_*. A learner bootstraps from it with gamma^N (1 - done): the
 multi-step target of Hessel et al. 2018, "Rainbow", arXiv:1710.02298, section "Multi-step learning".
 
-All other buffers have their window in native code (core/nstep.hpp), which is some fifty times as fast.
+All other buffers use the window in native code (core/nstep.hpp), which is about fifty times as fast.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ KNOWN = ("size", "rew", "gamma", "next")
 
 
 def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> dict[str, Any]:
-    """cpprb's `Nstep`, checked, as JSON has it: buffers of equal options make equal transitions of equal steps.
+    """Check cpprb's `Nstep` and return it in JSON form. Equal options turn equal steps into equal transitions.
 
     Parameters
     ----------
     options : mapping
-        "size": N, at least 1; a float is cut. "rew", "next": names of fields, str or sequence of str; none when
+        "size": N, at least 1; a float is truncated. "rew", "next": names of fields, str or sequence of str; none if
         missing. "gamma": discount, default 0.99.
     fields : sequence of (name, dtype, shape)
-        Of the transitions; one must be "done", of one element.
+        The fields of a transition; one must be "done", with one element.
 
     Raises
     ------
     TypeError, KeyError, ValueError
-        For an option that does not exist, a name that is no field, rewards of whole numbers.
+        If an option does not exist, a name is not a field, or a reward has an integer dtype.
     """
     if not isinstance(options, Mapping):
         raise TypeError(f"Nstep must be a dict with 'size', got {options!r}")
@@ -82,39 +82,39 @@ def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...
 def fitting_steps(
     steps: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray], options: Mapping[str, Any] | None
 ) -> Columns:
-    """Columns of `steps` that waited elsewhere, in the dtypes of `like`: the steps that wait in a buffer of `options`.
+    """Return columns of `steps` from elsewhere, in the dtypes of `like`, as pending steps of a buffer with `options`.
 
-    Raises ValueError, KeyError or TypeError for what can't have waited there.
+    Raises ValueError, KeyError or TypeError if the steps cannot have been pending in such a buffer.
     """
     fitting = {}
     for name, wanted in like.items():
         column = steps[name]
-        if column.dtype != wanted.dtype and column.dtype.kind == "V":  # as a file keeps some dtypes
+        if column.dtype != wanted.dtype and column.dtype.kind == "V":  # a file keeps some dtypes as raw bytes
             column = column.view(wanted.dtype)
         fitting[name] = column.astype(wanted.dtype)
         if column.shape[1:] != wanted.shape[1:] or column.ndim != wanted.ndim:
             raise ValueError(f"{name}: shape {column.shape} does not hold steps of {wanted.shape[1:]}")
     counts = {len(column) for column in fitting.values()}
     if options is not None and like and (len(counts) != 1 or max(counts) >= options["size"]):
-        raise ValueError(f"Nstep: with size {options['size']}, fewer steps must wait than the file's {sorted(counts)}")
+        raise ValueError(f"Nstep: with size {options['size']}, fewer steps must be pending, got {sorted(counts)}")
     return fitting
 
 
 class NstepWindow(ForkSafe):
-    """The newest N - 1 steps at most, which wait for those that follow them.
+    """A window of at most N - 1 steps, which wait until the steps that follow them are known.
 
-    A step leaves the window, as an n-step transition, once N - 1 further steps are known, or with `flush`. Its window
-    ends early at the first step that is done: later rewards don't count, next_* is that step's, done is 1. Where
-    `flush` cuts the window short, next_* is that of the last step there is.
+    A step leaves the window as an n-step transition once N - 1 further steps are known, or on `flush`. A transition
+    ends early at its first step that is done: later rewards are not counted, next_* is taken from that step, and done
+    is 1. If `flush` ends it, next_* is taken from the last step available.
 
     Parameters
     ----------
     options : dict
-        What `read_options` returns.
+        As returned by `read_options`.
     fields : sequence of (name, dtype, shape)
-        Of the transitions.
+        The fields of a transition.
     prioritized : dict, optional
-        As for `RowReader`: a transition has its first step's priority.
+        As for `RowReader`. A transition gets its first step's priority.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class NstepWindow(ForkSafe):
         dtypes = {name: np.dtype(dtype) for name, dtype, _ in fields}
         self._done_dtype, self._next = dtypes["done"], options["next"]
         self._rewards = {name: dtypes[name] for name in options["rew"]}
-        # Rewards are read, and wait, in the precision in which they are summed.
+        # Rewards are read and kept in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
         self._steps = self._read.empty()
@@ -137,12 +137,12 @@ class NstepWindow(ForkSafe):
         return len(self._steps["done"])
 
     def push(self, rows: Mapping[str, Any], buffer: ReplayBuffer) -> int | None:
-        """Take one step, or many along axis 0, and add the transitions that they complete to `buffer`.
+        """Append one step, or many along axis 0, and add the transitions that this completes to `buffer`.
 
-        Returns the index of the first one, or None when none is complete yet. Raises what a buffer's `add` raises;
-        the window is then as it was.
+        Returns the index of the first one, or None if none is complete yet. Raises the exceptions of a buffer's `add`;
+        the window is then unchanged.
         """
-        new = self._read(rows)  # before the window is looked at: it may run code that adds to this very window
+        new = self._read(rows)  # first: reading may run code that adds to this window
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
             count = max(0, len(steps["done"]) - self.size + 1)
@@ -153,7 +153,7 @@ class NstepWindow(ForkSafe):
             return self._store(self._complete(steps, count), rest, buffer)
 
     def flush(self, buffer: ReplayBuffer) -> int | None:
-        """Add a transition for every waiting step to `buffer`, its window cut short; returns as `push` does."""
+        """Add a transition for every pending step to `buffer`, from the steps available; return as `push` does."""
         with self._lock:
             if len(self) == 0:
                 return None
@@ -166,15 +166,15 @@ class NstepWindow(ForkSafe):
         return self._add_then(buffer, lambda: buffer._add_read(**transitions), keep_rest)
 
     def clear(self) -> None:
-        """Forget the waiting steps."""
+        """Remove the pending steps."""
         with self._lock:
             self._steps = self._read.empty()
 
     def _complete(self, steps: Columns, count: int) -> Columns:
-        """The n-step transitions that begin with the first `count` of `steps`."""
+        """Return the n-step transitions that begin with the first `count` of `steps`."""
         done = steps["done"].reshape(-1) != 0
         step = np.arange(len(done))
-        # For each step: the first one from there on that is done, or the last one of all.
+        # For each step: the next step that is done, itself included, or the last step of all.
         end = np.minimum.accumulate(np.where(done, step, len(done) - 1)[::-1])[::-1]
         first = step[:count]
         last = np.minimum(end[:count], first + self.size - 1)

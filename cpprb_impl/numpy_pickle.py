@@ -1,8 +1,8 @@
-"""Pickles of NumPy arrays, read without Python's unpickler.
+"""Read pickles of NumPy arrays without Python's unpickler.
 
-Python's unpickler calls what a pickle names, and hashes what it nests, however deep that is. Here each opcode acts on
-placeholders: for an array, its dtype, and the four names of NumPy's that make them. Nothing is called, only strings and
-whole numbers are hashed, and depth and size are bounded.
+Python's unpickler calls whatever a pickle names, and hashes nested values of any depth. Here each opcode acts on
+placeholders: one for an array, one for its dtype, and one for each of the four NumPy names that construct them. Nothing
+is called, only strings and integers are hashed, and depth and size are bounded.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NAMES |= {(module, name): name for module in MULTIARRAY for name in ("_reconstru
 
 SIMPLE_DTYPE = re.compile(r"[biufcmMSUO][0-9]{1,6}")
 UNIT = re.compile(rb"[A-Za-z]{1,7}")
-MOST_DEPTH = 8  # of values inside values; the deepest that cpprb writes is 7
+MOST_DEPTH = 8  # nesting of values; cpprb's own files reach 7
 MOST_DIMENSIONS = 32
 
 
 def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
-    """The one object, a dict or None, of a pickled array without dimensions.
+    """Return the single object, a dict or None, of a pickled array without dimensions.
 
-    The dict's values are dicts, strings, numbers and `Array`. Raises ValueError if `body` is no such pickle or has more
-    than `most_steps` opcodes, and other exceptions if it is malformed.
+    The dict's values are dicts, strings, numbers and `Array`. Raises ValueError if `body` is not such a pickle or has
+    more than `most_steps` opcodes, and other exceptions if it is malformed.
     """
     machine = _Machine(len(body))
     for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(body))):
@@ -44,10 +44,10 @@ def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
 
 
 def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.ndarray:
-    """The array whose bytes are `data`; raises ValueError if they are not."""
+    """Return the array with the bytes `data`; raises ValueError if they do not fit."""
     if dtype.hasobject or dtype.itemsize == 0:
-        raise ValueError(f"the array must not be of {dtype}")
-    # The number of dimensions first: the product of very many lengths takes very long.
+        raise ValueError(f"the array's dtype must not be {dtype}")
+    # Check the number of dimensions first: multiplying very many lengths takes very long.
     if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
         raise ValueError("the array has an impossible shape")
     if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
@@ -58,7 +58,7 @@ def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.n
 
 
 class _Name(str):
-    """One of the names of NumPy's that its pickles consist of."""
+    """One of the NumPy names that occur in its pickles."""
 
 
 class _Tuple(tuple):
@@ -74,7 +74,7 @@ class _Dict(dict):
 
 
 class _Dtype:
-    """`numpy.dtype` of one simple type."""
+    """Placeholder for `numpy.dtype` of one simple type."""
 
     def __init__(self, name: Any) -> None:
         if type(name) is not str or not SIMPLE_DTYPE.fullmatch(name):
@@ -90,21 +90,21 @@ class _Dtype:
         if self._name[0] in "mM":
             base, number = state[8][1][:2]
             if type(base) is not bytes or not UNIT.fullmatch(base) or type(number) is not int or number < 1:
-                raise ValueError("a dtype has an unknown unit of time")
+                raise ValueError("a dtype in a pickle has an unknown time unit")
             unit = f"[{number}{base.decode('ascii')}]"
         if order in "<>":
             self.dtype = np.dtype(f"{order}{self._name}{unit}")
 
 
 class Array:
-    """`numpy.ndarray`, empty until its state is set."""
+    """Placeholder for `numpy.ndarray`, empty until its state is set."""
 
     depth = 1
     value: np.ndarray | dict | None = None
-    holds_object = False  # a dict, or None
+    holds_object = False  # whether it holds a dict or None
 
     def build(self, state: _Tuple) -> None:
-        """Set the state, as BUILD does."""
+        """Set the state, as the opcode BUILD does."""
         _, shape, dtype, fortran_order, data = state
         if dtype.dtype == np.dtype(object):
             if shape != () or type(data) is not _List or len(data) != 1 or type(data[0]) not in (_Dict, type(None)):
@@ -120,12 +120,12 @@ _MARK = object()
 
 
 class _Machine:
-    """The state of an unpickler: a stack, and values by number (the memo)."""
+    """The state of an unpickler: a stack, and numbered values (the memo)."""
 
     def __init__(self, size: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._left = size  # bytes that scalars may still take: in all no more than the pickle has
+        self._left = size  # bytes left for scalars, which together may take no more than the pickle
 
     def carry_out(self, opcode: str, argument: Any) -> None:
         push = self._stack.append
@@ -175,7 +175,7 @@ class _Machine:
             case "BINGET" | "LONG_BINGET":
                 push(self._remembered(argument))
             case _:
-                raise ValueError(f"the pickle uses {opcode}, which NumPy's own never do")
+                raise ValueError(f"the pickle uses the opcode {opcode}, which pickled NumPy arrays never contain")
 
     def result(self) -> Any:
         return self._stack[0] if len(self._stack) == 1 else None
@@ -202,7 +202,7 @@ class _Machine:
 
     def _set_items(self, items: list[Any]) -> None:
         target, keys, values = self._stack[-1], items[::2], items[1::2]
-        # Larger whole numbers may all have one hash: a dict of n of them takes O(n^2) time.
+        # Larger integers may all have the same hash: a dict of n of them takes O(n^2) time.
         if type(target) is not _Dict or not all(
             type(key) is str or (type(key) is int and 0 <= key < 2**32) for key in keys
         ):
@@ -212,7 +212,7 @@ class _Machine:
 
     def _remembered(self, number: int) -> Any:
         value = self._memo[number]
-        if type(value) in (_List, _Dict):  # it could be put into itself
+        if type(value) in (_List, _Dict):  # it could contain itself
             raise ValueError("the pickle uses one dict or list twice")
         return value
 
@@ -226,9 +226,9 @@ class _Machine:
                 self._left -= len(data)
                 if self._left < 0:
                     raise ValueError("the pickle's scalars take more bytes than the pickle itself")
-                # As Python's own: cpprb's caches have names of this kind.
+                # A NumPy string, as Python's own: cpprb's caches have names of this kind.
                 return array_of(data, dtype.dtype, (), False).item()
-        raise ValueError("the pickle makes something that is neither an array nor a dtype")
+        raise ValueError("the pickle creates an object that is neither an array nor a dtype")
 
     def _build(self, state: Any) -> None:
         target = self._stack[-1]
@@ -241,14 +241,14 @@ class _Machine:
 
 def _named(module: Any, name: Any) -> _Name:
     if type(module) is not str or type(name) is not str:
-        raise ValueError("the pickle names something with what is no string")
+        raise ValueError("a name in the pickle must be a string")
     if (module, name) not in NAMES:
-        raise ValueError(f"the pickle asks for {module[:40]}.{name[:40]}, which no file of cpprb's needs")
+        raise ValueError(f"the pickle refers to {module[:40]}.{name[:40]}, which no file of cpprb needs")
     return _Name(NAMES[module, name])
 
 
 def _holding(holder: Any, items: Sequence[Any]) -> Any:
-    """`holder`, into which `items` were put; raises ValueError if that is too deep."""
+    """Return `holder` after `items` were put into it; raises ValueError if the nesting is too deep."""
     holder.depth = max(holder.depth, 1 + max((getattr(item, "depth", 0) for item in items), default=0))
     if holder.depth > MOST_DEPTH:
         raise ValueError(f"the pickle nests values more than {MOST_DEPTH} deep")

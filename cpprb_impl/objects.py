@@ -1,4 +1,4 @@
-"""Fields of Python objects: the native row holds the object's number, a NumPy array the object."""
+"""Fields of Python objects: the native row holds an object's number, and a NumPy array holds the object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpprb_impl.fork_safety import ForkSafe
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
-    """The shape of each field of objects, by name; raises ValueError for an invalid one."""
+    """Return the shape of each field of objects by name; raises ValueError if one is invalid."""
     shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
     for name, shape in shapes.items():
         if min(shape, default=1) < 1:
@@ -22,15 +22,15 @@ def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
 
 
 def without_objects(fields: Sequence[NativeField]) -> list[NativeField]:
-    """The fields as the native ring has them: an int64 in place of objects."""
+    """Return the fields as the native ring stores them, with int64 numbers in place of objects."""
     return [(n, np.dtype(np.int64), (1,)) if dtype.kind == "O" else (n, dtype, shape) for n, dtype, shape in fields]
 
 
 def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """`value` as a fresh array of objects (rows, *shape).
+    """Return `value` as a new array of objects (rows, *shape).
 
-    Lists, tuples and arrays are read as NumPy reads them, so that a list of two is two rows of one object; anything
-    else is one object. Raises ValueError that names the field.
+    Lists, tuples and arrays are interpreted as NumPy does, so that a list of two is two rows of one object each;
+    anything else is a single object. Raises ValueError naming the field.
     """
     if isinstance(value, (list, tuple, np.ndarray)):
         try:
@@ -50,7 +50,7 @@ def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mmap_prefix: Any) -> None:
-    """Raise ValueError for options that are only for fields of bytes."""
+    """Raise ValueError for options that do not work with fields of objects."""
     for name in stack_compress:
         if name in objects:
             raise ValueError(f"stack_compress: {name!r} holds Python objects, which have no frames")
@@ -59,9 +59,9 @@ def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mm
 
 
 class ObjectColumns(ForkSafe):
-    """The objects of a ring's rows.
+    """The Python objects in a ring's rows.
 
-    Rows are numbered in the order in which they are added, and no number is used twice. The newest `capacity` objects
+    Rows are numbered in the order in which they are added, and no number is reused. The newest `capacity` objects
     of each field are kept here; the ring stores their numbers. An object is released when its row is overwritten or
     cleared.
     """
@@ -79,10 +79,10 @@ class ObjectColumns(ForkSafe):
             return {**super().__getstate__(), "_columns": columns, "_numbers": self._numbers.copy()}
 
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
-        """Add `rows` to `ring`, with numbers for objects, then keep the objects; returns the first one's index.
+        """Add `rows` to `ring` with numbers in place of objects, then keep the objects; return the first row's index.
 
-        When the ring raises, nothing has changed. The rows are arrays: no code of theirs runs inside. Objects that were
-        overwritten are let go afterwards, because their ends may run code that adds rows.
+        If the ring raises, nothing has changed. The rows are arrays, so none of their code runs inside. Overwritten
+        objects are released only at the end, because their finalizers may run code that adds rows.
         """
         overwritten: list[np.ndarray] = []
         with self._lock:
@@ -97,7 +97,7 @@ class ObjectColumns(ForkSafe):
         return first
 
     def _keep(self, rows: dict[str, np.ndarray], numbers: np.ndarray) -> list[np.ndarray]:
-        """Keep the objects of `rows`; returns those in whose places they are."""
+        """Keep the objects of `rows`; return the objects that they replace."""
         kept = numbers[-self._capacity :] % self._capacity
         overwritten = [column[kept] for column in self._columns.values()]
         for name, column in self._columns.items():
@@ -107,9 +107,9 @@ class ObjectColumns(ForkSafe):
         return overwritten
 
     def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Put the objects in the place of their numbers.
+        """Replace the numbers in `batch` by the objects.
 
-        Raises RuntimeError when another thread has overwritten one of the rows since they were taken from the ring.
+        Raises RuntimeError if another thread has overwritten one of the rows since they were read from the ring.
         """
         with self._lock:
             for name, column in self._columns.items():
@@ -121,12 +121,12 @@ class ObjectColumns(ForkSafe):
         return batch
 
     def numbers(self, rows: int) -> dict[str, np.ndarray]:
-        """For each field the numbers of the newest `rows` rows, oldest first: what the ring holds."""
+        """Return the numbers of the newest `rows` rows for each field, oldest first, as the ring holds them."""
         with self._lock:
             return dict.fromkeys(self._columns, self._next - rows + np.arange(rows))
 
     def clear(self, clear_ring: Callable[[], None]) -> None:
-        """Clear the ring and let every object go, with no row added between the two."""
+        """Clear the ring and release every object, with no row added in between."""
         empty = {name: np.empty_like(column) for name, column in self._columns.items()}
         with self._lock:
             clear_ring()

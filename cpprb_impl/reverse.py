@@ -1,4 +1,4 @@
-"""Reverse Experience Replay: from the newest transition backwards, in strides."""
+"""Reverse Experience Replay: transitions are read backwards from the newest one, in strides."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from cpprb_impl.fields import positive_whole
 class ReverseReplayBuffer(ReplayBuffer):
     """Ring of transitions, read backwards in strides (Rotinov 2019, "Reverse Experience Replay", arXiv:1910.08780).
 
-    A sample holds transitions t, t - stride, t - 2 * stride, ...; the next one begins at t - 1. Once t lies
-    2 * stride or more behind the newest transition, it is the newest again. Past the oldest stored transition the
-    reading continues at the ring's other end.
+    A sample holds transitions t, t - stride, t - 2 * stride, ...; the next sample starts at t - 1. Once t is
+    2 * stride or more behind the newest transition, reading starts again at the newest. Beyond the oldest stored
+    transition, it continues at the ring's other end.
 
     Parameters
     ----------
     size, env_dict, default_dtype
-        As for `ReplayBuffer`. Nothing here is random, so `seed` changes nothing but `get_all_transitions`' shuffle.
+        As for `ReplayBuffer`. Sampling is not random: `seed` only affects the shuffling of `get_all_transitions`.
     stride : int
-        Distance in transitions within a sample. At least 1; a float is cut.
+        Distance in transitions within a sample. At least 1; a float is truncated.
 
     Raises
     ------
     TypeError, ValueError
-        If the stride is invalid, and as `ReplayBuffer` does.
+        If the stride is invalid. Also the exceptions of `ReplayBuffer`.
     """
 
     def __init__(self, size: int, env_dict: EnvDict | None = None, *, stride: int = 300, **options: Any) -> None:
         self._stride = positive_whole("stride", stride)
         super().__init__(size, env_dict, **options)
-        self._last: int | None = None  # slot that the last sample began with; None: none since it was empty
+        self._last: int | None = None  # first slot of the last sample; None if there was none
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:  # type: ignore[override]  # no out, as in cpprb
-        """The next `batch_size` transitions backwards, as a dict of fresh arrays (batch_size, *shape).
+        """Return the next `batch_size` transitions backwards, as a dict of new arrays (batch_size, *shape).
 
-        Raises ValueError when the buffer is empty or batch_size is negative; the position then stays.
+        Raises ValueError if the buffer is empty or batch_size is negative; the position is then unchanged.
         """
         rows = operator.index(batch_size)
         if rows < 0:
@@ -51,7 +51,7 @@ class ReverseReplayBuffer(ReplayBuffer):
         first = newest if self._last is None else (self._last - 1) % stored
         if (newest - first) % stored >= 2 * self._stride:
             first = newest
-        # The stride is cut first: a huge one would overflow.
+        # Reduce the stride first: a huge one would overflow.
         batch = self._encode_sample((first - np.arange(rows) * (self._stride % stored)) % stored)
         self._last = first
         return batch
@@ -62,10 +62,10 @@ class ReverseReplayBuffer(ReplayBuffer):
     def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
         last = state.get("last")
         if last is None or last.shape != (1,) or last.dtype != np.int64 or not -1 <= last[0] < self.get_buffer_size():
-            raise ValueError("the file lacks the position of a ReverseReplayBuffer")
+            raise ValueError("the file must hold the position of a ReverseReplayBuffer")
         return super()._read_own_state(state) | {"_last": int(last[0]) if last[0] >= 0 else None}
 
     def clear(self) -> None:
-        """Forget every transition, and the position."""
+        """Remove every transition, and reset the position."""
         super().clear()
         self._last = None

@@ -1,4 +1,4 @@
-"""Reading `add`'s arguments without storing them."""
+"""Read `add`'s arguments without storing them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from cpprb_impl.objects import object_shapes, read_objects, without_objects
 Columns = dict[str, np.ndarray]
 
 
-MOST_KEPT = 2**20  # bytes of the ring that is reused; a larger one is released after the call
+MOST_KEPT = 2**20  # bytes; a larger ring is released after the call instead of being reused
 
 
 class RowReader(ForkSafe):
-    """Reads rows as a native ring does: the same checks, the same errors, each field in its own dtype.
+    """Read rows like a native ring: with the same checks and the same errors, each field in its own dtype.
 
     Parameters
     ----------
     fields : sequence of (name, dtype, shape)
         As returned by `native_fields`; dtype object is accepted.
     prioritized : dict, optional
-        Options of a `PrioritizedRing`. Rows may then have "priorities", and what is read always has: float64
-        (count,), NaN for a row without one.
+        Options of a `PrioritizedRing`. Rows may then have "priorities", and the result always has: float64 (count,),
+        NaN for a row without one.
     """
 
     def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
@@ -48,16 +48,16 @@ class RowReader(ForkSafe):
         return self._kind(rows, self._fields, **self._options)
 
     def empty(self) -> Columns:
-        """Each column, of no rows."""
-        columns = self._ring._gather([])  # not what another thread is just reading
+        """Return each column with no rows."""
+        columns = self._ring._gather([])  # excludes rows that another thread is reading
         columns.update({name: np.empty((0, *shape), object) for name, shape in self._objects.items()})
         return columns if self._kind is Ring else {**columns, "priorities": np.empty(0)}
 
     def __call__(self, rows: Mapping[str, Any]) -> Columns:
-        """Each field's column (count, *shape) as a fresh array; raises what `add` raises."""
+        """Return each field's column (count, *shape) as a new array. Raises the exceptions of `add`."""
         rows = dict(rows)
         objects = {name: read_objects(name, rows[name], self._objects[name]) for name in self._objects if name in rows}
-        # The ring counts their rows, and says which field is missing.
+        # The ring counts their rows, and reports a missing field.
         rows.update({name: np.zeros(len(column), np.int64) for name, column in objects.items()})
         given = rows.get("priorities") if self._kind is PrioritizedRing else None
         if given is not None:
@@ -72,8 +72,8 @@ class RowReader(ForkSafe):
         with self._lock:
             ring = self._ring
             while True:
-                # A value's __array__ may call this very reader again: the ring is empty before and after each
-                # reading, and what is read first is the innermost.
+                # A value's __array__ may call this reader again. The ring is empty before and after each call, and
+                # the innermost call finishes first.
                 try:
                     ring.add(**rows)
                     count = ring.get_current_episode_len()

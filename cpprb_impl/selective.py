@@ -1,4 +1,4 @@
-"""Episodes that can be read and deleted one by one: cpprb's old interface."""
+"""cpprb's old interface to episodes that can be read and deleted one by one."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def _as_array(name: str, value: Any) -> np.ndarray:
 class SelectiveReplayBuffer:
     """Buffer of whole episodes, with five fixed fields of float64: obs, act, rew, next_obs and done.
 
-    Room is for `episode_len * Nepisodes` transitions, however many episodes they make. Nothing is overwritten:
-    when it is full, `delete_episode` makes room, and until then `add` drops what has none.
+    There is room for `episode_len * Nepisodes` transitions, in any number of episodes. Nothing is overwritten: when the
+    buffer is full, `add` drops further transitions until `delete_episode` makes room.
 
     Parameters
     ----------
     episode_len : int
         Expected length of an episode, in transitions.
     obs_dim, act_dim, rew_dim : int
-        Lengths of a transition's obs (and next_obs), act and rew.
+        Lengths of obs (and next_obs), act and rew of a transition.
     Nepisodes : int
         Expected number of episodes.
     is_discrete_action : bool
-        Store act as int64.
+        Store act as int64 instead of float64.
     obs_shape : sequence of int, optional
-        Shape of obs and next_obs, in place of `obs_dim`.
+        Shape of obs and next_obs, used instead of `obs_dim`.
     seed : int, optional
         Makes sampling reproducible.
 
@@ -67,7 +67,7 @@ class SelectiveReplayBuffer:
             "next_obs": obs,
             "done": {},
         }
-        # A native ring that never wraps: it reads the arguments, and draws.
+        # A native ring that never wraps: it reads the arguments and draws the samples.
         self._ring = ReplayBuffer(
             positive_whole("episode_len", episode_len) * positive_whole("Nepisodes", Nepisodes),
             fields,
@@ -75,15 +75,15 @@ class SelectiveReplayBuffer:
             seed=seed,
         )
         self._shapes = {name: column.shape[1:] for name, column in self._ring.get_all_transitions().items()}
-        self._ends: list[int] = []  # where each finished episode ends, in transitions from the start
+        self._ends: list[int] = []  # end of each finished episode, as a number of transitions from the start
 
     def add(self, obs: Any, act: Any, rew: Any, next_obs: Any, done: Any) -> int:
-        """Store one transition, or many along axis 0; returns the first one's index.
+        """Store one transition, or many along axis 0; return the first one's index.
 
-        `done` is not 0 at an episode's last transition, which may lie anywhere in a batch. Transitions for which
-        there is no room are dropped: with a full buffer the answer is `get_buffer_size()`.
+        `done` is nonzero at the last transition of an episode, which may be anywhere in a batch. Transitions for which
+        there is no room are dropped; if the buffer is already full, the result is `get_buffer_size()`.
 
-        Raises ValueError or TypeError that names the field that does not fit; the buffer is then unchanged.
+        Raises ValueError or TypeError naming the field that does not fit; the buffer is then unchanged.
         """
         row = {"obs": obs, "act": act, "rew": rew, "next_obs": next_obs, "done": done}
         first, count = self.get_stored_size(), _as_array("done", done).size
@@ -97,7 +97,7 @@ class SelectiveReplayBuffer:
         return first
 
     def _first_rows(self, name: str, value: Any, count: int, rows: int) -> np.ndarray:
-        """The first `rows` of `count` rows, once all are seen to fit."""
+        """Return the first `rows` of `count` rows, after checking that all of them fit."""
         array, shape = _as_array(name, value), (count, *self._shapes[name])
         if array.size != np.prod(shape, dtype=np.int64):
             raise ValueError(
@@ -106,23 +106,23 @@ class SelectiveReplayBuffer:
         return array.reshape(shape)[:rows]
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
-        """`batch_size` transitions, uniform and with replacement, as a dict of fresh arrays (batch_size, *shape).
+        """Return `batch_size` transitions, drawn uniformly with replacement: a dict of new arrays (batch_size, *shape).
 
-        Raises ValueError when the buffer is empty.
+        Raises ValueError if the buffer is empty.
         """
         return self._ring.sample(batch_size)
 
     def get_episode(self, i: int) -> dict[str, np.ndarray]:
-        """Episode `i`, from 0, as a dict of fresh arrays (length, *shape); of 0 rows when there is no such episode.
+        """Return episode `i`, from 0, as a dict of new arrays (length, *shape), with 0 rows if there is none.
 
-        The last one may be unfinished. Raises IndexError for a negative `i`.
+        The last episode may be unfinished. Raises IndexError for a negative `i`.
         """
         return self._ring._encode_sample(np.arange(*self._bounds(i)))
 
     def delete_episode(self, i: int) -> int:
-        """Remove episode `i`, from 0; returns the number of transitions removed, 0 when there is no such episode.
+        """Remove episode `i`, from 0; return the number of transitions removed, 0 if there is no such episode.
 
-        Later episodes move up. Raises IndexError for a negative `i`.
+        Later episodes move up by one. Raises IndexError for a negative `i`.
         """
         start, stop = self._bounds(i)
         removed = stop - start
@@ -136,7 +136,7 @@ class SelectiveReplayBuffer:
         return removed
 
     def _bounds(self, i: int) -> tuple[int, int]:
-        """First transition of episode `i`, and one past its last; equal when there is no such episode."""
+        """Return the first transition of episode `i` and one past its last; equal if there is no such episode."""
         number = operator.index(i)
         if number < 0:
             raise IndexError(f"episode must be at least 0, got {i}")
@@ -144,11 +144,11 @@ class SelectiveReplayBuffer:
         return (edges[number], edges[number + 1]) if number + 1 < len(edges) else (0, 0)
 
     def get_stored_episode_size(self) -> int:
-        """Episodes stored, an unfinished one included."""
+        """Return the number of stored episodes, including an unfinished one."""
         return len(self._ends) + ((self._ends[-1] if self._ends else 0) < self.get_stored_size())
 
     def clear(self) -> None:
-        """Forget every transition and episode."""
+        """Remove every transition and episode."""
         self._ring.clear()
         self._ends = []
 
@@ -157,33 +157,33 @@ class SelectiveReplayBuffer:
         return self._ring.get_stored_size()
 
     def get_next_index(self) -> int:
-        """The next transition's index, which is the number stored, since nothing wraps."""
+        """Return the next transition's index, which equals the number stored, since the ring never wraps."""
         return self._ring.get_stored_size()
 
     def get_buffer_size(self) -> int:
-        """Capacity in transitions."""
+        """Return the capacity in transitions."""
         return self._ring.get_buffer_size()
 
     def get_obs_shape(self) -> tuple[int, ...] | None:
-        """`obs_shape` as it was given."""
+        """Return `obs_shape` as passed to the constructor."""
         return self._obs_shape
 
     def get_obs_dim(self) -> int:
-        """Numbers in one obs."""
+        """Return the number of elements in obs."""
         return int(np.prod(self._shapes["obs"], dtype=np.int64))
 
     def get_act_dim(self) -> int:
-        """Numbers in one act."""
+        """Return the number of elements in act."""
         return self._shapes["act"][0]
 
     def get_rew_dim(self) -> int:
-        """Numbers in one rew."""
+        """Return the number of elements in rew."""
         return self._shapes["rew"][0]
 
     def _encode_sample(self, indexes: Any) -> dict[str, np.ndarray]:
-        """The transitions at `indexes` as a dict of fresh arrays, without their first axis when `indexes` is one int.
+        """Return the transitions at `indexes` as a dict of new arrays, without the first axis if `indexes` is one int.
 
-        Raises IndexError where nothing is stored.
+        Raises IndexError if no transition is stored at an index.
         """
         rows = self._ring._encode_sample(indexes)
         return {name: column[0] for name, column in rows.items()} if np.ndim(indexes) == 0 else rows

@@ -1,17 +1,17 @@
-"""Buffers that many processes share: all state, locks included, in one segment of shared memory.
+"""Buffers shared by many processes: all state, including locks, is in one segment of shared memory.
 
-A buffer is passed to fork, spawn and forkserver children as a plain argument. Explorers `add`, one or
-several learners sample; `lock` says how they are synchronised:
+A buffer is passed as an ordinary argument to children started by fork, spawn or forkserver. Explorers `add`, and one
+or several learners sample; `lock` selects how they are synchronised:
 
 "none"
-    Without locks: no process waits for another, not even for one that is stopped.
+    No locks: no process waits for another, not even for a stopped one.
 "critical"
-    Explorers lock only the claiming of rows and write side by side; a gate keeps the learner apart.
+    Explorers lock only the claiming of rows and write concurrently; a gate separates them from the learner.
 "buffer"
-    One lock around every call, as a first Ape-X does.
+    One lock around every call, as in a simple Ape-X implementation.
 
-Under all of them a sample never contains a torn or unwritten row, and a process that dies inside a call loses the rows
-that it was writing and blocks no other: docs/protocol.md explains how. The locks add no safety to it.
+With each of them, a sample never contains a torn or unwritten row. A process that dies inside a call loses only the
+rows that it was writing and blocks no other process: docs/protocol.md explains how. The locks add no safety.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cpprb_impl.watchdog import watch
 LOCKS = ("none", "critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
 
-# Whatever is still referred to at the interpreter's end is never collected: its segment's name would stay.
+# Objects still referenced when the interpreter exits are never collected, which would leave their segments' names.
 _open: weakref.WeakSet[_SharedBuffer] = weakref.WeakSet()
 
 
@@ -47,7 +47,7 @@ def _close_all() -> None:
 
 
 class _SharedBuffer(BufferBase):
-    """What both MP classes share: they find the segment, and can be passed to other processes."""
+    """What both MP classes share: attaching to the segment, and being passed to other processes."""
 
     def _build(
         self,
@@ -64,14 +64,14 @@ class _SharedBuffer(BufferBase):
         ctx: Any,
         **native: Any,
     ) -> None:
-        """Make a buffer from its constructor's arguments."""
+        """Create a buffer from its constructor's arguments."""
         try_start(ctx)
         if lock not in LOCKS:
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, got {lock!r}")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
-        if nstep:  # the next_* of an n-step transition is N rows later: it is stored like any other field
+        if nstep:  # next_* of an n-step transition is N rows later, so it is stored like any other field
             fields = fields + next_fields(fields, following)
             stacked += [f"next_{name}" for name in following if name in stacked]
             following = []
@@ -79,13 +79,13 @@ class _SharedBuffer(BufferBase):
         fields = [field for field in fields if field[0] not in known]
         native |= {"next_of": following, "stack_compress": stacked}
         prioritized = isinstance(self, PrioritizedRing)
-        if prefix := path_prefix(mmap_prefix):  # found again from another folder too
+        if prefix := path_prefix(mmap_prefix):  # absolute, so that processes in other folders find it
             native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
         steps = read_options(nstep, fields) if nstep else None
         self._make(Description(whole_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
-        """Make the segment, or attach to the one named."""
+        """Create the segment, or attach to the one named."""
         number = whole_seed(seed)
         if segment is None:
             watch()
@@ -103,19 +103,19 @@ class _SharedBuffer(BufferBase):
 
     @classmethod
     def attach(cls, segment: str, *, seed: int | None = None) -> Self:
-        """The buffer that a process of the same user on this machine has made, by the name of its `segment`.
+        """Attach to a buffer that a process of the same user on this machine has made, by the name of its `segment`.
 
-        Any number of processes may, at any time until the maker closes it or ends; what they attached to stays usable
-        after that. Fields and options are the maker's; `seed` is for this process. `__init__` is not called.
+        Any number of processes may attach, until the maker closes the buffer or ends; attached processes can use it
+        even after that. Fields and options are the maker's; `seed` applies to this process. `__init__` is not called.
 
         Raises
         ------
         FileNotFoundError
             If the segment is gone.
         PermissionError
-            If it is another user's.
+            If it belongs to another user.
         ValueError
-            If it is no segment, is not finished, was cut short, is of another class, or its description is invalid.
+            If it is not a segment, not finished, truncated, or of another class, or its description is invalid.
         RuntimeError
             If another version of this library made the segment, its header was changed, or its files of `mmap_prefix`
             were replaced.
@@ -153,7 +153,7 @@ def _attach(kind: type[Buffer], recipe: Description, segment: str, seed: int | N
 
 
 def _find(kind: type[_SharedBuffer], recipe: Description, segment: str, host: Host) -> _SharedBuffer:
-    """A buffer that was pickled."""
+    """Attach to the segment of a pickled buffer."""
     check_host(host)
     if description_of(segment)[1] != recipe.text():
         raise RuntimeError(f"shared segment {segment} has another layout than the buffer that was pickled")
@@ -166,47 +166,48 @@ class MPReplayBuffer(_SharedBuffer):
     Parameters
     ----------
     size, env_dict, default_dtype
-        As for `ReplayBuffer`, but no dtype object.
+        As for `ReplayBuffer`, but without dtype object.
     next_of, stack_compress : str or sequence of str, optional
-        As for `ReplayBuffer`: each frame is stored once, where a process's transitions follow each other. What
-        other processes add in between does not matter. Memory for frames is allocated as it is needed.
+        As for `ReplayBuffer`: each frame is stored once if a process's own transitions follow each other. Rows that
+        other processes add in between make no difference. Memory for frames is allocated as needed.
     Nstep : dict, optional
-        As for `ReplayBuffer`. Each process has a window of its own, empty at first, whose steps are of its own episode:
-        `on_episode_end` and `clear` empty no other's. Threads of a process share it, so that only one of them may
-        play. Steps that wait in a process that ends are lost.
+        As for `ReplayBuffer`. Each process has its own window, initially empty, for the steps of its own episode:
+        `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
+        only one of them may add steps. Pending steps are lost when their process ends.
     mmap_prefix : str or path, optional
-        As for `ReplayBuffer`: files hold the fields, and every process maps them, so that all must be able to open
-        them; only what says which rows are there is in the segment. Fields of `next_of` and `stack_compress` are stored
-        whole. Files of these names are replaced when the buffer is made, not when a process attaches. They stay when
+        As for `ReplayBuffer`: files hold the fields. Every process maps them, so all must be able to open them. The
+        segment only holds the bookkeeping of rows. Fields of `next_of` and `stack_compress` are stored whole. Existing
+        files of these names are replaced when the buffer is created, not when a process attaches. They remain after
         the buffer is gone.
     lock : {"none", "critical", "buffer"}
         How explorers and learners are synchronised. "none": no process waits for another (docs/protocol.md);
-        "buffer": one lock around every call; "critical": explorers lock only the claiming of rows, and a gate keeps
-        the learner apart. The two locks are for comparison: they add no safety.
+        "buffer": one lock around every call; "critical": explorers lock only the claiming of rows, and a gate
+        separates them from the learner. The two locks exist for comparison: they add no safety.
     prefault : bool
-        Bring all of the segment in now, in the process that makes the buffer and in each that attaches, instead of page
-        by page as it is first touched: the constructor takes as long as writing all of it does, and no `add` or
-        `sample` waits for the system later. A forked child shares the memory but has none of its pages at hand; its
-        first call of any method brings them in, which takes some tenths of a second a GiB. Frames of `next_of` and
-        `stack_compress` come in as they are stored.
+        Map all pages of the segment immediately, in the process that creates the buffer and in each that attaches,
+        instead of page by page on first access. The constructor then takes as long as writing the whole segment, and no
+        later `add` or `sample` waits for the system. A forked child shares the memory but has no pages mapped: its
+        first
+        call of any method maps them, which takes some tenths of a second per GiB. Frames of `next_of` and
+        `stack_compress` are mapped as they are stored.
     seed : int, optional
-        For the process that makes the buffer; every other one draws its own numbers.
+        For the process that creates the buffer; every other process draws its own numbers.
     ctx : multiprocessing context or SyncManager, optional
-        A SyncManager that has not been started is started, as in cpprb. Nothing else is done with it: a buffer needs
-        neither, and no start method is touched.
+        A SyncManager that has not been started is started, as in cpprb. It is not used otherwise: a buffer needs
+        neither a context nor a manager, and does not change the start method.
     backend, logger
-        Accepted for compatibility with cpprb: there is one backend here.
+        Accepted for compatibility with cpprb: there is only one backend.
 
     Raises
     ------
     TypeError, OverflowError, ValueError, KeyError
         If a size, field or option is invalid.
     multiprocessing.ProcessError
-        When `ctx` is a manager that has shut down.
+        If `ctx` is a manager that has been shut down.
     OSError
-        ENOSPC when /dev/shm has too little room; nothing is left behind. When the files can't be made, or found. With
-        `next_of` or `stack_compress` also from `add`, when there is no room for more frames; the buffer is then
-        unchanged, and goes on.
+        ENOSPC if /dev/shm has too little room; nothing is left behind. Also if the files cannot be created or found.
+        With `next_of` or `stack_compress`, `add` raises it as well if there is no room for more frames; the buffer is
+        then unchanged and remains usable.
     """
 
     def __init__(
@@ -245,10 +246,12 @@ class MPReplayBuffer(_SharedBuffer):
 class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
-    `update_priorities` is for the process that sampled. The array "indexes" of a sample refers to the transitions that
-    were sampled, until 16 more samples have been drawn: those that were overwritten meanwhile are skipped. A copy of
-    the array does as well, except where samples with the very same indexes had different transitions: there it changes
-    nothing. Other indexes mean the transitions that were there when this process last sampled; if it never has, nothing
+    Only the process that sampled should call `update_priorities`. The array "indexes" of a sample identifies the
+    sampled
+    transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the array
+    works
+    as well, unless several samples had the same indexes with different transitions: then those are not changed. Any
+    other indexes refer to the transitions that were stored when this process last sampled; if it never has, nothing
     changes.
 
     Parameters
@@ -258,7 +261,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     check_for_update
         Accepted for compatibility with cpprb: as there, a shared buffer always checks.
     next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger
-        As for `MPReplayBuffer`, and raising likewise.
+        As for `MPReplayBuffer`, with the same exceptions.
     """
 
     def __init__(

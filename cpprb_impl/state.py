@@ -1,4 +1,4 @@
-"""What a buffer of one process holds, as plain arrays and numbers, and back again: for copies and for files."""
+"""Convert the contents of a single-process buffer to plain arrays and numbers, and back: for copies and files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PIECE = 1 << 26  # bytes of transitions gathered, or expanded, at a time
 
 
 class Frames:
-    """A column whose values share their frames, as `next_of` and `stack_compress` keep them.
+    """A column whose values share frames, as stored with `next_of` and `stack_compress`.
 
-    The nth value is the frames first[n], first[n] + 1, ... along the last dimension, `stack` of them; or just the
-    frame first[n] where `stack` is None. A slice of it is an array.
+    Value n consists of the frames first[n], first[n] + 1, ... along the last dimension, `stack` of them, or of the
+    single frame first[n] if `stack` is None. Slicing returns an array.
     """
 
     def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None) -> None:
@@ -40,7 +40,7 @@ class Frames:
         return np.ascontiguousarray(np.moveaxis(stacks, 1, -1))
 
     def view(self, dtype: np.dtype) -> Frames:
-        """The same frames, whose bytes are taken for elements of `dtype`."""
+        """Return the same frames with their bytes interpreted as elements of `dtype`."""
         return Frames(self.frames.view(dtype), self.first, self.stack)
 
 
@@ -49,22 +49,22 @@ Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
 
 
 def kinds_of(buffer: Ring) -> Kinds:
-    """dtype and shape of each column of a transition."""
+    """Return dtype and shape of each column of a transition."""
     return {name: (column.dtype, column.shape[1:]) for name, column in buffer._gather([]).items()}
 
 
 def rows_per_piece(kinds: Kinds) -> int:
-    """How many transitions have about `PIECE` bytes, at least 1."""
+    """Return the number of transitions that make about `PIECE` bytes, at least 1."""
     return max(1, PIECE // max(1, row_bytes(kinds)))
 
 
 def row_bytes(kinds: Kinds) -> int:
-    """Bytes of one transition."""
+    """Return the number of bytes of one transition."""
     return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
 
 
 def framed_columns(buffer: Ring) -> dict[str, Frames]:
-    """The columns whose values share their frames, oldest transition first."""
+    """Return the columns whose values share frames, oldest transition first."""
     columns = {}
     for name, (_, shape) in kinds_of(buffer).items():
         found = buffer._get_frames(name)
@@ -78,7 +78,7 @@ def framed_columns(buffer: Ring) -> dict[str, Frames]:
 
 
 def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
-    """The columns of the transitions in `slots`, which are `held_slots(buffer)`."""
+    """Return the columns of the transitions in `slots`, which must be `held_slots(buffer)`."""
     columns = framed_columns(buffer)
     if not columns:
         return buffer._gather(slots)
@@ -95,18 +95,18 @@ def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
 def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     """Add the transitions first, first + 1, ..., rows - 1 of `columns`."""
     shared = any(isinstance(column, Frames) for column in columns.values())
-    step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # at once, if nothing is to be expanded
+    step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # one call if no frames
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
 
 
 def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
-    """The steps that wait for n-step transitions, as `Ring._get_waiting` has them; without these an empty dict."""
+    """Return the pending steps of n-step transitions, as from `Ring._get_waiting`; an empty dict without n-step."""
     return buffer._get_waiting() or {}
 
 
 def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
-    """Let `steps`, which `waiting_steps` returned, wait in a buffer where none does."""
+    """Restore the pending `steps`, as returned by `waiting_steps`, in a buffer that has none."""
     for i in range(len(steps["done"]) if steps else 0):
         step = {name: column[i] for name, column in steps.items()}
         if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]):
@@ -115,18 +115,18 @@ def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
 
 
 def held_slots(buffer: Ring) -> np.ndarray:
-    """The slots that hold a transition, int64 (stored size,), the oldest one's first."""
+    """Return the slots that hold a transition, int64 (stored size,), oldest first."""
     stored = buffer.get_stored_size()
     return (buffer.get_next_index() - stored + np.arange(stored)) % buffer.get_buffer_size()
 
 
 def leaves_of(buffer: Ring, slots: np.ndarray) -> np.ndarray | None:
-    """(priority + eps)^alpha in each of `slots`, float32 (len(slots),); None without priorities."""
+    """Return (priority + eps)^alpha for `slots`, float32 (len(slots),); None without priorities."""
     return buffer._get_leaves(slots) if isinstance(buffer, PrioritizedRing) else None
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:
-    """The state of the buffer apart from its transitions and their priorities: numbers only."""
+    """Return the buffer's state apart from transitions and priorities: numbers only."""
     position = {
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
@@ -146,11 +146,11 @@ def restore(
     leaves: np.ndarray | None,
     waiting: Mapping[str, np.ndarray],
 ) -> None:
-    """Make an empty buffer one that holds `rows` transitions, oldest first in `columns`, with the state `position`.
+    """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
 
-    `waiting` are the steps that wait for n-step transitions.
+    `waiting` are the pending steps of n-step transitions.
 
-    The arguments must have been checked: a call that fails leaves the buffer half restored.
+    The arguments must have been checked: a call that fails leaves the buffer partially restored.
     """
     buffer._begin_at((position["next_index"] - rows) % buffer.get_buffer_size())
     add_columns(buffer, columns, 0, rows)
@@ -167,15 +167,15 @@ class CopyableBuffer(BufferBase):
     """A buffer that can be copied, deep-copied and pickled.
 
     A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next. From then on the two are independent. `__init__` is not called for a copy; its attributes
-    are copies, through `__getstate__` and `__setstate__` where a subclass has them, and every copy has `_parts` of
-    its own.
+    original would draw next. After that, the two are independent. `__init__` is not called for a copy. Its attributes
+    are copies, made with `__getstate__` and `__setstate__` if a subclass defines them, and every copy has its own
+    `_parts`.
     """
 
     _recipe: tuple[int, list[NativeField], dict[str, Any]]
 
     def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:
-        """Make the native ring, and keep how."""
+        """Create the native ring, and remember its arguments for copies."""
         super().__init__(capacity, fields, seed=seed, **options)
         self._recipe = (capacity, fields, options)
 
@@ -192,14 +192,14 @@ class CopyableBuffer(BufferBase):
             leaves_of(self, slots),
             waiting_steps(self),
         )
-        # Copies of their own, whatever the attributes are: what they hold is not to be shared.
+        # Copy the attributes, whatever they are: the copy must not share their contents.
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
         if self._get_head() != head:
             raise RuntimeError("another thread changed the buffer while it was copied")
         return _revive, (type(self), self._recipe, held, parts), self.__getstate__()
 
     def _ring_columns(self, slots: np.ndarray) -> Columns:
-        """What the native ring holds in `held_slots`."""
+        """Return the native ring's contents in `held_slots`."""
         return columns_of(self, slots)
 
 

@@ -36,52 +36,53 @@ def train(
 ) -> None:
     """Train a policy on `env`, with `buffer` as its memory.
 
-    Steps and episodes are numbered from 0. Each step: `get_action`, `env.step`, `after_step`, `buffer.add`; from
-    step `n_warmups` on also `buffer.sample` and `update_policy`, as soon as something is stored.
+    Steps and episodes are numbered from 0. Each step calls `get_action`, `env.step`, `after_step` and `buffer.add`.
+    From step `n_warmups` on, it also calls `buffer.sample` and `update_policy`, once something is stored.
 
     Parameters
     ----------
     buffer
-        Any with `add(**transition)` and `sample(batch_size)`. With `update_priorities` and "indexes" in its samples
-        it is prioritized.
+        Any object with `add(**transition)` and `sample(batch_size)`. It is treated as prioritized if it has
+        `update_priorities` and its samples contain "indexes".
     env
-        Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or Gym's old one (4, and obs).
+        Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or Gym's old one (4 values, and
+        obs).
     get_action : callable
         (obs, step, episode, is_warmup) -> action.
     update_policy : callable
-        (sample, step, episode) -> absolute TD errors (batch_size,), the new priorities; for a buffer that is not
-        prioritized the answer is ignored.
+        (sample, step, episode) -> absolute TD errors (batch_size,), used as the new priorities. The return value is
+        ignored for a buffer without priorities.
     max_steps, max_episodes : int
-        The loop ends when either is reached; at once if one is 0 or less.
+        The loop ends when either is reached, or immediately if one is 0 or less.
     batch_size, n_warmups : int
         Transitions per sample; steps before the first update.
     beta : float or callable, optional
-        Exponent of a prioritized sample's importance weights, or (step) -> that. Default: the buffer's own.
+        Exponent of a prioritized sample's importance weights, or (step) -> exponent. Default: the buffer's own.
     after_step : callable, optional
         (obs, action, the result of env.step, step, episode) -> transition, a dict for `buffer.add`. Default: obs, act,
-        rew, next_obs and done; with Gymnasium done is its "terminated", and "truncated" is there too.
+        rew, next_obs and done. With Gymnasium, done is its "terminated", and "truncated" is included as well.
     done_check : callable, optional
-        (transition) -> whether the episode has ended. Default: "done", or "truncated" where that is there.
+        (transition) -> whether the episode has ended. Default: "done", or "truncated" if present.
     obs_update : callable, optional
         (transition) -> the next step's obs. Default: "next_obs".
     rew_sum : callable, optional
         (sum so far, 0.0 at first; transition) -> sum. Default: adds "rew".
     episode_callback : callable, optional
-        (episode, number of its last step within the episode, summed reward), after each finished episode.
+        (episode, index of its last step within the episode, summed reward), called after each finished episode.
     end_episode : callable, optional
-        (buffer, last transition), when an episode has ended or `max_steps` has cut it off. Default:
-        `buffer.on_episode_end()`, if it has that; for a `HindsightReplayBuffer` with the last transition's "goal".
+        (buffer, last transition), called when an episode has ended or `max_steps` has cut it off. Default:
+        `buffer.on_episode_end()` if it exists; for a `HindsightReplayBuffer`, with the last transition's "goal".
     logger : logging.Logger, optional
         Gets one line per episode, at INFO. Default: the logger "cpprb_impl".
 
     Raises
     ------
     ValueError
-        When max_steps is more than 2**64 - 2, or env.step returns another number of values.
+        If max_steps is more than 2**64 - 2, or env.step returns neither 4 nor 5 values.
     TypeError
-        When update_policy returns None for a prioritized buffer, or beta is not None for another one.
+        If update_policy returns None for a prioritized buffer, or beta is not None for any other buffer.
     KeyError
-        When a transition lacks what a default needs; the message names the parameter to pass instead.
+        If a transition lacks a key that a default needs; the message names the parameter to pass instead.
     """
     last_step = whole("max_steps", max_steps)
     last_episode = float("inf") if max_episodes is None else whole("max_episodes", max_episodes)
@@ -154,7 +155,7 @@ def _transition(obs: Any, action: Any, outcome: tuple, step: int, episode: int) 
 
 
 def _first_obs(answer: Any) -> Any:
-    # Gym's old reset returns obs alone, which may be a tuple as well: only Gymnasium's second part is a dict.
+    # Gym's old reset returns only obs, which may itself be a tuple: only Gymnasium's second element is a dict.
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
     return answer[0] if is_pair else answer
 

@@ -1,4 +1,4 @@
-"""`cpprb.util` by its own name."""
+"""Counterpart of the module `cpprb.util`."""
 
 from cpprb_impl.environments import create_before_add_func, create_env_dict, from_space
 

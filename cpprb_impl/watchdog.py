@@ -1,14 +1,14 @@
-"""A shell that unlinks this process's shared segments once it has ended, however it ended.
+"""A shell that removes this process's shared segments after the process has ended in any way.
 
-The shell waits at a pipe whose other end only this process holds, so that the kernel wakes it however the process ends.
-Nothing is written to the pipe: the names of a process's segments begin alike, and the shell knows that beginning before
-the first one is made. It is no child of this process, so that `os.wait` does not wait for it, and it has a session of
-its own, which Ctrl-C does not reach. Other code may close this process's end of the pipe, as a daemon closes all its
-descriptors: so the shell also waits until the process is gone.
+The shell waits on a pipe whose other end only this process holds, so the kernel wakes it however the process ends.
+Nothing is written to the pipe: the names of a process's segments share a prefix, which the shell knows before the
+first segment is made. It is not a child of this process, so that `os.wait` does not wait for it, and it has its own
+session, so that Ctrl-C does not reach it. Other code may close this process's end of the pipe, as a daemon closes all
+its descriptors; therefore the shell also waits until the process is gone.
 
-A process that adopts orphans starts no shell, which would become its child. Such are subreapers and PID 1 of a
-container, whose end would kill the shell anyway. If there is no shell, or it is killed as well, the names are removed
-when the next segment is made (`core/memory.cpp`).
+A process that adopts orphans starts no shell, which would become its child: a subreaper, or PID 1 of a container, whose
+end would kill the shell anyway. If there is no shell, or it is killed too, the names are removed when the next segment
+is made (`core/memory.cpp`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 from cpprb_impl._native import _adopts_orphans, _segment_prefix
 
 SHELL = "/bin/sh"
-# $0: what the names begin with; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
-# state). The outer shell ends at once, which makes the inner one an orphan. Descriptor 3 passes the pipe on, since a
-# command in the background otherwise reads /dev/null. A process that ends closes its pipe a moment before it is gone;
-# only one that has closed its descriptors and lives on is looked at every second.
+# $0: prefix of the names; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
+# state). The outer shell exits at once, which makes the inner one an orphan. Descriptor 3 passes the pipe on, since a
+# background command otherwise reads /dev/null. A process that ends closes its pipe slightly before it disappears; only
+# a process that closed its descriptors and is still running is polled every second.
 SCRIPT = """
 trap '' INT TERM HUP QUIT
 lives() {
@@ -43,12 +43,13 @@ exec 3<&0
 """
 
 _lock = threading.RLock()
-# Our end, and which pipe that is: other code may have closed it, and have another file under that number.
+# Our end of the pipe, and the pipe's identity: other code may have closed it and reused the descriptor for another
+# file.
 _pipe: tuple[int, os.stat_result] | None = None
 
 
 def watch() -> None:
-    """Start the shell unless it runs: before the first segment is made, or any time later."""
+    """Start the shell unless it is running: before the first segment is made, or at any later time."""
     global _pipe
     with _lock:
         if _pipe is not None and _is_open(*_pipe) and _has_reader(_pipe[0]):
@@ -71,7 +72,7 @@ def _has_reader(end: int) -> bool:
 
 
 def _start() -> tuple[int, os.stat_result] | None:
-    import subprocess  # only where segments are made
+    import subprocess  # only needed where segments are made
 
     reading, writing = os.pipe()
     try:
@@ -111,7 +112,7 @@ def _let_go() -> None:
 
 
 def _in_forked_child() -> None:
-    # The shell must see the end of the process that it watches, even if forked children live on.
+    # The shell must notice the end of the process that it watches even if forked children are still running.
     _let_go()
     _lock.release()
 

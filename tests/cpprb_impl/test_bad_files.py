@@ -81,7 +81,7 @@ def test_the_untouched_file_is_taken(good):
 
 def test_cut_files_are_refused(good):
     for length in [*range(0, len(good) - 1, 97), len(good) - 1]:
-        refused(good[:length], "cut short|about.json|missing|neither")
+        refused(good[:length], "cut short|about.json|missing|saved by")
 
 
 def test_no_changed_byte_gets_through(good):
@@ -205,7 +205,7 @@ def test_where_reading_backwards_stood_is_checked(good):
     buffer.sample(2)
     file = state_of(buffer)
     for own in (np.array([8]), np.array([-2]), np.array([1.0]), np.array([1, 2])):
-        refused(forged(file, arrays={"own_0": own}), "lacks the position", make(ReverseReplayBuffer))
+        refused(forged(file, arrays={"own_0": own}), "must hold the position", make(ReverseReplayBuffer))
 
 
 def header_of(shape, dtype="<f4", fortran=False) -> bytes:
@@ -235,9 +235,9 @@ def header_with(text: bytes) -> bytes:
         (header_with(b"(" * 9800), NOT_NUMPYS),
         (header_with(b"[" * 90 + b"]" * 90), NOT_NUMPYS),
         (header_with(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"1, " * 33 + b"), }"), NOT_NUMPYS),
-        (header_of((8, 4), "|V4294967297") + bytes(32), "not a plain one"),  # NumPy: V1
-        (header_of((8, 4), "<U999999999") + bytes(128), "not a plain one"),
-        (header_of((8, 4), "f4,f4") + bytes(256), "not a plain one"),
+        (header_of((8, 4), "|V4294967297") + bytes(32), "must be a plain one"),  # NumPy: V1
+        (header_of((8, 4), "<U999999999") + bytes(128), "must be a plain one"),
+        (header_of((8, 4), "f4,f4") + bytes(256), "must be a plain one"),
         (b"\x93NUMPY\x07\x00" + bytes(200), "version"),
         (b"", "column_0"),
     ],
@@ -282,8 +282,8 @@ def test_other_archives_are_refused():
     file = io.BytesIO()
     np.savez(file, obs=np.zeros(3))
     refused(file.getvalue(), "neither")
-    refused(b"", "no .npz archive")
-    refused(b"PK" + bytes(1000), "no .npz archive")
+    refused(b"", "not an .npz archive")
+    refused(b"PK" + bytes(1000), "not an .npz archive")
 
 
 def deep(about: bytes, name: str, depth: int) -> bytes:

@@ -249,8 +249,8 @@ def test_code_is_not_run(tmp_path):
     """The negative control: NumPy's own reader with pickles allowed, which cpprb uses, runs it."""
     for member in ("data", "cache", "next_of"):
         evil = pickle.dumps(RunsCode(tmp_path / member), 3)
-        refused({member: evil, "safe": False}, "asks for posix.mkdir")
-        refused({member: {"x": RunsCode(tmp_path / member)}, "safe": False}, "asks for posix.mkdir")
+        refused({member: evil, "safe": False}, "refers to posix.mkdir")
+        refused({member: {"x": RunsCode(tmp_path / member)}, "safe": False}, "refers to posix.mkdir")
         assert os.listdir(tmp_path) == []
         np.load(pickled({**BASE, member: evil}), allow_pickle=True)[member]
         assert os.listdir(tmp_path) == [member]
@@ -268,8 +268,8 @@ def of_numpy(tail: bytes) -> bytes:
         (b"", "data"),
         (b"\x80\x03N.", "must be of an array with one object"),
         (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x00110R.", "data"),
-        (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x001\x85R.", "asks for builtins.eval"),
-        (b"\x80\x03cnumpy\nload\nX\x01\x00\x00\x001\x85R.", "asks for numpy.load"),
+        (b"\x80\x03cbuiltins\neval\nX\x01\x00\x00\x001\x85R.", "refers to builtins.eval"),
+        (b"\x80\x03cnumpy\nload\nX\x01\x00\x00\x001\x85R.", "refers to numpy.load"),
         (b"\x80\x03cnumpy.core.multiarray\n_reconstruct\n}X\x01\x00\x00\x00aK\x01sb.", "sets attributes"),
         (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "data"),
         (b"\x80\x04\x8e\x00\x00\x00\x00\x00\x10\x00\x00ab.", "data"),  # 2^44 bytes are to follow
