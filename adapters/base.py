@@ -1,8 +1,8 @@
-"""The one protocol that every peer is measured through.
+"""The protocol through which every peer is measured.
 
-An adapter does what an honest user of the library would have to do to store transitions and to get a batch of columns
-back: nothing more, nothing less. If the library returns rows, stacking them is part of its cost. The constructor
-imports the library, never the module, so that the name and contract of a peer that can't be imported are still known.
+An adapter does exactly what a careful user of the library would do to store transitions and to get a batch of columns
+back. If the library returns rows, stacking them is part of its cost. The library is imported by the constructor, not by
+the module, so that the name and contract of a peer are available even if its library cannot be imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Columns = dict[str, Array]
 
 
 class Step(NamedTuple):
-    """One transition, as a training loop has it after `env.step`."""
+    """One transition, as a training loop obtains it from `env.step`."""
 
     obs: Array
     act: Array | int
@@ -43,12 +43,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Spec:
-    """The rows that a buffer must hold, and how it must sample.
+    """The rows that a buffer must store, and how it must sample them.
 
-    A row is drawn with a probability proportional to (priority + eps)^alpha, where eps is the peer's, and weights use
-    beta (Schaul et al. 2015, equations 1 and 2). With `next_of`, next_obs is stored once, as the obs of the following
-    row; with `stack_compress`, so is each frame of a stack (the last axis of obs). Rows are then added in the order of
-    their episodes, which end where `done` is true.
+    A row is drawn with a probability proportional to (priority + eps)^alpha, where eps is the peer's own. Weights use
+    beta (Schaul et al. 2015, equations 1 and 2). With `next_of`, next_obs is stored only once, as the following row's
+    obs; with `stack_compress`, each frame of a stack (the last axis of obs) is stored only once. Rows are then added in
+    the order of their episodes, which end where `done` is true.
     """
 
     capacity: int
@@ -62,18 +62,18 @@ class Spec:
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows have exactly the five fields of a `Step`. Otherwise steps are dicts, keyed as `fields`."""
+        """Whether rows have exactly the five fields of a `Step`. If not, steps are dicts with the keys of `fields`."""
         return tuple(self.fields) == Step._fields
 
 
 class Unavailable(Exception):  # noqa: N818 (a state rather than an error)
-    """This platform can't have this peer (no wheel, for instance): its cells are skipped with this reason."""
+    """The peer does not exist for this platform (no wheel, for instance). Its cells are skipped with this reason."""
 
 
 class WrongAnswer(AssertionError):  # noqa: N818 (its name is the verdict)
-    """A peer returned something that was not stored, or drew rows wrongly: it gets no time.
+    """A peer returned something that was not stored, or drew rows wrongly. It is then not timed.
 
-    The message names the field (or "weights", "indexes", "priorities") and what is wrong with it.
+    The message names the field (or "weights", "indexes", "priorities") and the error.
     """
 
 
@@ -87,23 +87,23 @@ class Adapter(ABC):
 
     name: ClassVar[str]
     distribution: ClassVar[str | None]  # on PyPI; None if the peer's code is part of this project
-    #: one sentence on how it is used here and which page of its documentation says so
+    #: one sentence that says which calls are used here and where they are documented
     usage: ClassVar[str]
     contract: ClassVar[Contract]
 
-    #: the last Python that the pinned version of the library can be installed on; None: no limit known
+    #: the last Python version for which the pinned release can be installed; None: no known limit
     last_python: ClassVar[tuple[int, int] | None] = None
-    #: the environment that it is installed in (`adapters.environments`); None: the common one
+    #: the environment in which it is installed (`adapters.environments`); None: the common one
     environment: ClassVar[str | None] = None
-    #: how processes start that share one buffer of this peer; and what a "forkserver" imports first
+    #: how to start processes that share one buffer of this peer, and what a "forkserver" imports first
     start_method: ClassVar[str] = "fork"
     preload: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def version(cls) -> str:
-        """The library's version, or "in this project".
+        """Return the library's version, or "in this project".
 
-        Raises `Unavailable` if the platform can't have it, and `NotInstalled` if it could but does not.
+        Raises `Unavailable` if there is no release for this platform, `NotInstalled` if there is but it is missing.
         """
         if cls.distribution is None:
             return "in this project"
@@ -119,8 +119,8 @@ class Adapter(ABC):
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:
-        """The adapter. Raises `Unavailable` if the platform can't have the peer, and NotImplementedError if the peer
-        can't do what `spec` asks for."""
+        """Return the adapter. Raises `Unavailable` if the peer does not exist for this platform, NotImplementedError
+        if the peer cannot do what `spec` asks for."""
         cls.version()
         if refusal := cls.refusal(spec):
             raise NotImplementedError(refusal)
@@ -130,7 +130,7 @@ class Adapter(ABC):
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
-        """Why the contract rules out what `spec` asks for, whatever the fields are; None if it does not."""
+        """Return why the contract rules out what `spec` asks for, whatever the fields are; None if it does not."""
         if spec.prioritized and not cls.contract.priorities.value:
             return f"{cls.name} has no priorities"
         if (spec.next_of or spec.stack_compress) and not cls.contract.compression.value:
@@ -140,27 +140,27 @@ class Adapter(ABC):
     @abstractmethod
     def __init__(self, spec: Spec) -> None: ...
 
-    # Adding, in the forms in which a training loop may have its transitions. The loops are in the adapter, in the
-    # library's own idiom, so that no call of the harness is timed between two adds.
+    # Adding rows, in the forms in which a training loop may have them. The adapter contains the loops, in the library's
+    # own idiom, so that no call of the harness is timed between two adds.
 
     @abstractmethod
     def add(self, steps: Sequence[Step]) -> None:
-        """Store `steps`, one call of the library each."""
+        """Store `steps`, with one call of the library each."""
 
     def add_dicts(self, steps: Sequence[dict[str, Any]]) -> None:
-        """Store `steps`, each a dict with the keys of `Step` in their order.
+        """Store `steps`, dicts with the keys of `Step` in the same order.
 
-        This default is for a library without keywords for the keys: it takes the values out of the dict. Rows with
-        other fields than a `Step` are added by this method, `add_columns` and `add_batch` only.
+        This default is for a library that does not take the fields as keywords: it takes the values from the dict. Rows
+        with fields other than those of a `Step` are only added by this method, `add_columns` and `add_batch`.
         """
-        # `add` only unpacks its steps, and making a Step of each would be a cost that no user has.
+        # `add` only unpacks its steps; building a Step for each would be a cost that no user has.
         self.add([step.values() for step in steps])  # type: ignore[misc]
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
-        """Store `steps` in a prioritized buffer, one call each, with a raw priority each.
+        """Store `steps` in a prioritized buffer, each with one call and its raw priority.
 
         This default is for a library that takes no priority with a step (`GivenPriority.NOT_POSSIBLE` in its contract):
-        it drops them.
+        it ignores the priorities.
         """
         self.add(steps)
 
@@ -168,24 +168,24 @@ class Adapter(ABC):
     def add_batch(self, columns: Columns, priorities: Array | None = None) -> None:
         """Store all rows of `columns` ((rows, *shape) each) in as few calls as the library allows.
 
-        `priorities` are raw (before eps and alpha), float64 (rows,). If the library takes none on add, the adapter sets
-        them as its user would have to.
+        `priorities` are raw (before eps and alpha), float64 (rows,). If the library does not take them on add, the
+        adapter sets them as a user would have to.
         """
 
     def add_batches(self, batches: Sequence[Step]) -> None:
-        """Store `batches` one after the other; each holds many rows, a column in each place of the step."""
+        """Store `batches` in order; each is a `Step` of columns with many rows."""
         for batch in batches:
             self.add_batch(batch._asdict())
 
     def add_columns(self, batches: Sequence[Columns]) -> None:
-        """Store `batches` one after the other; each is a dict of columns, which may have any fields."""
+        """Store `batches` in order; each is a dict of columns, with any fields."""
         for batch in batches:
             self.add_batch(batch)
 
     def add_lists(self, batches: Sequence[Step]) -> None:
-        """Store `batches` as `add_batches` does; each column is a nested list.
+        """Store `batches` like `add_batches`, with each column as a nested list.
 
-        This default is for a library that takes no lists as columns, or loses their dtype: it makes arrays of them.
+        This default converts the lists to arrays, for a library that does not accept lists or loses their dtype.
         """
         fields = self.fields
         for batch in batches:
@@ -196,20 +196,20 @@ class Adapter(ABC):
     def sample(self, batch_size: int) -> Columns:
         """Return a batch of columns, (batch_size, *shape) each; scalars may be (batch_size,) or (batch_size, 1).
 
-        A prioritized buffer adds "weights" and "indexes" (anything that `update_priorities` takes, an array or a
-        list). The caller of a prioritized buffer alternates `sample` and `update_priorities`, as a learner does: some
-        peers refuse a second sample before the update. A batch is valid until the next call: some peers reuse its
-        memory.
+        A prioritized buffer adds "weights" and "indexes" (an array, a list, or anything else that `update_priorities`
+        accepts). With a prioritized buffer, the caller alternates `sample` and `update_priorities`, as a learner does,
+        because some peers refuse a second sample before the update. A batch is only valid until the next call, because
+        some peers reuse its memory.
         """
 
     def update_priorities(self, indexes: Array, priorities: Array) -> None:
         """Set new raw priorities, (batch_size,) float64, above 0, for the rows of the last sample."""
         raise NotImplementedError(f"{self.name} has no priorities")
 
-    # A whole step of a learner. Overridden for a library whose authors would write these calls as one.
+    # A learner's complete step. Override these if the library's authors would write them as one function.
 
     def learner_step(self, steps: Sequence[Step], batch_size: int, priorities: Array) -> Columns:
-        """Add `steps` one by one to a prioritized buffer, and return a sample after setting new `priorities` for it.
+        """Add `steps` one by one to a prioritized buffer, sample a batch, set new `priorities` for it, and return it.
 
         The priorities are raw, (batch_size,) float64, above 0, and take effect with the next sample.
         """
@@ -219,26 +219,26 @@ class Adapter(ABC):
         return batch
 
     def learner_step_uniform(self, steps: Sequence[Step], batch_size: int) -> Columns:
-        """Add `steps` one by one to a uniform buffer, and return a sample."""
+        """Add `steps` one by one to a uniform buffer, sample a batch and return it."""
         self.add(steps)
         return self.sample(batch_size)
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows that can be sampled now."""
+        """Return the number of rows that can be sampled now."""
 
     @property
     def waiting(self) -> int:
-        """The number of newest rows not yet passed to the library, since its calls take a fixed number of rows."""
+        """Return how many of the newest rows have not reached the library, whose calls take a fixed number of rows."""
         return 0
 
     def close(self) -> None:  # noqa: B027 (most peers have nothing to release)
-        """Release processes, segments and files. Called once; the adapter is not used afterwards."""
+        """Release processes, segments and files. Called once; the adapter is not used after that."""
 
 
 @dataclass(frozen=True)
 class PeerInfo:
-    """What a record stores of a peer. `adapters.registry.describe` makes it from an adapter class."""
+    """What a record stores about a peer. `adapters.registry.describe` creates it from an adapter class."""
 
     name: str
     version: str | None

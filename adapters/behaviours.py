@@ -1,6 +1,6 @@
-"""What the conformance suite can observe: one enum for each kind of check, one member for each behaviour.
+"""Behaviours that the conformance suite can observe: one enum per kind of check, one member per behaviour.
 
-A record stores a behaviour by its value, and the report shows it, so the values must not change.
+A record stores a behaviour by its value, and the report shows that value, so the values must not change.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from enum import Enum, StrEnum
 
 
 class Meaning(Enum):
-    """What an observed behaviour means to a user."""
+    """What an observed behaviour means for a user."""
 
     SOUND = "sound"
-    HAZARD = "hazard"  # allowed if the contract states it, and still dangerous to a user who does not know it
-    FAULT = "fault"  # breaks what every buffer must do, whatever the contract states
+    HAZARD = "hazard"  # allowed if the contract states it, but dangerous for a user who does not know about it
+    FAULT = "fault"  # violates what every buffer must do, whatever the contract states
 
 
 SOUND, HAZARD, FAULT = Meaning.SOUND, Meaning.HAZARD, Meaning.FAULT
 
 
 class Behaviour(StrEnum):
-    """What one conformance check can observe."""
+    """What a conformance check can observe."""
 
     meaning: Meaning
 
@@ -32,15 +32,15 @@ class Behaviour(StrEnum):
 
     @property
     def kept_by(self) -> tuple[Behaviour, ...]:
-        """The behaviours that satisfy a contract which states this one."""
+        """Return the behaviours that satisfy a contract stating this one."""
         return (self,)
 
 
 class RoundTrip(Behaviour):
-    """Whether the values that were added come back."""
+    """Whether sampled values equal those that were added."""
 
     EXACT = "bit for bit"
-    AS_32_BITS = "as 32 bits", HAZARD  # wider values pass through float32 or int32
+    AS_32_BITS = "as 32 bits", HAZARD  # wider values are converted to float32 or int32
     CHANGED = "changed", FAULT
 
 
@@ -62,7 +62,7 @@ class Shape(Behaviour):
 
 
 class RingOrder(Behaviour):
-    """Which row a full buffer overwrites."""
+    """Which row is overwritten when the buffer is full."""
 
     OLDEST_FIRST = "oldest first"
     OTHER = "another order", FAULT
@@ -94,7 +94,7 @@ class NewRowPriority(Behaviour):
 
 
 class GivenPriority(Behaviour):
-    """What becomes of a priority that is passed with a row (`Adapter.add_with_priorities`)."""
+    """What happens to a priority that is passed with a row (`Adapter.add_with_priorities`)."""
 
     TAKEN = "taken"
     NOT_POSSIBLE = "none on add"
@@ -112,15 +112,15 @@ class Weights(Behaviour):
 
 
 class Replacement(Behaviour):
-    """Whether one batch can contain a row twice."""
+    """Whether a batch can contain a row more than once."""
 
     WITH = "with"
     WITHOUT = "without"
-    STRATIFIED = "stratified"  # one draw from each of as many equal parts as the batch has rows
+    STRATIFIED = "stratified"  # one draw from each of batch-size equal parts
 
 
 class StaleUpdate(Behaviour):
-    """The effect of new priorities for rows that were overwritten after they were sampled."""
+    """The effect of new priorities for rows that were overwritten after being sampled."""
 
     IGNORED = "ignored"
     REFUSED = "refused"
@@ -130,7 +130,7 @@ class StaleUpdate(Behaviour):
 
 
 class ReturnedBatch(Behaviour):
-    """What a batch shares with the buffer."""
+    """What memory a batch shares with the buffer."""
 
     COPIES = "copies"
     WEIGHTS_AND_INDEXES_REUSED = "next sample changes weights and indexes", HAZARD
@@ -171,12 +171,12 @@ class BatchOverStored(Behaviour):
 
 
 class BadPriority(Behaviour):
-    """The effect of an update with a number that is no priority."""
+    """The effect of updating a priority with an invalid number."""
 
     REFUSED = "refused"
     IGNORED = "ignored"
     ABSOLUTE_VALUE = "as its size"
-    POISONS = "poisons", HAZARD  # later draws fail or are wrong, or their weights are not numbers
+    POISONS = "poisons", HAZARD  # later draws fail or are wrong, or have NaN weights
     RULES_EVERY_DRAW = "rules every draw", HAZARD
     WAITS = "waits", HAZARD
     PANICS = "panics", HAZARD
@@ -194,5 +194,5 @@ class Seed(Behaviour):
 
     @property
     def kept_by(self) -> tuple[Behaviour, ...]:
-        # Where calls race, a seed may happen to give the same rows although none is promised.
+        # If calls race, a seed may happen to produce the same rows although none is promised.
         return (self, Seed.OWN, Seed.GLOBAL) if self is Seed.NONE else (self,)

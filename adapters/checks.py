@@ -1,7 +1,7 @@
-"""The answer is checked before it is timed: what every peer must get right, whatever its speed.
+"""Correctness checks that run before any timing: what every peer must get right, whatever its speed.
 
-`AddedRows` knows the rows that were added, and finds out whether a batch holds only such rows, byte for byte and with
-all fields together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
+`AddedRows` knows the rows that were added, and checks that a batch contains only such rows, byte for byte and with the
+fields of a row kept together. The `check_*` functions drive an adapter and raise `WrongAnswer`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SIGNIFICANCE = 1e-6
 
 
 def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Columns:
-    """Rows `first` .. `first + rows - 1` of an endless series in which every float, wide integer and frame is unique.
-    Flags, actions and small integers repeat."""
+    """Return rows `first` .. `first + rows - 1` of an infinite series in which every float, wide integer and frame is
+    unique. Flags, actions and small integers repeat."""
     keys = np.arange(first, first + rows)
     columns = {}
     for offset, (name, field) in enumerate(fields.items()):
@@ -35,7 +35,7 @@ def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Col
             # The key's four bytes repeat, so that each part of a frame identifies its row.
             stamp = (keys + offset * 1_000_003).astype("<u4").view(np.uint8).reshape(rows, 4)
             values = np.tile(stamp, (1, cells // 4 + 1))[:, :cells]
-        elif dtype.kind in "iu":  # not by way of floats, which don't fit into a narrow integer
+        elif dtype.kind in "iu":  # not via floats, which may not fit into a narrow integer
             values = keys[:, None] + offset + each
         else:
             values = keys[:, None] + (offset + 1) / 8 + each / 1024
@@ -44,7 +44,7 @@ def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Col
 
 
 def as_steps(columns: Columns) -> list[Step]:
-    """The rows of `columns` as a training loop has them: scalars are Python's, arrays belong to the row."""
+    """Return the rows of `columns` as a training loop has them: Python scalars, and arrays that belong to the row."""
     parts = []
     for name in Step._fields:
         column = columns[name]
@@ -53,7 +53,7 @@ def as_steps(columns: Columns) -> list[Step]:
 
 
 def as_dicts(columns: Columns) -> list[dict[str, Any]]:
-    """The rows of `columns`, which may have any fields, as dicts."""
+    """Return the rows of `columns`, which may have any fields, as dicts."""
     return [
         {name: row.item() if row.ndim == 0 else row.copy() for name, row in zip(columns, rows, strict=True)}
         for rows in zip(*columns.values(), strict=True)
@@ -61,7 +61,7 @@ def as_dicts(columns: Columns) -> list[dict[str, Any]]:
 
 
 class AddedRows:
-    """The rows that a sample may contain. Make it once per workload: it reads every byte of `columns`."""
+    """The rows that a sample may contain. Create it once per workload: it reads every byte of `columns`."""
 
     def __init__(self, columns: Columns, fields: Mapping[str, Field]) -> None:
         self.fields = fields
@@ -70,7 +70,7 @@ class AddedRows:
         self._known = {name: set(column) for name, column in digests.items()}
 
     def check(self, batch: Columns, rows: int | None = None) -> Array:
-        """Return, for each row of `batch`, the number of the added row that it equals (the first such).
+        """Return, for each row of `batch`, the number of the first added row that equals it.
 
         `rows` is the number of rows that the batch must have.
         """
@@ -114,12 +114,12 @@ def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[by
 
 
 def check_rows(batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> Array:
-    """Check that each row of `batch` is a row of `columns`; return their numbers. For many batches use `AddedRows`."""
+    """Check that each row of `batch` is a row of `columns`; return their numbers. Use `AddedRows` for many batches."""
     return AddedRows(columns, fields).check(batch)
 
 
 def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
-    """Draw one batch as a learner does: the priorities of a prioritized buffer are updated afterwards."""
+    """Draw one batch as a learner does; in a prioritized buffer, then update the priorities of its rows."""
     batch = adapter.sample(batch_size)
     if spec.prioritized:
         copy = {name: np.array(column) for name, column in batch.items()}
@@ -129,23 +129,23 @@ def draw(adapter: Adapter, spec: Spec, batch_size: int) -> Columns:
 
 
 def check_full(adapter: Adapter, capacity: int) -> None:
-    """Check that the buffer holds as many rows as its capacity."""
+    """Check that the buffer holds exactly as many rows as its capacity."""
     stored = len(adapter)
     if stored != capacity and not (adapter.contract.whole_episodes and stored):
         raise WrongAnswer(f"size: {stored} rows stored, expected {capacity}")
 
 
 def check_round_trip(adapter: Adapter, spec: Spec, known: AddedRows, batch_size: int = 32, batches: int = 4) -> None:
-    """Check, for an adapter that holds rows of `known` only, that every row of some batches is one of them."""
+    """Check that every row in some batches is one of the `known` rows, which are the only ones that were added."""
     for _ in range(batches):
         known.check(draw(adapter, spec, batch_size), batch_size)
 
 
 def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size: int = 32, batches: int = 80) -> None:
-    """Check that, of `columns`, already added in order, all of the last `capacity` rows can be drawn and no others.
+    """Check that the last `capacity` rows of `columns`, already added in order, can all be drawn, and no others.
 
-    Rows that still wait (`Adapter.waiting`) count as not added. The default number of draws is enough for a capacity of
-    about 128 rows.
+    Rows not yet passed to the library (`Adapter.waiting`) count as not added. The default number of draws suffices for
+    a capacity of about 128 rows.
     """
     added = len(next(iter(columns.values()))) - adapter.waiting
     kept = min(added, spec.capacity)
@@ -157,16 +157,16 @@ def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size
         seen.update(rows.check(draw(adapter, spec, batch_size), batch_size).tolist())
     never = set(range(kept)) - seen
     if spec.prioritized and not adapter.contract.draws_last_slot:
-        # The number of the row in the last slot of the ring; the oldest row has number 0.
+        # The number of the row in the last slot of the ring; the oldest row is number 0.
         never.discard(kept - 1 if added <= spec.capacity else (spec.capacity - 1 - added) % spec.capacity)
     if never:
         raise WrongAnswer(f"rows: {len(never)} of {kept} stored rows were never drawn in {batches * batch_size} draws")
 
 
 def check_priorities(adapter: Adapter, spec: Spec, *, rows: int = 64, batch_size: int = 16, batches: int = 400) -> None:
-    """Check that an empty prioritized adapter draws by priority, returns correct weights, and follows updates.
+    """Check that an empty prioritized adapter draws by priority, returns correct weights, and applies updates.
 
-    Adds `rows` keyed rows (at most the capacity), and leaves them in the buffer with other priorities.
+    Adds `rows` rows from `keyed_columns` (at most the capacity); they remain in the buffer with other priorities.
     """
     columns = keyed_columns(spec.fields, rows)
     raw = np.random.default_rng(spec.seed).permutation(np.geomspace(0.05, 5.0, rows))
@@ -202,35 +202,35 @@ def _check_weights_and_count(
 
 
 def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter, spec: Spec) -> None:
-    """Check importance weights of rows with raw priorities `drawn` (Schaul et al. 2015, equation 2)."""
+    """Check the importance weights of rows with raw priorities `drawn` (Schaul et al. 2015, equation 2)."""
     weights, eps = np.asarray(weights), adapter.contract.eps
     if weights.shape != drawn.shape or weights.dtype.kind != "f":
         raise WrongAnswer(f"weights: {weights.dtype} {weights.shape}, expected floats {drawn.shape}")
-    # N and the total cancel: what remains is the row's priority relative to that of the row with the largest weight.
+    # N and the total cancel: what remains is a row's priority relative to that of the row with the largest weight.
     base = (drawn if adapter.contract.weights is Weights.OVER_BATCH else all_raw).min()
     expected = ((drawn + eps) / (base + eps)) ** (-spec.alpha * spec.beta)
     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
         worst = int(np.argmax(np.abs(weights - expected)))
-        raise WrongAnswer(f"weights: {weights[worst]:.6g} where the formula gives {expected[worst]:.6g}")
+        raise WrongAnswer(f"weights: {weights[worst]:.6g}, expected {expected[worst]:.6g} by the formula")
 
 
 def check_distribution(counts: Array, shares: Array) -> None:
-    """Test `counts` against the expected `shares` by chi-square; a row with share 0 must never be drawn.
+    """Test `counts` against the expected `shares` with a chi-square test; a row with share 0 must never be drawn.
 
     Stratified draws vary less than independent ones, so they pass more easily.
     """
     impossible = np.flatnonzero((shares == 0) & (counts > 0))
     if impossible.size:
-        raise WrongAnswer(f"priorities: row {impossible[0]} has no probability and was drawn")
+        raise WrongAnswer(f"priorities: row {impossible[0]} was drawn although its probability is 0")
     chi2, p = chi_square(counts[shares > 0], shares[shares > 0])
     if not p > SIGNIFICANCE:
         raise WrongAnswer(f"priorities: rows are not drawn by priority (chi-square {chi2:.1f}, p = {p:.1e})")
 
 
 def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float, float]:
-    """Return how far `counts` are from the expected `shares`, and the probability of at least that by chance.
+    """Return the chi-square statistic of `counts` against `shares`, and the probability of one at least that large.
 
-    Rows with fewer than `least` expected draws are grouped: the test needs about five per group.
+    Rows with fewer than `least` expected draws are grouped, since the test needs about five per group.
     """
     from scipy.special import chdtrc  # type: ignore[import-untyped]
 
@@ -243,7 +243,7 @@ def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float,
 
 
 def _groups(expected: Array, least: float) -> Array:
-    """Group neighbours until a group expects `least` draws. The remainder joins the last group."""
+    """Group neighbouring rows until each group expects `least` draws. The remainder joins the last group."""
     groups, group, held = np.zeros(len(expected), int), 0, 0.0
     for i, each in enumerate(expected):
         if held >= least and held > 0 and expected[i:].sum() >= least:
@@ -254,8 +254,8 @@ def _groups(expected: Array, least: float) -> Array:
 
 
 def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> None:
-    """Raise the priority of every eighth row and lower the others as they are drawn: nearly all draws must be raised
-    rows in the end."""
+    """Raise the priority of every eighth row, and lower the others as they are drawn: in the end nearly all draws must
+    be raised rows."""
     batch_size = 4  # fewer than the raised rows, so that drawing without replacement can pass
     raised = np.arange(rows) % 8 == 3
     share: list[float] = []

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, even if it is killed by SIGKILL."""
+"""Child processes that exit with their parent, even if it is killed by SIGKILL."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ POLL_SECONDS = 0.5
 
 
 def exit_with_parent(parent_pid: int, before_exit: Callable[[], None] | None = None) -> None:
-    """Called in a child process: exit soon after the process `parent_pid` has.
+    """Called in a child process: make it exit soon after the process `parent_pid` has exited.
 
     A thread polls the parent's id. PR_SET_PDEATHSIG is no alternative: the kernel sends that signal when the *thread*
-    that forked ends, which would kill a child that was started by a worker thread. The id also reveals a parent that
-    exited before this call. A pipe is no alternative either: forked explorers inherit its other end and keep it open.
+    that forked ends, so a child started by a worker thread would be killed. Polling also detects a parent that exited
+    before this call. A pipe is no alternative either: forked explorers inherit its other end and keep it open.
     """
 
     def watch() -> None:

@@ -1,7 +1,7 @@
-"""A peer's contract: everything that this project needs to know about a peer's behaviour, stated once, as typed data.
+"""A peer's contract: what this project needs to know about its behaviour, stated once, as typed data.
 
-Three readers: `adapters.checks` decides by it what a right answer is, the conformance suite compares it with what it
-observes, and `adapters.features` derives the sentences of the report's feature table from it. No code reads the texts
+It has three users: `adapters.checks` derives the right answers from it, the conformance suite compares it with what it
+observes, and `adapters.features` generates the sentences of the report's feature table. No code parses the texts
 (`detail`, `evidence`, `remarks`, `source`); they are for people.
 """
 
@@ -62,7 +62,7 @@ class Processes(Enum):
 
 @dataclass(frozen=True)
 class Stated(Generic[Value]):
-    """A fact, for people in a few words how, and where it is documented or which test shows it."""
+    """A fact, with a short detail for people and its evidence: where it is documented, or which test shows it."""
 
     value: Value
     detail: str = ""
@@ -79,7 +79,7 @@ def no(detail: str = "", evidence: str = "") -> Stated[bool]:
 
 @dataclass(frozen=True)
 class Release:
-    """The pinned version of a library, and the date on which it was published on PyPI."""
+    """The pinned version of a library and its publication date on PyPI."""
 
     version: str
     date: datetime.date
@@ -89,36 +89,36 @@ class Release:
 class Contract:
     """What a peer does. The defaults are the most common behaviour.
 
-    The behaviours that concern priorities are not checked for a peer without priorities.
+    Behaviours that concern priorities are not checked for a peer without priorities.
     """
 
-    # What a user can ask of it.
+    # What it offers a user.
     batch_add: Stated[bool]  # many rows in one call
     fields: Stated[RowFields]
     priorities: Stated[bool]
     returns: Stated[Returns]
     n_step: Stated[bool]
     processes: Stated[Processes] = Stated(Processes.ONE)
-    machines: Stated[bool] = Stated(False)  # can it be used from another machine?
-    disk: Stated[bool]  # can it be saved, or kept in files?
-    compression: Stated[bool] = Stated(False)  # next_obs, and the frames of a stack, stored once
-    framework: str  # what must be installed with it
+    machines: Stated[bool] = Stated(False)  # usable from another machine
+    disk: Stated[bool]  # can be saved, or kept in files
+    compression: Stated[bool] = Stated(False)  # stores next_obs and the frames of a stack only once
+    framework: str  # libraries that must be installed with it
     licence: str
     release: Release | None = None  # None: written in this project
 
-    # What `adapters.checks` and the suites must allow for.
+    # What `adapters.checks` and the suites must take into account.
     #: added to a priority before it is raised to alpha
     eps: float = 0.0
-    #: the library returns importance weights; otherwise the adapter computes them from probabilities
+    #: whether the library returns importance weights; if not, the adapter computes them from probabilities
     returns_weights: bool = True
-    #: batches fetched ahead of `sample`: these still follow the priorities from before an update
+    #: number of batches fetched ahead of `sample`, which still follow the priorities from before an update
     batches_ahead: int = 0
-    #: whole episodes are overwritten: about as many rows as the capacity are stored, and not exactly as many
+    #: whole episodes are overwritten, so the number of stored rows is only about the capacity
     whole_episodes: bool = False
-    #: functions are compiled anew for each capacity, which takes memory that does not belong to the rows
+    #: functions are compiled again for each capacity, which takes memory that does not belong to the rows
     compiles: bool = False
 
-    # What the conformance suite observes, one check each.
+    # What the conformance suite observes, with one check each.
     round_trip: RoundTrip = RoundTrip.EXACT
     dtype: Dtype = Dtype.KEPT
     shape: Shape = Shape.KEPT
@@ -139,10 +139,10 @@ class Contract:
     negative_priority: BadPriority = BadPriority.REFUSED
     infinite_priority: BadPriority = BadPriority.REFUSED
     seed: Seed = Seed.OWN
-    #: where the library documents these behaviours; the others were observed
+    #: where the library documents these behaviours; undocumented ones were observed
     source: str = "not documented, observed"
 
-    #: words added to the derived columns of the feature table: "weights", "duplicates", "copies_on_add"
+    #: text added to the generated columns of the feature table: "weights", "duplicates", "copies_on_add"
     remarks: Mapping[str, str] = field(default_factory=dict)
 
     #: conformance check -> the behaviours that it can observe
@@ -150,12 +150,12 @@ class Contract:
 
     @property
     def behaviours(self) -> dict[str, Behaviour]:
-        """Conformance check -> the stated behaviour."""
+        """Return the stated behaviour of each conformance check."""
         return {check: getattr(self, check) for check in self.CHECKS}
 
     @property
     def draws_last_slot(self) -> bool:
-        """False where the row in the last occupied slot is never drawn by priority."""
+        """Whether the row in the last occupied slot can be drawn by priority."""
         return self.prioritized is not Prioritized.NEVER_LAST_SLOT
 
     @property

@@ -1,4 +1,4 @@
-"""For libraries that store the five fields of a step only, with observations that may be dicts of arrays."""
+"""Support for libraries that only store the five fields of a step, with observations that may be dicts of arrays."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ OBS, NEXT_OBS = "obs.", "next_obs."
 
 
 def parts(name: str, spec: Spec) -> list[str]:
-    """The x of each field "obs.x"; empty if an observation is one array.
+    """Return the x of each field "obs.x"; empty if an observation is one array.
 
-    Raises NotImplementedError, in the name of the peer, if rows have other fields."""
+    Raises NotImplementedError, naming the peer, if rows have other fields."""
     found = [field.removeprefix(OBS) for field in spec.fields if field.startswith(OBS)]
     observations = {whole + part for part in found for whole in (OBS, NEXT_OBS)} or {"obs", "next_obs"}
     if set(spec.fields) != {*observations, "act", "rew", "done"}:
         raise NotImplementedError(
-            f"{name} stores obs and next_obs (which may be dicts), act, rew and done, no other fields"
+            f"{name} stores obs and next_obs (which may be dicts), act, rew and done, and no other fields"
         )
     if spec.fields["rew"].shape or spec.fields["done"].shape:
         raise NotImplementedError(
@@ -28,5 +28,5 @@ def parts(name: str, spec: Spec) -> list[str]:
 
 
 def nested(row: Mapping[str, Any], parts: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The observation and the next observation of a row, as dicts."""
+    """Return the observation and the next observation of a row as dicts."""
     return {part: row[OBS + part] for part in parts}, {part: row[NEXT_OBS + part] for part in parts}

@@ -1,13 +1,13 @@
-"""Separate environments for peers whose requirements clash with those of others.
+"""Separate environments for peers whose requirements conflict with those of others.
 
-One peer's pins must not hold back another's version, so each group of compatible peers has a virtual environment in
-`.peers/<name>`, installed from `adapters/pins/<name>.txt` without resolving anything. A launch of such a peer runs
-there, with the same code and the same protocol as any other launch.
+One peer's pins must not restrict another's version, so each group of compatible peers has a virtual environment in
+`.peers/<name>`, installed from `adapters/pins/<name>.txt` without dependency resolution. A launch of such a peer runs
+in its environment, with the same code and protocol as any other launch.
 
     python -m adapters.environments PEER ...      # install what these peers need; `make` calls it
 
-If an environment can't be installed, the reason is stored in `.peers/<name>/failed` and becomes the reason of the
-cells of its peers; the run continues.
+If an environment cannot be installed, the reason is stored in `.peers/<name>/failed` and becomes the reason why its
+peers' cells have no figure; the run continues.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from typing import IO
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT / ".peers"
 PINS = CHECKOUT / "adapters" / "pins"
-LAST_WORDS = 300  # characters of pip's messages
+LONGEST_REASON = 300  # characters of pip's messages that a reason quotes
 
 
 class NotInstalled(Exception):  # noqa: N818 (a state, with its reason)
-    """This peer could be installed here, and is not; the message says why."""
+    """The peer exists for this platform but is not installed; the message says why."""
 
 
 def python(environment: str | None) -> str:
-    """The interpreter for launches in this environment; the current one if it is not installed, so that the launch
-    itself reports why its peer can't be imported."""
+    """Return the interpreter for launches in this environment. If the environment is not installed, return the current
+    interpreter, so that the launch itself reports why its peer cannot be imported."""
     if environment is None or not _installed(environment):
         return sys.executable
     return str(ROOT / environment / "bin" / "python")
 
 
 def shown(environment: str | None) -> str:
-    """The interpreter in a command relative to the checkout; "python" is that of the common environment."""
+    """Return the interpreter for a command to be run in the checkout; "python" is that of the common environment."""
     return f"{ROOT.name}/{environment}/bin/python" if environment else "python"
 
 
 def version(distribution: str, environment: str | None) -> str:
-    """The version of a library in its environment. Raises `NotInstalled`."""
+    """Return the version of a library in its environment. Raises `NotInstalled`."""
     return installed(distribution, environment).version
 
 
 def installed(distribution: str, environment: str | None) -> importlib.metadata.Distribution:
-    """A library's metadata in its environment. Raises `NotInstalled`."""
+    """Return a library's metadata in its environment. Raises `NotInstalled`."""
     if environment is None or Path(sys.prefix) == ROOT / environment:
         try:
             return importlib.metadata.distribution(distribution)
@@ -73,7 +73,7 @@ def installed(distribution: str, environment: str | None) -> importlib.metadata.
 def make(environment: str) -> None:
     """Install this environment as pinned, or store the reason why that failed.
 
-    A lock allows one installation at a time: another make, or the pip of one that was killed, may still be running.
+    A lock ensures one installation at a time: another make, or the pip of a killed one, may still be running.
     """
     if _installed(environment):
         return
@@ -83,7 +83,7 @@ def make(environment: str) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _installed(environment):
                 _make(environment, lock)
-    except OSError as error:  # nothing can be stored there, so the reason of its peers stays "not installed"
+    except OSError as error:  # no reason can be stored there, so its peers remain "not installed"
         print(f"the environment {environment!r} could not be installed: {error}", file=sys.stderr)
 
 
@@ -95,8 +95,8 @@ def _make(environment: str, lock: IO[str]) -> None:
     try:
         venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # Source distributions are built with pinned tools, too (newer pips use the second name). The value is a URI,
-        # since pip splits a path at a space.
+        # Source distributions are also built with pinned tools (newer versions of pip use the second name). The value
+        # is a URI, since pip splits a path at a space.
         constraints = dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), _pins(environment).as_uri())
         done = subprocess.run(
             [*pip, "--no-deps", "-r", str(_pins(environment))],
@@ -108,7 +108,7 @@ def _make(environment: str, lock: IO[str]) -> None:
         )
         if done.returncode:
             said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-            reason = " | ".join([line for line in said if line.startswith("ERROR")] or said)[-LAST_WORDS:]
+            reason = " | ".join([line for line in said if line.startswith("ERROR")] or said)[-LONGEST_REASON:]
     except (OSError, subprocess.SubprocessError) as error:
         reason = str(error)
     if reason is None:
@@ -136,7 +136,7 @@ def _digest(environment: str) -> str:
 
 
 def _installed(environment: str) -> bool:
-    """Whether the current pins are installed, and the Python that they were installed with still exists."""
+    """Return whether the current pins are installed and the Python used to install them still exists."""
     mark, its_python = _mark(environment), ROOT / environment / "bin" / "python"
     return mark.exists() and its_python.exists() and mark.read_text() == _digest(environment)
 

@@ -1,4 +1,4 @@
-"""The feature table of the report: one sentence per column, derived from a peer's contract."""
+"""The feature table of the report: one sentence per column, generated from a peer's contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ON_ADD = {
 
 
 def sentences(contract: Contract) -> dict[str, str]:
-    """Column -> sentence. A sentence may end in its evidence, in square brackets."""
+    """Return the sentence of each column. It may end with its evidence in square brackets."""
     return {
         "batch_add": _yes_or_no(contract.batch_add),
         "flexible_fields": _yes_or_no(contract.fields, contract.fields.value is RowFields.ANY),
@@ -47,7 +47,7 @@ def sentences(contract: Contract) -> dict[str, str]:
 
 
 def facts(contract: Contract) -> dict[str, Any]:
-    """What the report needs as values: the `facts` of a peer in the record (results/schema.json)."""
+    """Return the facts that the report uses as values: the `facts` of a peer in a record (results/schema.json)."""
     kept = {References.KEPT: "always", References.KEPT_OF_BATCHES: "batches"}
     return {
         "adds_batches": contract.batch_add.value,
@@ -84,7 +84,7 @@ def _priorities(contract: Contract) -> str:
 
 def _limits_of_priorities(contract: Contract) -> Iterable[str]:
     if contract.new_row_priority is NewRowPriority.FIXED:
-        yield "a row without one gets 1"
+        yield "rows added without one get priority 1"
     if not contract.draws_last_slot:
         yield "the last slot is never drawn"
     if contract.withholds_sampled_rows:
@@ -97,7 +97,7 @@ def _weights(contract: Contract) -> str:
     if not contract.priorities.value:
         return "no"
     relative = _RELATIVE_TO[contract.weights]
-    return relative if contract.returns_weights else f"no: probabilities only (weights computed here, {relative})"
+    return relative if contract.returns_weights else f"no: probabilities only (the adapter computes them, {relative})"
 
 
 def _duplicates(contract: Contract) -> str:

@@ -1,4 +1,4 @@
-"""Import the released code of OpenAI Baselines and ChainerRL without the discontinued frameworks that they need."""
+"""Import the released code of OpenAI Baselines and ChainerRL without the discontinued frameworks they depend on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-#: The environment of both, with a NumPy of their time and without their other requirements.
+#: The environment of both: a NumPy version from their time, and none of their other requirements.
 ENVIRONMENT = "legacy"
 
 
 def load(module: str, hollow: Sequence[str]) -> types.ModuleType:
-    """Import one of their modules. The packages in `hollow` become stubs with nothing but submodules: importing them
-    would import TensorFlow 1 or Chainer, which the buffers do not use."""
+    """Import a module of either library. Each package in `hollow` is replaced by a stub that only has submodules,
+    because its own code imports TensorFlow 1 or Chainer, which the buffers do not use."""
     if module not in sys.modules:
         found = importlib.util.find_spec(module.partition(".")[0])
         if found is None or found.origin is None:

@@ -1,8 +1,8 @@
-"""Write the skeleton of a new peer: its adapter with its contract, and its line in the registry.
+"""Generate the skeleton of a new peer: an adapter with its contract, and a line in the registry.
 
     python -m adapters.new_peer NAME [ENVIRONMENT]      # `make new-peer NAME=...` calls it
 
-The skeleton can be imported, and fails every conformance test until its TODOs are done.
+The skeleton can be imported, but fails every conformance test until its TODOs are done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 SKELETON = Template('''"""TODO: what $name is, in one sentence.
 
-TODO: the page of its documentation that shows how it is used here, and its oddities.
+TODO: link the page of its documentation that shows this use, and note its oddities.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ $environment    usage = "TODO: the calls that are used here (the page that docum
         framework="TODO",
         licence="TODO",
         release=Release("TODO", datetime.date(2000, 1, 1)),  # the pinned version, and when it was published
-        # TODO: the fields of adapters/contract.py in which its documentation states something else than the default.
+        # TODO: the fields of adapters/contract.py for which its documentation states a value other than the default.
         source="TODO: where its documentation states it",
     )
 
@@ -84,9 +84,7 @@ def main(arguments: Sequence[str], room: Path = HERE) -> int:
     line = f'    environment = "{environment}"\n' if environment else ""
     (room / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
     _register(room / "registry.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
-    print(
-        f"wrote adapters/peers/{module}.py and its line in adapters/registry.py; CONTRIBUTING.md tells the next steps"
-    )
+    print(f"wrote adapters/peers/{module}.py and its line in adapters/registry.py; next: see CONTRIBUTING.md")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Rows of parallel environments, for libraries whose add takes exactly one row of each."""
+"""Rows from parallel environments, for libraries whose add takes exactly one row from each."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ENVIRONMENTS = 100  # the number of rows in a batch of the suites
 
 
 def environments(capacity: int) -> int:
-    """The number of environments of a buffer of this capacity. It divides the capacity: otherwise the oldest row would
-    not be overwritten first."""
+    """Return the number of environments for a buffer of this capacity. It divides the capacity, because otherwise the
+    oldest row would not be overwritten first."""
     return math.gcd(capacity, ENVIRONMENTS)
 
 
 class Gathered:
-    """Collects rows, and calls `put` with `at_once` of them whenever there are enough."""
+    """Collect rows, and call `put` with every `at_once` of them."""
 
     def __init__(self, at_once: int, put: Callable[[Columns], None]) -> None:
         self.at_once, self.put = at_once, put

@@ -1,4 +1,4 @@
-"""The one list of peers. A new peer is a file or folder in `adapters/peers` and a line here."""
+"""The list of all peers. A new peer is a file or folder in `adapters/peers` and a line here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adapters import environments, features
 from adapters.base import Adapter, PeerInfo, Unavailable
 from adapters.environments import NotInstalled
 
-#: The peers that live in one process and are measured unless others are named, in the order of the report's tables.
+#: Single-process peers that are measured by default, in the order of the report's tables.
 PEERS: dict[str, str] = {
     "cpprb_impl": "adapters.peers.cpprb_impl:CpprbImpl",
     "cpprb": "adapters.peers.cpprb.adapter:Cpprb",
@@ -22,7 +22,7 @@ PEERS: dict[str, str] = {
     "reverb": "adapters.peers.reverb.adapter:Reverb",
 }
 
-#: Single-process peers that are measured only when named, or by PEERS=all: libraries with an environment of their own,
+#: Single-process peers that are only measured if named, or with PEERS=all: libraries that need their own environment,
 #: and other ways of using the peers above.
 ON_REQUEST: dict[str, str] = {
     "torchrl": "adapters.peers.torchrl.adapter:TorchRL",
@@ -58,11 +58,11 @@ ON_REQUEST: dict[str, str] = {
     "rllib[episodes]": "adapters.peers.rllib.episodes:RLlibEpisodes",
 }
 
-#: Stands for every peer.
+#: The name that selects every peer.
 ALL = "all"
 
-#: The buffers that forked explorers and one learner share: explorers call `add_batch`, and the process that created
-#: the buffer calls `sample` and `update_priorities`.
+#: Buffers shared by forked explorers and one learner. Explorers call `add_batch`; the process that created the buffer
+#: calls `sample` and `update_priorities`.
 SHARED: dict[str, str] = {
     "cpprb_impl[lock=none]": "adapters.peers.cpprb_impl:CpprbImplNoLock",
     "cpprb_impl[lock=buffer]": "adapters.peers.cpprb_impl:CpprbImplBufferLock",
@@ -71,33 +71,33 @@ SHARED: dict[str, str] = {
     "cpprb[MP]": "adapters.peers.cpprb.shared:CpprbMP",
 }
 
-#: The same for libraries with a server or shared memory of their own. `start_method` says how their processes start,
-#: since most must not be forked from a process that uses the library.
+#: The same for libraries with their own server or shared memory. `start_method` says how their processes start,
+#: because most of them must not be forked from a process that uses the library.
 SERVED: dict[str, str] = {
     "reverb": "adapters.peers.reverb.adapter:Reverb",
     "rllib[Ray actor]": "adapters.peers.rllib.actor:RLlibActor",
     "torchrl[shared]": "adapters.peers.torchrl.shared:TorchRLShared",
 }
 
-#: This project's own buffer: a wrong answer of this peer, or of a variant, fails the run.
+#: This project's own buffer. A wrong answer from it or one of its variants fails the run.
 OURS = "cpprb_impl"
 
-#: The peers that ratios are taken to: in one process, and where processes share a buffer.
+#: The peers to which ratios are taken: for single-process buffers, and for shared buffers.
 REFERENCES = ("cpprb", "cpprb[MP]")
 
-#: How the names of segments begin that a killed launch can leave in /dev/shm: our buffer's and multiprocessing's.
+#: Prefixes of the segments that a killed launch can leave in /dev/shm: this project's and multiprocessing's.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
 
 
 class UnknownPeer(KeyError):  # noqa: N818 (named like its siblings in base)
-    """There is no such peer. The message lists all."""
+    """There is no such peer. The message lists all peers."""
 
-    def __str__(self) -> str:  # KeyError would show the message in quotes
+    def __str__(self) -> str:  # KeyError would put the message in quotes
         return str(self.args[0])
 
 
 def family(name: str) -> str:
-    """The peer that a variant belongs to: "cpprb" for "cpprb[MP]"."""
+    """Return the peer that a variant belongs to: "cpprb" for "cpprb[MP]"."""
     return name.partition("[")[0]
 
 
@@ -106,23 +106,23 @@ def is_ours(name: str) -> bool:
 
 
 def every() -> list[str]:
-    """All names."""
+    """Return all names."""
     return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SERVED]))
 
 
 def alone() -> list[str]:
-    """The names of peers in one process."""
+    """Return the names of single-process peers."""
     return [*PEERS, *ON_REQUEST]
 
 
 def together() -> list[str]:
-    """The names of buffers that explorers and a learner share, however their processes start."""
+    """Return the names of buffers shared by explorers and a learner, however their processes start."""
     return [*SHARED, *SERVED]
 
 
 def chosen(names: Collection[str]) -> list[str]:
-    """The peers that these names select: of each name the peer and its variants, of "all" every peer, and without names
-    those that are measured by default. Raises `UnknownPeer`."""
+    """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
+    empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
         return [name for name in every() if name not in ON_REQUEST]
     for name in names:
@@ -143,7 +143,7 @@ def adapter_class(name: str) -> type[Adapter]:
 
 
 def describe(name: str) -> PeerInfo:
-    """What the record stores of a peer. Does not import the library, and never raises for a known name."""
+    """Return what a record stores about a peer. Does not import the library, and never raises for a known name."""
     cls = adapter_class(name)
     sentences, version, reason = features.sentences(cls.contract), None, None
     try:
@@ -153,13 +153,13 @@ def describe(name: str) -> PeerInfo:
         reason = str(unavailable)
     except NotInstalled as missing:
         reason = str(missing)
-    except Exception as error:  # broken metadata must cost one row, not the report
+    except Exception as error:  # broken metadata must only affect one row of the report
         reason = f"{type(error).__name__}: {error}"
     return PeerInfo(name, version, cls.usage, sentences, reason, features.facts(cls.contract))
 
 
 def _licence(cls: type[Adapter]) -> str:
-    """The licence that the contract states, with the metadata of the installed library as evidence."""
+    """Return the licence stated in the contract, with the installed library's metadata as evidence."""
     stated = cls.contract.licence
     if cls.distribution is None:
         return stated
@@ -177,5 +177,5 @@ def _licence(cls: type[Adapter]) -> str:
 
 
 def python(name: str) -> str:
-    """The interpreter for launches of this peer."""
+    """Return the interpreter for launches of this peer."""
     return environments.python(adapter_class(name).environment)

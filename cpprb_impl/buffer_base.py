@@ -31,10 +31,8 @@ class BufferBase(Ring):
         """Return the transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
 
         `idx` may be anything that NumPy accepts as an index array for a ring of `get_buffer_size()` transitions: ints
-        of
-        any shape, where negative ones count from the ring's end, or a mask of bools. A single int counts as a sequence
-        of
-        one. Raises IndexError for any other value, or if an index refers to a slot without a transition.
+        of any shape, where negative ones count from the ring's end, or a mask of bools. A single int counts as a
+        sequence of one. Raises IndexError for any other value, or if an index refers to a slot without a transition.
         """
         index = np.atleast_1d(np.asarray(idx))
         capacity = self.get_buffer_size()

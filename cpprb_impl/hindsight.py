@@ -134,8 +134,7 @@ class HindsightReplayBuffer:
 
         `goal` is the goal that was pursued: (*goal_shape), or (steps, *goal_shape) for one goal per step, or anything
         that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape, and any exception
-        of
-        `reward_func` and `goal_func`; the episode then remains pending.
+        of `reward_func` and `goal_func`; the episode then remains pending.
         """
         if not self._episode:
             return

@@ -187,8 +187,7 @@ class MPReplayBuffer(_SharedBuffer):
         Map all pages of the segment immediately, in the process that creates the buffer and in each that attaches,
         instead of page by page on first access. The constructor then takes as long as writing the whole segment, and no
         later `add` or `sample` waits for the system. A forked child shares the memory but has no pages mapped: its
-        first
-        call of any method maps them, which takes some tenths of a second per GiB. Frames of `next_of` and
+        first call of any method maps them, which takes some tenths of a second per GiB. Frames of `next_of` and
         `stack_compress` are mapped as they are stored.
     seed : int, optional
         For the process that creates the buffer; every other process draws its own numbers.
@@ -247,12 +246,10 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     """`PrioritizedReplayBuffer` in shared memory.
 
     Only the process that sampled should call `update_priorities`. The array "indexes" of a sample identifies the
-    sampled
-    transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the array
-    works
-    as well, unless several samples had the same indexes with different transitions: then those are not changed. Any
-    other indexes refer to the transitions that were stored when this process last sampled; if it never has, nothing
-    changes.
+    sampled transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the
+    array works as well, unless several samples had the same indexes with different transitions: then those are not
+    changed. Any other indexes refer to the transitions that were stored when this process last sampled; if it never
+    has, nothing changes.
 
     Parameters
     ----------

@@ -45,8 +45,7 @@ def train(
         Any object with `add(**transition)` and `sample(batch_size)`. It is treated as prioritized if it has
         `update_priorities` and its samples contain "indexes".
     env
-        Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or Gym's old one (4 values, and
-        obs).
+        Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or Gym's old one (4, and obs).
     get_action : callable
         (obs, step, episode, is_warmup) -> action.
     update_policy : callable

@@ -43,8 +43,7 @@ exec 3<&0
 """
 
 _lock = threading.RLock()
-# Our end of the pipe, and the pipe's identity: other code may have closed it and reused the descriptor for another
-# file.
+# Our end of the pipe, and the pipe's identity: other code may have closed it and reused its number for another file.
 _pipe: tuple[int, os.stat_result] | None = None
 
 

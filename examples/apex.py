@@ -1,7 +1,7 @@
-"""Ape-X in small: explorers step CartPole and add to one shared buffer, a learner samples from it.
+"""A minimal Ape-X: explorers step CartPole and add to one shared buffer, from which a learner samples.
 
-Run with `.venv/bin/python examples/apex.py` after `make setup`, or anywhere cpprb_impl and gymnasium
-are installed. The learner here only pretends to have TD errors; put your network where it says so.
+Run it with `.venv/bin/python examples/apex.py` after `make setup`, or wherever cpprb_impl and gymnasium are
+installed. The learner uses random numbers as TD errors; replace them with those of your network where marked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Ape-X in small, with Ray: explorers are actors, and the shared buffer is one of their arguments.
+"""A minimal Ape-X with Ray: explorers are actors, and the shared buffer is passed to them as an argument.
 
-Run with `.venv/bin/python examples/apex_ray.py` after `make setup`, or anywhere cpprb_impl, gymnasium and ray are
-installed. Explorers and learner must be on one machine, for there the buffer's memory is: an actor that Ray places
-elsewhere gets an error that says so. The learner here only pretends to have TD errors; put your network where it says
-so.
+Run it with `.venv/bin/python examples/apex_ray.py` after `make setup`, or wherever cpprb_impl, gymnasium and ray are
+installed. Explorers and learner must run on the machine that holds the buffer's memory: an actor that Ray places on
+another machine gets an error that says so. The learner uses random numbers as TD errors; replace them with those of
+your network where marked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Explorer:
         self.obs, _ = self.env.reset(seed=seed)
 
     def explore(self, seconds: float) -> int:
-        """Plays, and adds what it sees; returns how many transitions."""
+        """Step the environment and add transitions; return how many were added."""
         added, until = 0, time.monotonic() + seconds
         while time.monotonic() < until:
             act = self.env.action_space.sample()  # your policy

@@ -1,1 +1,1 @@
-"""The peers: one file, or one folder, for each library. `adapters.registry` lists them."""
+"""The peers, with one file or folder per library. `adapters.registry` lists them."""

@@ -22,7 +22,7 @@ REMARKED = {"weights", "duplicates", "copies_on_add"}
 NEVER_LAST = "yes, priorities after the add only; the last slot is never drawn"
 AN_UPDATE = "an update must follow each sample"
 KEPT_OF_BATCHES = "single rows: yes; batches: no, keeps views of the caller's arrays"
-COMPUTED_HERE = "no: probabilities only (weights computed here, relative to the largest in the buffer)"
+COMPUTED_HERE = "no: probabilities only (the adapter computes them, relative to the largest in the buffer)"
 
 
 def five_steps(buffer) -> dict[str, np.ndarray]:

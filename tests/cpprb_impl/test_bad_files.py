@@ -281,7 +281,7 @@ def test_members_of_one_name(good):
 def test_other_archives_are_refused():
     file = io.BytesIO()
     np.savez(file, obs=np.zeros(3))
-    refused(file.getvalue(), "neither")
+    refused(file.getvalue(), "saved by cpprb_impl or cpprb")
     refused(b"", "not an .npz archive")
     refused(b"PK" + bytes(1000), "not an .npz archive")
 
@@ -308,7 +308,7 @@ def test_the_file_is_named(good, tmp_path):
     path.write_bytes(good[:-1])
     with path.open("rb") as stream:
         for file in (path, str(path), str(path.with_suffix("")), stream):
-            with pytest.raises(ValueError, match=rf"^{path}: the file is no \.npz archive"):
+            with pytest.raises(ValueError, match=rf"^{path}: the file is not an \.npz archive"):
                 make().load_transitions(file)
     with pytest.raises(ValueError, match=r"^the file: "):
         make().load_transitions(io.BytesIO(good[:-1]))
