@@ -53,7 +53,7 @@ def watch() -> None:
     with _lock:
         if _pipe is not None and _is_open(*_pipe) and _has_reader(_pipe[0]):
             return
-        _let_go()
+        _close_pipe()
         _pipe = None if _adopts_orphans() else _start()
 
 
@@ -103,7 +103,7 @@ def _started() -> str:
         return ""
 
 
-def _let_go() -> None:
+def _close_pipe() -> None:
     global _pipe
     if _pipe is not None and _is_open(*_pipe):
         os.close(_pipe[0])
@@ -112,7 +112,7 @@ def _let_go() -> None:
 
 def _in_forked_child() -> None:
     # The shell must notice the end of the process that it watches even if forked children are still running.
-    _let_go()
+    _close_pipe()
     _lock.release()
 
 

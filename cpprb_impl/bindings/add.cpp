@@ -1,4 +1,4 @@
-// add(): read all arguments, then claim slots, then copy. A call that fails has changed nothing.
+// add(): reads all arguments, then claims slots, then copies. A call that fails has changed nothing.
 #include "ring.hpp"
 
 namespace rb {
@@ -23,7 +23,7 @@ Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords
   }
 
   Arguments rows;
-  // Priorities first: converting them may run Python code, and after read_sources none may run.
+  // Read priorities first: converting them may run Python code, which must not run after read_sources.
   rows.has_priorities = priorities != nullptr;
   if (rows.has_priorities) rows.priorities = Numbers(priorities, "priorities");
   const npy_intp count = read_sources(fields, values, in.sources);

@@ -7,7 +7,7 @@
 namespace rb {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // JAX copies what is aligned less
+constexpr std::size_t kAlignment = 64;  // JAX copies arrays with a smaller alignment
 constexpr npy_intp kLarge = npy_intp{1} << 16;
 
 using Shape = std::vector<npy_intp>;
@@ -27,7 +27,7 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
       throw PythonError();
     }
   }
-  Py_INCREF(dtype);  // PyArray_NewFromDescr takes it
+  Py_INCREF(dtype);  // PyArray_NewFromDescr steals a reference
   Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, dtype, dimensions, dims, nullptr, data,
                                          data ? NPY_ARRAY_CARRAY : 0, nullptr)));
   if (owner && PyArray_SetBaseObject(array.array(), owner.give()) < 0) throw PythonError();
@@ -65,12 +65,12 @@ bool as_made(PyArrayObject* array, const char* data, npy_intp rows, const Shape&
          std::equal(shape.begin(), shape.end(), dims + 1) && PyArray_ISCARRAY(array);
 }
 
-// A weak reference counts for nothing, but leads to the array all the same.
+// A weak reference does not keep the array alive, but can still be used to reach it.
 bool has_weak_references(PyObject* array) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(array) + Py_TYPE(array)->tp_weaklistoffset) != nullptr;
 }
 
-// The array that `weak` refers to; empty if it is gone.
+// The array that `weak` refers to; empty if the array is gone.
 Ref referent(PyObject* weak) {
 #if PY_VERSION_HEX >= 0x030d0000
   PyObject* object = nullptr;
@@ -90,7 +90,7 @@ bool BatchArrays::is_reusable(const std::vector<Field>& fields, const std::vecto
   PyObject *name, *value;
   Py_ssize_t at = 0;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    // An array whose references are this one and the dict's: not even a view of it is held.
+    // The only references to an array are this one and the dict's, so that not even a view of it exists.
     if (!PyDict_Next(dict.get(), &at, &name, &value) || value != arrays[i].get() || Py_REFCNT(value) != 2) return false;
     const bool is_field = i < fields.size();
     const ExtraColumn* column = is_field ? nullptr : &extra[i - fields.size()];
@@ -114,26 +114,26 @@ BatchArrays RecentBatches::take(const std::vector<Field>& fields, npy_intp rows,
 }
 
 void RecentBatches::keep(BatchArrays batch) {
-  std::vector<BatchArrays> dropped;  // let go last: an end of something in them may run Python code
-  const auto is_let_go = [](const BatchArrays& each) {
+  std::vector<BatchArrays> dropped;  // released last, since a finalizer may run Python code
+  const auto is_released = [](const BatchArrays& each) {
     const auto& all = each.arrays;
     return Py_REFCNT(each.dict.get()) == 1 &&
            std::all_of(all.begin(), all.end(), [](const Ref& array) { return Py_REFCNT(array.get()) <= 2; });
   };
   while (true) {
-    const bool many = std::count_if(kept_.begin(), kept_.end(), is_let_go) >= kMostLetGo;
+    const bool many = std::count_if(kept_.begin(), kept_.end(), is_released) >= kMostReleased;
     if (!many && kept_.size() < kMost) break;
-    const auto excess = many ? std::find_if(kept_.begin(), kept_.end(), is_let_go) : kept_.begin();
+    const auto excess = many ? std::find_if(kept_.begin(), kept_.end(), is_released) : kept_.begin();
     dropped.push_back(std::move(*excess));
     kept_.erase(excess);
   }
   kept_.push_back(std::move(batch));
   for (const auto& each : dropped)
-    if (each.sample != 0 && !is_let_go(each)) note(each.arrays[each.indexes].get(), each.sample);
+    if (each.sample != 0 && !is_released(each)) note(each.arrays[each.indexes].get(), each.sample);
 }
 
 void RecentBatches::note(PyObject* indexes, std::uint64_t sample) {
-  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same object each time, while we hold it
+  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // NumPy returns the same object each time while one exists
   std::erase_if(noted_, [&](const Noted& each) { return each.array.get() == array.get(); });
   if (noted_.size() == kMostNoted) noted_.erase(noted_.begin());
   noted_.push_back({std::move(array), sample});

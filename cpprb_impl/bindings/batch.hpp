@@ -9,69 +9,70 @@
 
 namespace rb {
 
-// The arrays of a batch beside its fields: importance weights and indexes.
+// The arrays of a batch other than its fields: importance weights and indexes.
 struct ExtraColumn {
   PyObject* name;  // interned
   int type;
 };
 
-// A batch's dict and arrays, (rows, *shape) each, which the caller may or may not hold.
+// A batch's dict and its arrays, (rows, *shape) each. The caller may hold references to them.
 struct BatchArrays {
   npy_intp rows = 0;
   Ref dict;
-  std::vector<Ref> arrays;   // of the fields, then the further ones
-  std::vector<char*> data;   // theirs
-  std::uint64_t sample = 0;  // number of the sample in them
-  std::size_t indexes = 0;   // which array has its indexes
+  std::vector<Ref> arrays;   // of the fields, then the extra ones
+  std::vector<char*> data;   // the memory of these arrays
+  std::uint64_t sample = 0;  // number of the sample that they hold
+  std::size_t indexes = 0;   // position of the array with its indexes
 
-  // Whether we hold the only references, and the arrays are as they were made, with these `extra` ones.
+  // Returns whether we hold the only references and the arrays are unmodified, with these `extra` columns.
   bool is_reusable(const std::vector<Field>& fields, const std::vector<ExtraColumn>& extra) const;
 };
 
-// The last batches, recycled once the caller has released every part of them: making five arrays costs more than
-// filling them, and the first touch of large memory fresh from the system ten times as much.
+// The last batches, recycled once the caller has released every array: creating five arrays costs more than filling
+// them, and the first access to large newly allocated memory costs ten times as much.
 class RecentBatches {
  public:
   BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra);
   void keep(BatchArrays batch);
-  // Remembers that the array `indexes` belongs to that sample, for as long as the array lives.
+  // Remembers, for as long as the array `indexes` lives, that it belongs to this sample.
   void note(PyObject* indexes, std::uint64_t sample);
-  // The number of the newest sample whose indexes were written to the memory at `indexes`, if the array that owned it
-  // then still exists; else 0.
+  // The number of the newest sample whose indexes were written to the memory at `indexes`, if the array that owned the
+  // memory then still exists; otherwise 0.
   std::uint64_t sample_in(const char* indexes) const;
   int traverse(visitproc visit, void* arg);
   void clear();
 
  private:
-  // A learner may hold some, in a queue say, while it asks for the next. Released batches take memory.
+  // A learner may hold several batches, for example in a queue, while it requests the next. Released ones take memory.
   static constexpr std::size_t kMost = 10;
-  static constexpr std::ptrdiff_t kMostLetGo = 2;
-  std::vector<BatchArrays> kept_;  // the longest kept first
+  static constexpr std::ptrdiff_t kMostReleased = 2;
+  std::vector<BatchArrays> kept_;  // oldest first
 
-  // Arrays of indexes that belong to no kept batch.
+  // Arrays of indexes that do not belong to a kept batch.
   struct Noted {
     Ref array;  // a weak reference
     std::uint64_t sample;
   };
-  static constexpr std::size_t kMostNoted = 16;  // a store remembers no more samples
-  std::vector<Noted> noted_;                     // the longest noted first
+  static constexpr std::size_t kMostNoted = 16;  // a store remembers no more samples than this
+  std::vector<Noted> noted_;                     // oldest first
 };
 
-// One batch in the making.
+// A batch under construction.
 class Batch {
  public:
-  // In new arrays; or in those of `recent`, if any is free; or in those of the dict `out`: raises KeyError,
-  // TypeError or ValueError naming the one that does not fit.
+  // Uses new arrays, a free batch of `recent`, or the arrays of the dict `out`. Raises KeyError, TypeError or
+  // ValueError
+  // naming the array that does not fit.
   Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra = {},
         PyObject* out = nullptr, RecentBatches* recent = nullptr);
 
-  // By field: where its values go.
+  // The destination of each field's values.
   char* const* places() { return batch_.data.data(); }
-  // Only the first `rows` are there. In new arrays only.
+  // Truncates the batch to `rows` rows. Only for new arrays.
   void shorten(npy_intp rows);
-  // The memory of the nth extra array.
+  // The memory of extra array `nth`.
   void* extra(std::size_t nth) { return batch_.data[fields_ + nth]; }
-  // Marks it as the sample of that number, whose indexes are the nth extra array.
+  // Marks the batch as the sample with that number, whose indexes are in extra array `nth`.
   void is_sample(std::uint64_t number, std::size_t nth, RecentBatches& recent);
   PyObject* give();
 

@@ -1,5 +1,5 @@
-// What every call of a ring goes through: its arguments are sorted, the ring is made ready for this process and thread,
-// and the batch is returned.
+// The steps common to every call of a ring: arguments are sorted, the ring is prepared for this process and thread, and
+// the batch is returned.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -9,9 +9,9 @@
 namespace rb {
 namespace {
 
-std::uint64_t forks = 0;  // only ever changed by a forked child, while it has one thread
+std::uint64_t forks = 0;  // changed only by a forked child, while it has a single thread
 
-// A copy out of a ring without the interpreter's lock.
+// Copies data out of a ring without holding the interpreter lock.
 class CopyBesideOthers {
  public:
   explicit CopyBesideOthers(Ring& ring) : ring_(ring) {
@@ -35,11 +35,11 @@ class CopyBesideOthers {
 
 }  // namespace
 
-// The initial-exec model saves a function call per use. GCC ignores the attribute at the declaration. Libraries that
-// are loaded later have little room for such variables, but this is one word.
+// The initial-exec model saves a function call per use. GCC ignores the attribute at the declaration. Space for such
+// variables is limited in libraries that are loaded later, but this one takes a single word.
 [[gnu::tls_model("initial-exec")]] constinit thread_local CallGuard* CallGuard::innermost_of_thread_ = nullptr;
 
-// Runs in the child, in its only thread, which goes on with the calls that it is in.
+// Runs in the child's only thread, which continues the calls that it was inside.
 void count_fork() {
   ++forks;
   for (const CallGuard* each = CallGuard::innermost_of_thread_; each != nullptr; each = each->outer_) {
@@ -87,8 +87,8 @@ void Ring::forget_users_of_other_threads() {
 
 PythonWaiting::PythonWaiting(CallGuard& call) : call_(call) {
   Ring& ring = call.ring();
-  // A thread that gets the interpreter's lock meanwhile may keep it for milliseconds: a short copy is not worth that.
-  // Nor is a longer one of a ring that is not shared, which other threads could not use meanwhile anyway.
+  // Releasing the interpreter lock is not worth it for a short copy: another thread may keep it for milliseconds. Nor
+  // is it for a longer copy out of an unshared ring, which other threads could not use meanwhile anyway.
   long_copy = std::size_t{1} << (ring.is_shared ? 20 : 24);
   ring.let_copy_end();
 }
@@ -118,7 +118,7 @@ void notice_fork(Ring& ring) {
     return;
   ring.random.reseed(entropy());
   ring.forget_users_of_other_threads();
-  // Set by a thread that this process does not have; one that only waited may hold the lock, too.
+  // Set by a thread that does not exist in this process; a thread that was waiting may hold the lock, too.
   ring.copying = false;
   ring.end_of_copy.~mutex();
   new (&ring.end_of_copy) std::mutex;
@@ -127,7 +127,7 @@ void notice_fork(Ring& ring) {
     if (ring.is_shared) ring.nstep->window.clear();
   }
   if (ring.store) ring.store->forked();
-  ring.process = process_number();  // last: what fails before is tried again
+  ring.process = process_number();  // last, so that a failure above is retried
 }
 
 CallGuard::CallGuard(PyObject* self) : ring_(ring_of(self)) {
@@ -136,7 +136,7 @@ CallGuard::CallGuard(PyObject* self) : ring_(ring_of(self)) {
       raise(PyExc_RuntimeError, "a signal handler must not use a buffer that its own thread is waiting for");
   notice_fork(ring_);
   ring_.let_copy_end();
-  // Only now: while this thread waited, another one may have closed it.
+  // Checked only now: another thread may have closed the buffer while this one waited.
   if (ring_.close_wanted) raise(PyExc_ValueError, "the buffer is closed");
   ++ring_.users;
   outer_ = std::exchange(innermost_, this);
@@ -174,7 +174,7 @@ void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t narg
     });
     if (at == known.end()) raise(PyExc_TypeError, "%s() has no argument '%U'", function, name);
     PyObject*& value = values[at - known.begin()];
-    if (value != nullptr) raise(PyExc_TypeError, "%s() was given '%U' twice", function, name);
+    if (value != nullptr) raise(PyExc_TypeError, "%s() got multiple values for argument '%U'", function, name);
     value = args[nargs + k];
   }
 }

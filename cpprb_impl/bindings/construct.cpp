@@ -1,4 +1,4 @@
-// Making a ring: its store, by a factory for each kind, and the sampler over it.
+// Constructs a ring: its store, with one factory for each kind, and the sampler over it.
 #include <sys/random.h>
 
 #include <cerrno>
@@ -26,7 +26,7 @@ std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
                                         options.check_for_update);
 }
 
-// Makes the segment, or attaches to the one that is named.
+// Creates the segment, or attaches to the one that is named.
 std::unique_ptr<SharedStore> make_shared_store(const RingOptions& options) {
   const SharedOptions& shared = *options.shared;
   auto rows =

@@ -20,7 +20,7 @@ Field parse_field(PyObject* entry) {
   if (PyDataType_REFCHK(descr))
     raise(PyExc_TypeError, "%U: dtype %R holds Python objects, which can't be stored as bytes", name, dtype);
   if (PyDataType_HASSUBARRAY(descr))
-    raise(PyExc_TypeError, "%U: dtype %R has a shape of its own; give it as \"shape\"", name, dtype);
+    raise(PyExc_TypeError, "%U: dtype %R must not contain a shape; use \"shape\" for it", name, dtype);
   field.elements = 1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
     const npy_intp length = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
@@ -40,7 +40,7 @@ Field parse_field(PyObject* entry) {
   return field;
 }
 
-// The pending exception again, with the field's name in front, and the first one as its cause.
+// Raises the pending exception again, with the field's name prepended and the original as its cause.
 [[noreturn]] void raise_naming(PyObject* name) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -64,7 +64,7 @@ Field parse_field(PyObject* entry) {
   throw PythonError();
 }
 
-// An array of the field's own type in C order: its bytes are taken as they are.
+// Whether `value` is an array of the field's own type in C order, whose bytes can be copied directly.
 bool usable_as_is(const Field& field, PyObject* value) {
   if (!PyArray_Check(value)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(value);
@@ -72,15 +72,15 @@ bool usable_as_is(const Field& field, PyObject* value) {
   return PyArray_DESCR(array) == field.descr() || PyArray_EquivTypes(PyArray_DESCR(array), field.descr());
 }
 
-// An array whose numbers can be read where they stand.
+// Whether `object` is an array whose numbers can be read in place.
 bool is_plain(PyObject* object, int type) {
   if (!PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
 }
 
-// How many rows an array holds: one row may come with or without its leading axis, and flat data is
-// cut into rows. Anything else, (2, 6) for rows of (4,) say, is a mistake of the caller.
+// Returns how many rows an array holds. A single row may lack its leading axis, and flat data is split into rows.
+// Anything else, such as (2, 6) for rows of (4,), is a mistake of the caller.
 npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
   const auto& shape = field.shape;
   const int wanted = static_cast<int>(shape.size()), more = dimensions - wanted;
@@ -104,7 +104,7 @@ npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
         tuple(dims, dimensions).get(), tuple(shape.data(), wanted).get());
 }
 
-// Numbers and lists of them, without NumPy; false: leave it to NumPy.
+// Reads numbers and lists of them without NumPy. Returns false if NumPy must read them.
 bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
   if (field.put_numbers == nullptr) return false;
   Put put = Put::left_to_numpy;
@@ -141,8 +141,8 @@ bool has_masked(PyObject* array) {
   return PyObject_IsTrue(masked.get()) == 1;
 }
 
-// `object` as an array of real numbers of any type. Refuses what NumPy would convert to numbers but is none. Raises
-// TypeError, and ValueError for text (even "4") and for masked numbers.
+// Returns `object` as an array of real numbers of any type. Refuses values that NumPy would convert although they are
+// not numbers. Raises TypeError, or ValueError for text (even "4") and masked numbers.
 Ref real_numbers(PyObject* object, const char* what) {
   if (PyArray_Check(object) && !PyArray_CheckExact(object) && has_masked(object))
     raise(PyExc_ValueError, "%s must not be masked, got %R", what, object);
@@ -166,7 +166,7 @@ Ref real_numbers(PyObject* object, const char* what) {
   raise(PyExc_IndexError, "indexes[%zd] is %S, where no transition is stored", place, whole.get());
 }
 
-// Raise ValueError unless `index` is a whole number, IndexError unless int64 can hold it.
+// Raises ValueError unless `index` is a whole number, IndexError unless it fits in int64.
 void check_index(npy_intp place, double index) {
   if (!std::isfinite(index) || index != std::trunc(index))
     raise(PyExc_ValueError, "indexes[%zd] must be a whole number, got %R", place,
@@ -185,7 +185,7 @@ void check_index(npy_intp place, PyObject* index) {
   if (PyFloat_Check(index)) check_index(place, PyFloat_AS_DOUBLE(index));
 }
 
-// `indexes` in C order, after a check that each can be converted to int64 exactly.
+// Returns `indexes` in C order, after checking that each can be converted to int64 exactly.
 template <class Index>
 Ref checked_indexes(const Ref& indexes, int type) {
   Ref array = c_array_of(indexes, type, "indexes");
@@ -227,7 +227,7 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
   std::vector<Field> fields;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(entries.get()); ++i)
     fields.push_back(parse_field(PySequence_Fast_GET_ITEM(entries.get(), i)));
-  // Names the fields first, so that stacked may say next_x as well.
+  // Adds the next fields first, so that `stacked` may refer to next_x as well.
   for (const auto of : find_fields(fields, next_of, "next_of")) {
     Field next = like(fields[of]);
     PyObject* name = checked(PyUnicode_FromFormat("next_%U", fields[of].name.get()));
@@ -255,15 +255,15 @@ std::string path_of(PyObject* text, const char* what) {
 }
 
 std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std::string& prefix) {
-  constexpr npy_intp kMostBytes = npy_intp{1} << 46;  // beyond any address space; sums stay far from overflow
+  constexpr npy_intp kMostBytes = npy_intp{1} << 46;  // beyond any address space, and sums cannot overflow
   npy_intp total = 0;
   std::vector<FieldStorage> storage;
   for (const auto& field : fields) {
     total += std::min<npy_intp>(field.bytes, kMostBytes);
     if (total >= kMostBytes)
-      raise(PyExc_ValueError, "%U: a transition of so many bytes can't be stored", field.name.get());
+      raise(PyExc_ValueError, "%U: a transition must have less than 2^46 bytes", field.name.get());
     Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
-    // Rows start at multiples of 8, so no field can count on more.
+    // Rows start at multiples of 8, so no field can rely on a larger alignment.
     const auto alignment = std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8);
     FieldStorage kept{static_cast<std::size_t>(field.bytes), alignment};
     if (!prefix.empty()) {
@@ -305,7 +305,7 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
   std::vector<bool> given(fields.size());
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
-    // A subclass of str could run code of its own when it is compared or dropped.
+    // A subclass of str could run its own code when it is compared or destroyed.
     if (!PyUnicode_CheckExact(name)) raise(PyExc_TypeError, "the name %R must be a plain str", name);
     int found = kIgnored;
     for (std::size_t f = 0; f < fields.size() && found == kIgnored; ++f)
@@ -328,8 +328,8 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
 
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources) {
   sources.resize(fields.size());
-  // First what may run Python code (an object's __array__ or __float__), which could change the
-  // caller's arrays; only then are they looked at again and pointers into them taken.
+  // First do everything that may run Python code (an object's __array__ or __float__), which could change the caller's
+  // arrays. Only then check the arrays again and take pointers into them.
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const Field& field = fields[f];
     Source& source = sources[f];
@@ -337,7 +337,7 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
     source.data = nullptr;
     if (usable_as_is(field, values[f])) continue;
     if (read_python_numbers(field, values[f], source)) continue;
-    Py_INCREF(field.dtype.get());  // PyArray_FromAny takes it
+    Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
     source.owner =
         Ref(PyArray_FromAny(values[f], field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
     if (!source.owner) raise_naming(field.name.get());
@@ -360,7 +360,7 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
 }
 
 bool has_plain_numbers(const Ref& array, int type) {
-  // NumPy converts nothing between types of C that are the same to the machine, such as long and long long.
+  // NumPy does not convert between C types with the same machine representation, such as long and long long.
   const int own = PyArray_TYPE(array.array());
   return (own == type || PyArray_EquivTypenums(own, type)) && PyArray_ISCARRAY_RO(array.array());
 }

@@ -25,7 +25,7 @@ PyObject* description_of_segment(PyObject*, PyObject* name) {
   });
 }
 
-// Whether processes whose parents have ended become children of this one.
+// Whether this process adopts processes whose parents have ended.
 PyObject* adopts_orphans(PyObject*, PyObject*) {
   int subreaper = 0;
   prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
@@ -34,13 +34,13 @@ PyObject* adopts_orphans(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"_adopts_orphans", adopts_orphans, METH_NOARGS,
-     "_adopts_orphans()\n--\n\nWhether processes whose parents have ended become this one's children, bool."},
+     "_adopts_orphans()\n--\n\nWhether this process adopts processes whose parents have ended, bool."},
     {"_description_of", description_of_segment, METH_O,
      "_description_of(segment, /)\n--\n\n"
-     "What the maker of a segment said about it. Raises FileNotFoundError when it is gone, ValueError for what is no\n"
-     "segment or was cut short, RuntimeError for another version's."},
+     "Return the description stored in a segment. Raises FileNotFoundError if it is gone, ValueError if it is not a\n"
+     "segment or was cut short, RuntimeError if another version made it."},
     {"_segment_prefix", segment_prefix, METH_NOARGS,
-     "_segment_prefix()\n--\n\nWhat the names of all segments begin with that this process makes, and no other's."},
+     "_segment_prefix()\n--\n\nReturn the prefix shared by the names of all segments that this process makes."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -18,7 +18,7 @@ using Role = StepColumn::Role;
 
 Ref dtype_of(int type) { return Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type))); }
 
-// How a reward's sums are stored; the field becomes what they are taken in.
+// Returns how a reward's sums are stored, and changes the field's type to the one in which they are computed.
 StepColumn sum_of(Field& field) {
   const int type = field.descr()->type_num;
   StepColumn column{0, Role::sum};
@@ -45,14 +45,14 @@ StepColumn sum_of(Field& field) {
   return column;
 }
 
-// The bits of a value that are not all 0 unless it is zero: not the sign of a floating-point number.
+// A mask of the bits that are all 0 only if the value is zero, without the sign bit of a floating-point number.
 std::string mask_of(const Field& field) {
   const int type = field.descr()->type_num;
   const auto bytes = static_cast<std::size_t>(field.bytes);
   if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
   std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
   const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
-  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's are padded
+  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's long doubles are padded
   std::fill_n(number.begin(), used, '\xff');
   number[used - 1] = '\x7f';
   if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
@@ -65,13 +65,14 @@ StepDone done_of(const Field& field, std::size_t column) {
   if (field.elements != 1) raise(PyExc_ValueError, "Nstep needs one 'done' per transition, got %zd", field.elements);
   if (!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type))
     raise(PyExc_TypeError, "Nstep: 'done' must be a number or a bool, got dtype %S", field.dtype.get());
-  Py_INCREF(field.dtype.get());  // PyArray_Zeros takes it
+  Py_INCREF(field.dtype.get());  // PyArray_Zeros steals a reference
   const Ref zero(checked(PyArray_Zeros(0, nullptr, field.descr(), 0))), one(checked(PyLong_FromLong(1)));
   if (PyArray_SETITEM(zero.array(), PyArray_BYTES(zero.array()), one.get()) < 0) throw PythonError();
   return {column, mask_of(field), std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
 }
 
-// Stores the transitions that begin with the oldest `count` steps, and forgets these. Returns the first one's slot.
+// Stores the transitions that begin with the oldest `count` steps, and removes those steps. Returns the first one's
+// slot.
 std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
   Nstep& nstep = *ring.nstep;
   const char* const* data = nstep.window.transitions(count);
@@ -79,7 +80,7 @@ std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
   if (ring.prioritized) {
     const auto* priority = reinterpret_cast<const double*>(data[nstep.fields.size()]);
     const auto* leaf = reinterpret_cast<const float*>(data[nstep.fields.size() + 1]);
-    const float leaf_of_max = ring.leaf_of_max_priority();  // as it is when they are stored
+    const float leaf_of_max = ring.leaf_of_max_priority();  // its value when they are stored
     nstep.leaves.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const bool given = !std::isnan(priority[i]);
@@ -100,7 +101,7 @@ Nstep::Nstep(std::vector<Field> step_fields, bool prioritized, NstepWindow steps
     : fields(std::move(step_fields)), keywords(prioritized), window(std::move(steps)) {}
 
 Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
-  while (nstep.taken && !is_ending()) {  // at the interpreter's end, the thread that has it never goes on
+  while (nstep.taken && !is_ending()) {  // when the interpreter exits, the thread that holds it never continues
     waiting.begin();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     const bool calm = waiting.go_on();
@@ -145,13 +146,13 @@ std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& 
 }
 
 PyObject* waiting_steps(const Nstep& nstep, bool prioritized) {
-  // Made first: no array, but a dict, may start the collector, and with it code that adds steps.
+  // Created first: allocating a dict, unlike an array, may run the garbage collector, and so code that adds steps.
   Ref steps(checked(PyDict_New()));
   const NstepWindow& window = nstep.window;
   const auto column = [&](std::size_t c, PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape) {
     npy_intp dims[33] = {static_cast<npy_intp>(window.waiting())};
     std::copy(shape.begin(), shape.end(), dims + 1);
-    Py_INCREF(dtype);  // PyArray_NewFromDescr takes it
+    Py_INCREF(dtype);  // PyArray_NewFromDescr steals a reference
     const Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, dtype, static_cast<int>(shape.size()) + 1, dims,
                                                  nullptr, nullptr, 0, nullptr)));
     if (window.waiting() != 0)

@@ -1,4 +1,4 @@
-// N-step transitions before a ring's store: reading a user's options, and which call has the window.
+// N-step transitions, formed before rows reach a ring's store: parsing the options, and access to the window.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ struct Nstep {
 
   std::vector<Field> fields;  // as add() reads them: rewards in the precision in which they are summed
   Keywords keywords;
-  // Its columns are the fields and, of a prioritized ring, priorities (double, NaN where none was given) and leaves.
+  // Its columns are the fields and, for a prioritized ring, priorities (double, NaN where none was given) and leaves.
   NstepWindow window;
   std::vector<float> leaves;  // of the transitions being stored
   bool taken = false;         // guarded by the interpreter's lock
 
-  // The window is one call's: a store that waits lets other threads in.
+  // Exclusive access to the window for one call: while a store waits, other threads may run.
   class Guard {
    public:
     Guard(Nstep& nstep, Waiting& waiting);  // throws Interrupted
@@ -32,10 +32,10 @@ struct Nstep {
   };
 };
 
-// From a dict of "size", "gamma", "rew" and "next", or null for None. Raises KeyError, TypeError, ValueError.
+// Parses a dict of "size", "gamma", "rew" and "next"; None becomes null. Raises KeyError, TypeError, ValueError.
 std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, bool prioritized);
 
-// The waiting steps: a dict of new arrays (steps, *shape), with "priorities" if there are any.
+// Returns the pending steps: a dict of new arrays (steps, *shape), with "priorities" if prioritized.
 PyObject* waiting_steps(const Nstep& nstep, bool prioritized);
 
 // add(), on_episode_end() and clear() of a ring with a window.

@@ -8,7 +8,7 @@
 namespace rb {
 namespace {
 
-constexpr std::size_t kDeepest = 32;  // dimensions of an array
+constexpr std::size_t kDeepest = 32;  // the most dimensions of an array
 
 // npy_bool is an unsigned char like npy_ubyte.
 struct Truth {};
@@ -33,7 +33,7 @@ Put put_number(PyObject* value, T& number) {
     if (!std::in_range<T>(whole)) return Put::too_large;
     number = static_cast<T>(whole);
   } else {
-    number = static_cast<T>(static_cast<double>(whole));  // as NumPy does: beyond 2^53 that rounds twice
+    number = static_cast<T>(static_cast<double>(whole));  // like NumPy, which rounds twice beyond 2^53
   }
   return Put::done;
 }
@@ -75,7 +75,7 @@ bool is_regular(PyObject* list, const npy_intp* dims, std::size_t depth) {
   return true;
 }
 
-// `bytes` are those of all elements of `list`.
+// `bytes` is the size of all elements of `list`.
 Put read_level(PyObject* list, PutNumbers put, const npy_intp* dims, std::size_t depth, std::size_t bytes, char* to) {
   PyObject* const* items = PySequence_Fast_ITEMS(list);
   if (depth == 1) return put(items, dims[0], to);
@@ -116,7 +116,7 @@ Put read_nested(PyObject* list, PutNumbers put, std::size_t size, std::vector<np
     if (length == 0) return Put::left_to_numpy;
     level = PySequence_Fast_ITEMS(level)[0];
   }
-  // Before memory is taken: the first items alone may promise far more than there is.
+  // Checked before memory is allocated: the first items alone may imply a far larger array than the list holds.
   if (dims.empty() || !is_regular(list, dims.data(), dims.size())) return Put::left_to_numpy;
   std::size_t bytes;
   if (__builtin_mul_overflow(elements, size, &bytes)) throw std::bad_alloc();

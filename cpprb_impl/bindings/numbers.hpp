@@ -1,5 +1,5 @@
-// Python numbers, alone or in nested lists, straight into a field's type: NumPy would first walk
-// through them to find out what they are, which the field says already.
+// Converts Python numbers, alone or in nested lists, directly to a field's type. NumPy would first traverse them to
+// find their type, which the field already determines.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@ namespace rb {
 
 enum class Put { done, left_to_numpy, too_large };
 
-// Writes `count` Python floats, ints or bools, one behind the other. Runs no Python code.
+// Writes `count` Python floats, ints or bools contiguously. Runs no Python code.
 using PutNumbers = Put (*)(PyObject* const* items, Py_ssize_t count, char* to);
 
-// For elements of `dtype`; null where NumPy must do it.
+// Returns the converter for elements of `dtype`; null if NumPy must convert them.
 PutNumbers put_numbers_for(PyArray_Descr* dtype);
 
-// Reads a list or tuple, nested to any depth, of numbers: its dimensions to `dims`, its elements, `size`
-// bytes each, to `to`. left_to_numpy: ragged, or something else is in it.
+// Reads a list or tuple of numbers, nested to any depth. Stores its dimensions in `dims` and its elements, `size` bytes
+// each, in `to`. Returns left_to_numpy if it is ragged or contains anything else.
 Put read_nested(PyObject* list, PutNumbers put, std::size_t size, std::vector<npy_intp>& dims, std::vector<char>& to);
 
 }  // namespace rb

@@ -21,7 +21,7 @@ std::optional<std::uint64_t> seed_of(PyObject* seed) {
   return number;
 }
 
-// Refuses fields whose names a prioritized sample needs for its own columns.
+// Refuses field names that a prioritized sample uses for its own columns.
 void check_names(const std::vector<Field>& fields) {
   for (const auto& field : fields)
     for (const char* taken : {"priorities", "weights", "indexes"})

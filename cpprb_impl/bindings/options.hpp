@@ -15,10 +15,10 @@
 
 namespace rb {
 
-// Of a store that processes share.
+// Options of a store shared by processes.
 struct SharedOptions {
   Discipline discipline = Discipline::none;
-  std::string segment;      // to attach to; empty: a new one is made
+  std::string segment;      // to attach to; empty: create a new one
   std::string description;  // for processes that attach by name
   bool prefault = false;
 };
@@ -27,14 +27,14 @@ struct RingOptions {
   std::uint64_t capacity = 0;
   std::vector<Field> fields;
   std::string file_prefix;              // empty: in memory
-  std::optional<SharedOptions> shared;  // empty: the store is this process's own
-  std::optional<std::uint64_t> seed;    // empty: from the system
+  std::optional<SharedOptions> shared;  // empty: the store is private to this process
+  std::optional<std::uint64_t> seed;    // empty: from the operating system
   bool prioritized = false;
   PriorityOptions priorities;
   bool check_for_update = false;
-  std::unique_ptr<Nstep> nstep;  // null where each step is a transition
-  // What a feature written in Python needs: add() goes to self._add_through(**rows), and every batch that is
-  // returned through self._batch_through(batch) first.
+  std::unique_ptr<Nstep> nstep;  // null if each step is a transition
+  // For features written in Python: add() calls self._add_through(**rows), and every batch passes through
+  // self._batch_through(batch) before it is returned.
   bool add_through_python = false, batch_through_python = false;
 };
 

@@ -63,7 +63,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(store, waiting);
-      // The caller's arrays are looked at only now, after the last moment at which Python code could run.
+      // The caller's arrays are only read now, after the last point at which Python code could run.
       changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);
       count = changed ? 0 : PyArray_SIZE(indexes.array());
       values = changed ? 0 : priorities.is_scalar() ? count : priorities.size();
@@ -97,22 +97,23 @@ PyObject* prioritized_max(PyObject* self, PyObject*) {
 PyMethodDef prioritized_methods[] = {
     {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, beta=0.4, out=None)\n--\n\n"
-     "Stratified proportional sampling with P(i) = (p_i + eps)^alpha / sum: a dict of arrays (batch_size, *shape).\n"
+     "Draw by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays (batch_size, *shape).\n"
      "Adds \"weights\", float32 (batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and\n"
      "\"indexes\", int64 (batch_size,). The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
-     "Raises as that one does. Schaul et al. 2015, equations 1 and 2."},
+     "Raises the same exceptions as ReplayBuffer.sample. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
-     "Set the raw priorities of the transitions at `indexes` (n,); a scalar is the priority of each. Indexes may\n"
-     "be of any integer type, or floats that are whole numbers. Raises ValueError for a priority that is NaN,\n"
-     "infinite or negative, for text or masked numbers, for different lengths and for an index that is no whole\n"
-     "number, TypeError for other values that are no numbers, IndexError for an index without a transition; nothing\n"
-     "is then changed. In a shared buffer, a transition that was overwritten meanwhile is skipped: there the\n"
-     "IndexError is for an index beyond the capacity."},
+     "Set the raw priorities of the transitions at `indexes` (n,); a scalar priority applies to all of them. Indexes "
+     "may\n"
+     "have any integer type, or be floats that are whole numbers. Raises ValueError if a priority is NaN, infinite or\n"
+     "negative, if values are text or masked, if lengths differ, or if an index is not a whole number; TypeError if\n"
+     "other values are not numbers; IndexError if there is no transition at an index. Nothing is changed then. In a\n"
+     "shared buffer, a transition that was overwritten meanwhile is skipped; there, IndexError is only raised for an\n"
+     "index beyond the capacity."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
-     "The largest raw priority of any stored transition, but at least 1, float: the priority of transitions added\n"
-     "without one. It rises at once, and falls with update_priorities()."},
+     "Return the largest raw priority of any stored transition, but at least 1, float: the priority of transitions\n"
+     "added without one. It rises immediately, and falls only in update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -126,8 +127,8 @@ float Ring::leaf_of_max_priority() {
 }
 
 void Ring::let_max_priority_fall() {
-  constexpr double kFirst = 1.0;      // what a buffer begins with
-  constexpr float kSame = 1 - 1e-4f;  // a leaf is rounded
+  constexpr double kFirst = 1.0;      // the initial value
+  constexpr float kSame = 1 - 1e-4f;  // tolerance for the rounding of leaves
   const double known = store->max_priority();
   if (known <= kFirst || priorities.alpha == 0) return;
   const float largest = store->largest_leaf();
@@ -136,7 +137,7 @@ void Ring::let_max_priority_fall() {
     return std::max(kFirst, std::pow(static_cast<double>(leaf), 1 / priorities.alpha) - priorities.eps);
   };
   store->lower_max_priority(known, priority(largest));
-  // An explorer that brought a large one meanwhile found the old largest large enough.
+  // An explorer that added a large priority meanwhile found the old maximum large enough and did not raise it.
   if (const float now = store->largest_leaf(); now > largest) store->raise_max_priority(priority(now));
 }
 
@@ -150,7 +151,7 @@ std::size_t Ring::leaves_of(const Numbers& given, float* leaves, double& largest
       good &= (value[i] >= 0) & (leaves[i] <= std::numeric_limits<float>::max());
       largest = std::max(largest, static_cast<double>(value[i]));
     }
-    // An alpha of 0 makes 1 of any number, and even of none.
+    // With an alpha of 0, any number, even NaN, has the leaf 1, so the priorities are checked here.
     for (std::size_t i = 0; i < count; ++i)
       if ((!good || alpha == 0) && !(value[i] >= 0 && std::isfinite(value[i]) && std::isfinite(leaves[i]))) return i;
     return kAllGood;

@@ -60,21 +60,21 @@ inline PyObject* checked(PyObject* object) {
   return object;
 }
 
-// Runs a binding's body; every C++ exception becomes its Python one.
+// Runs a binding's body and converts C++ exceptions to Python ones.
 template <class Result, class Body>
 Result guarded(Result on_error, Body&& body) {
   try {
     return body();
   } catch (const PythonError&) {
-  } catch (const Interrupted&) {  // the signal's own exception is set
+  } catch (const Interrupted&) {  // the signal handler's exception is set
   } catch (const TooLarge& error) {
     PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
-  } catch (const std::length_error&) {  // a vector of more than it can ever hold
+  } catch (const std::length_error&) {  // a vector larger than max_size()
     PyErr_NoMemory();
   } catch (const std::system_error& error) {
-    // It may name a file, whose name need not be UTF-8.
+    // The message may contain a file name, which need not be UTF-8.
     Ref args(Py_BuildValue("(iN)", error.code().value(), PyUnicode_DecodeFSDefault(error.what())));
     if (args) PyErr_SetObject(PyExc_OSError, args.get());
   } catch (const std::exception& error) {
@@ -83,13 +83,13 @@ Result guarded(Result on_error, Body&& body) {
   return on_error;
 }
 
-// A fast-call function as a method table wants it.
+// Casts a fast-call function to the type that a method table needs.
 template <class Function>
 PyCFunction method(Function function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-// Whether the interpreter is at its end: only one thread runs Python code then.
+// Whether the interpreter is shutting down: then only one thread runs Python code.
 inline bool is_ending() {
 #if PY_VERSION_HEX >= 0x030d0000
   return Py_IsFinalizing() != 0;
@@ -98,8 +98,8 @@ inline bool is_ending() {
 #endif
 }
 
-// The interpreter's lock again. At its end Python 3.11 to 3.13 unwind a daemon thread that asks for it: what is let go
-// on that way would be without the lock. So the thread stays here, as later ones let it.
+// Takes the interpreter lock again. During shutdown, Python 3.11 to 3.13 unwind a daemon thread that asks for it, and
+// destructors would then run without the lock. So the thread blocks here, as in later versions of Python.
 inline void take_interpreter(PyThreadState* state) {
   try {
     PyEval_RestoreThread(state);

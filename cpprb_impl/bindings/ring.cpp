@@ -67,7 +67,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
 PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
     const Ref all = as_indexes(indexes);
-    // Copied: while this thread waits for its turn, another one may change the caller's array.
+    // Copied, because another thread may change the caller's array while this thread waits.
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(all.array()));
     const std::vector<npy_int64> given(from, from + PyArray_SIZE(all.array()));
     CallGuard call(self);
@@ -89,7 +89,7 @@ PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   });
 }
 
-// No other thread may run while it lives: it may want the collector otherwise.
+// Disables the garbage collector. No other thread may run while this object lives, since it may need the collector.
 class CollectorOff {
  public:
   CollectorOff() = default;
@@ -116,8 +116,8 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[call.ring().random.below(i)]);
       {
-        // How many rows there are is known only inside the turn, and inside it no Python code may run:
-        // it could call this buffer again. Allocating arrays runs some only through the collector.
+        // The number of rows is only known inside the guard, where no Python code may run, since it could call this
+        // buffer again. Allocating arrays can run Python code only through the garbage collector.
         const CollectorOff until_allocated;
         batch.emplace(call.ring().fields, static_cast<npy_intp>(slots.size()));
       }
@@ -137,7 +137,8 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
       call.store().clear();
       call.ring().episode_rows = 0;
     }
-    if (call.ring().nstep) clear_steps(self);  // after the turn: the thread that has the window may wait for one
+    if (call.ring().nstep)
+      clear_steps(self);  // after the guard is released: the thread that holds the window may wait for it
     Py_RETURN_NONE;
   });
 }
@@ -185,7 +186,7 @@ PyObject* ring_close(PyObject* self, PyObject*) {
     ring.close_wanted = true;
     ring.recent.clear();
     ring.forget_users_of_other_threads();
-    if (ring.users == 0) ring.release_store();  // else the last user does it
+    if (ring.users == 0) ring.release_store();  // otherwise the last user does it
     Py_RETURN_NONE;
   });
 }
@@ -198,16 +199,19 @@ PyObject* ring_nbytes(PyObject* self, void*) {
   return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(CallGuard(self).store().bytes()); });
 }
 
-// The first line of each is the signature that inspect.signature reads; _native.pyi says the types.
+// The first line of each docstring is the signature that inspect.signature reads; types are in _native.pyi.
 PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
-     "Store one transition, or many: for each field an array_like (*shape) or (rows, *shape), or flat, or with\n"
-     "further leading axes, which are split into rows. Returns the first one's index, int; if other processes add as\n"
-     "well, the others need not follow it. With N-step transitions it is that of the first one that becomes complete, "
+     "Store one transition, or many. Each field is an array_like of shape (*shape) or (rows, *shape), or flat, or "
+     "with\n"
+     "further leading axes, which are split into rows. Returns the first one's index, int; if other processes add "
+     "too,\n"
+     "the other rows need not follow it. With N-step transitions, it is the index of the first one completed, "
      "or None.\n"
-     "Raises KeyError for a missing field, ValueError, TypeError or OverflowError naming\n"
-     "the field that does not fit; the buffer is then unchanged. Unknown names are ignored."},
+     "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
+     "fit.\n"
+     "The buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\nStore transitions as they are, without N-step transitions and features "
      "written\n"
@@ -216,46 +220,50 @@ PyMethodDef ring_methods[] = {
      "sample($self, /, batch_size, out=None)\n--\n\n"
      "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are new, or those of the "
      "dict\n"
-     "`out`, which is then returned: one for each field, of its dtype and in C order. Raises ValueError when the\n"
-     "buffer is empty or an array of `out` doesn't fit, KeyError when it has none for a field, RuntimeError when\n"
-     "other processes overwrite a shared one faster than a row can be read."},
+     "`out`, which is then returned: one per field, of its dtype and in C order. Raises ValueError if the buffer is\n"
+     "empty or an array of `out` does not fit, KeyError if `out` lacks a field, RuntimeError if other processes\n"
+     "overwrite a shared buffer faster than rows can be read."},
     {"_gather", ring_gather, METH_O,
      "_gather($self, indexes, /)\n--\n\n"
-     "The transitions at `indexes`, a dict of new arrays (len(indexes), *shape). Negative ones count from the ring's\n"
-     "end. Raises IndexError where nothing is stored."},
+     "Return the transitions at `indexes`: a dict of new arrays (len(indexes), *shape). Negative indexes count from "
+     "the\n"
+     "ring's end. Raises IndexError if no transition is stored at an index."},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
      "get_all_transitions($self, /, shuffle=False)\n--\n\n"
      "All that is stored, a dict of new arrays (stored size, *shape): in index order, or if `shuffle` in random\n"
      "order."},
     {"clear", ring_clear, METH_NOARGS,
-     "clear($self, /)\n--\n\nForget every transition, those that wait for further steps included."},
+     "clear($self, /)\n--\n\nRemove every transition, including pending n-step ones."},
     {"on_episode_end", ring_on_episode_end, METH_NOARGS,
      "on_episode_end($self, /)\n--\n\n"
-     "End the episode: N-step transitions that wait are completed with the steps there are."},
+     "End the episode: pending N-step transitions are completed with the steps available."},
     {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nWhether N-step transitions are stored, bool."},
     {"_get_waiting", ring_get_waiting, METH_NOARGS,
      "_get_waiting($self, /)\n--\n\n"
-     "The steps that wait for those that follow them, a dict of new arrays (steps, *shape), \"priorities\" included "
+     "Return the pending steps, a dict of new arrays (steps, *shape), including \"priorities\" "
      "(NaN\n"
      "where none was given); rewards are as they are summed. None without N-step transitions."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
-     "get_current_episode_len($self, /)\n--\n\nTransitions that this process added since the last episode end, int."},
-    {"get_stored_size", ring_get_stored_size, METH_NOARGS, "get_stored_size($self, /)\n--\n\nTransitions stored, int."},
+     "get_current_episode_len($self, /)\n--\n\nNumber of transitions that this process added since the last end of an "
+     "episode, int."},
+    {"get_stored_size", ring_get_stored_size, METH_NOARGS,
+     "get_stored_size($self, /)\n--\n\nNumber of stored transitions, int."},
     {"get_buffer_size", ring_get_buffer_size, METH_NOARGS,
      "get_buffer_size($self, /)\n--\n\nCapacity in transitions, int."},
     {"get_next_index", ring_get_next_index, METH_NOARGS,
-     "get_next_index($self, /)\n--\n\nThe index that the next transition gets, int."},
+     "get_next_index($self, /)\n--\n\nIndex that the next transition will get, int."},
     {"close", ring_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
      "Release the memory; a shared segment's maker also removes its name. Any later use raises ValueError.\n"
-     "A buffer that is garbage-collected is closed as well."},
+     "Garbage collection closes a buffer as well."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
     {"nbytes", ring_nbytes, nullptr,
-     "int: bytes of memory reserved for rows and priorities; not those of files. Of frames stored once, those in use\n"
-     "if the buffer is shared, else none",
+     "int: bytes of memory reserved for rows and priorities, without files. For frames stored once: those in use if "
+     "the\n"
+     "buffer is shared, else not counted",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

@@ -1,4 +1,4 @@
-// The native object behind every buffer class: a store, its fields, and this process's own state.
+// The native object behind every buffer class: a store, its fields, and state private to this process.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +18,7 @@
 
 namespace rb {
 
-// One call of add(), read; kept from call to call for its memory.
+// The arguments of one call of add(); kept between calls to reuse its memory.
 struct AddScratch {
   std::vector<Source> sources;
   std::vector<const char*> data;  // by field
@@ -26,7 +26,7 @@ struct AddScratch {
   std::vector<double> priorities;  // of steps
 };
 
-// Counts the forks of this process's ancestors: differs in every forked child.
+// Counts the forks among this process's ancestors, so it differs in every forked child.
 std::uint64_t process_number();
 void count_fork();
 
@@ -42,44 +42,44 @@ struct Ring {
   bool close_wanted = false;
   void release_store();
 
-  // Calls under way that need the store: a wait lets other threads in. They are those of the process `counted_in`: of
-  // its parent's calls, a forked child goes on only with those of the thread that forked.
+  // Number of calls in progress that use the store; a waiting call lets other threads in. They belong to the process
+  // `counted_in`. A forked child continues only the calls of the thread that forked.
   int users = 0;
   std::uint64_t counted_in = process_number();
   void forget_users_of_other_threads();
 
-  // Own to each process; see CallGuard.
+  // Private to each process; see CallGuard.
   std::uint64_t process = 0;
-  std::uint64_t maker = 0;  // that of the process that made it
+  std::uint64_t maker = 0;  // number of the process that created it
   Random random;
 
   std::uint64_t episode_rows = 0;
   Keywords keywords;
-  const std::unique_ptr<Nstep> nstep;  // null where each step is a transition
+  const std::unique_ptr<Nstep> nstep;  // null if each step is a transition
   AddScratch add_scratch;
   RecentBatches recent;
   Drawn drawn;
 
-  // Of prioritized rings.
+  // Only for prioritized rings.
   double known_max = -1;
   float leaf_of_max = 0;
 
   float leaf_of_max_priority();
-  // To the largest priority of any stored row: one large error must not favour new rows for ever. Needs a
-  // LearnerGuard.
+  // Lowers the maximum to the largest priority of any stored row, so that one large error does not favour new rows for
+  // ever. Needs a LearnerGuard.
   void let_max_priority_fall();
-  // The leaves of raw priorities; `largest` becomes at least the largest of them. Returns the
-  // place of the first that is negative or not finite, or too large to be stored, else kAllGood.
+  // Computes the leaves of raw priorities; `largest` becomes at least the largest of them. Returns the position of the
+  // first that is negative, not finite, or too large to be stored; otherwise kAllGood.
   std::size_t leaves_of(const Numbers& given, float* leaves, double& largest) const;
 
-  // A long copy out of an unshared ring lets other Python threads run; those that come to this ring wait.
+  // A long copy out of an unshared ring lets other Python threads run; those that use this ring must wait.
   bool copying = false;  // guarded by the interpreter's lock
   std::mutex end_of_copy;
   void let_copy_end();
 };
 
-// Memory that one call reuses from the last one. A call borrows it, since other threads, or an argument's own code, may
-// call meanwhile: they find it empty.
+// Memory reused from one call to the next. A call borrows it, because other threads, or code run by an argument, may
+// make further calls meanwhile: these find it empty.
 template <class Kept>
 class Borrowed {
  public:
@@ -98,7 +98,7 @@ class BorrowedAddScratch : public Borrowed<AddScratch> {
  public:
   using Borrowed::Borrowed;
   ~BorrowedAddScratch() {
-    for (auto& source : (*this)->sources) source.let_go();
+    for (auto& source : (*this)->sources) source.release();
   }
 };
 
@@ -108,8 +108,8 @@ struct RingObject {
   PyObject_HEAD Ring* ring;
 };
 
-// Held by each call for as long as it uses the store, which cannot be closed meanwhile. Its constructor raises
-// ValueError if the buffer is closed. In the first call after a fork, it gives the process random numbers of its own.
+// Held by each call for as long as it uses the store, which cannot be closed meanwhile. The constructor raises
+// ValueError if the buffer is closed. In the first call after a fork, it reseeds the process's random numbers.
 class CallGuard {
  public:
   explicit CallGuard(PyObject* self);
@@ -129,10 +129,11 @@ class CallGuard {
   CallGuard*& innermost_ = innermost_of_thread_;  // looked up once: a call stays in its thread
   Ring& ring_;
   CallGuard* outer_ = nullptr;
-  bool in_handlers_ = false;  // its wait runs signal handlers: they find locks half taken, and must not enter
+  bool in_handlers_ =
+      false;  // signal handlers running during its wait must not use the buffer, whose locks are partly taken
 };
 
-// How a call waits: other Python threads run meanwhile, and Ctrl-C is heard.
+// How a call waits: other Python threads can run meanwhile, and Ctrl-C is handled.
 class PythonWaiting final : public Waiting {
  public:
   explicit PythonWaiting(CallGuard& call);
@@ -148,25 +149,25 @@ class PythonWaiting final : public Waiting {
 
 Ring& ring_of(PyObject* self);
 
-// In the first call after a fork: the child has no other threads, draws random numbers of its own, and has no waiting
-// steps of a shared ring. Throws std::bad_alloc, std::system_error: the next call tries again.
+// In the first call after a fork: the child has no other threads, draws its own random numbers, and has no pending
+// steps in a shared ring. Throws std::bad_alloc or std::system_error; the next call then tries again.
 void notice_fork(Ring& ring);
 
-// The batch size a caller asked for; raises TypeError, ValueError.
+// Parses the batch size passed by a caller; raises TypeError, ValueError.
 npy_intp batch_size(PyObject* value);
 
 // Sorts the arguments of a fast call by name into `values` (null where not given); raises TypeError.
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     std::initializer_list<const char*> known, PyObject** values);
 
-// `batch` as the caller gets it.
+// Converts `batch` to what the caller receives.
 PyObject* finished(PyObject* self, Batch& batch);
-// The batches that a sample may be given in; null where Python code changes what is given.
+// Recent batches whose arrays a sample may reuse; null if Python code replaces the returned arrays.
 RecentBatches* recent_batches(Ring& ring);
-// `out` as the caller gave it; raises TypeError where it can't be given.
+// Checks the caller's `out`; raises TypeError if it cannot be used with this ring.
 PyObject* for_batch(const Ring& ring, PyObject* out);
 
-// What one call of add() was given, beside what is in its `AddScratch`.
+// The arguments of one call of add() that are not in its `AddScratch`.
 struct Arguments {
   std::size_t count = 0;
   bool has_priorities = false;
@@ -174,13 +175,13 @@ struct Arguments {
   double largest = 0;  // of the priorities
 };
 
-// Reads one call's arguments, for `fields`; raises KeyError, TypeError, ValueError or OverflowError.
+// Reads one call's arguments for `fields`; raises KeyError, TypeError, ValueError or OverflowError.
 Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
                     Py_ssize_t nargs, PyObject* names, AddScratch& in);
-// Raises RuntimeError where rows must not be added, since another process writes the same files.
+// Raises RuntimeError if rows must not be added because another process writes the same files.
 void check_files(const Ring& ring);
 
-// Stores the rows of one call of add(), as they are; returns the first row's slot.
+// Stores the rows of one call of add() without further processing; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 
 extern PyTypeObject RingType;
@@ -188,6 +189,6 @@ extern PyTypeObject PrioritizedRingType;
 int prepare_types(PyObject* module);
 
 int construct(PyObject* self, PyObject* args, PyObject* kwargs);  // tp_init of both types
-std::uint64_t entropy();                                          // from the system; throws std::system_error
+std::uint64_t entropy();                                          // from the operating system; throws std::system_error
 
 }  // namespace rb

@@ -1,5 +1,5 @@
-// Getting and setting what a buffer of one process remembers besides its rows: for copies, and for files from which
-// training resumes. Buffers that processes share have no such methods, since others write meanwhile.
+// Reads and restores the state of a single-process buffer other than its rows, for copies and for files from which
+// training resumes. Shared buffers have no such methods, since other processes write meanwhile.
 #include "state.hpp"
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 namespace rb {
 namespace {
 
-// One call's use of a store that no other process or thread can touch meanwhile.
+// One call's use of a store that no other process or thread can access meanwhile.
 class PrivateCallGuard : public CallGuard {
  public:
   PrivateCallGuard(PyObject* self, const char* method) : CallGuard(self) {
-    if (ring().is_shared) raise(PyExc_ValueError, "%s() is not for a buffer that processes share", method);
+    if (ring().is_shared) raise(PyExc_ValueError, "%s() requires a buffer that is not shared", method);
   }
   PrivateStore& store() { return static_cast<PrivateStore&>(CallGuard::store()); }
   PrivateStore& prioritized(const char* method) {
-    if (!store().prioritized()) raise(PyExc_TypeError, "%s() is for buffers with priorities", method);
+    if (!store().prioritized()) raise(PyExc_TypeError, "%s() requires a buffer with priorities", method);
     return store();
   }
 };
@@ -31,7 +31,7 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
   raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
 }
 
-// The slots in `indexes`, each of which holds a row; raises IndexError otherwise.
+// Returns the slots in `indexes`; raises IndexError unless each holds a row.
 std::vector<std::size_t> held_slots(PyObject* indexes, const PrivateStore& store) {
   const Ref array = as_indexes(indexes);
   const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
@@ -65,7 +65,7 @@ PyObject* set_random(PyObject* self, PyObject* words) {
             PyTuple_GET_SIZE(given.get()));
     for (std::size_t i = 0; i < state.size(); ++i)
       state[i] = unsigned_number(PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i)), "a random state's number");
-    // From there xoshiro draws nothing but zeros, for ever.
+    // With this state, xoshiro would return zeros for ever.
     if (state == Random::State{}) raise(PyExc_ValueError, "a random state must not be all zeros");
     PrivateCallGuard(self, "_set_random").ring().random.set_state(state);
     Py_RETURN_NONE;
@@ -76,7 +76,7 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t first = unsigned_number(slot, "a slot");
     PrivateCallGuard call(self, "_begin_at");
-    if (call.store().stored() != 0) raise(PyExc_ValueError, "_begin_at() is for an empty buffer");
+    if (call.store().stored() != 0) raise(PyExc_ValueError, "_begin_at() requires an empty buffer");
     if (first >= call.store().capacity())
       raise(PyExc_IndexError, "slot %llu is beyond the capacity %llu", static_cast<unsigned long long>(first),
             static_cast<unsigned long long>(call.store().capacity()));
@@ -146,7 +146,7 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
   });
 }
 
-// For check_for_update, which leaves the rows alone that were written since the last sample.
+// For check_for_update, which skips rows written since the last sample.
 PyObject* get_unseen(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     PrivateCallGuard call(self, "_get_unseen");
@@ -163,7 +163,7 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
   });
 }
 
-// Where the stack of each stored transition begins, oldest transition first, counted from the oldest frame.
+// The position of each stored transition's first frame, oldest transition first, counted from the oldest frame.
 PyObject* first_frames(PrivateStore& store, std::size_t field, const FrameStream& frames) {
   auto rows = static_cast<npy_intp>(store.stored());
   Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
@@ -190,7 +190,7 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
     npy_intp dims[33] = {static_cast<npy_intp>(frames->end() - frames->first())};
     std::copy_n(field.shape.begin(), dimensions - 1, dims + 1);
-    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr takes it
+    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
     Ref all(
         checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
     char* to = PyArray_BYTES(all.array());
@@ -205,14 +205,14 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
 PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
      "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
-     "For a field whose frames are stored once: the value of the nth oldest transition is frames first[n],\n"
-     "first[n] + 1, ... (as many as a stack has), along the last dimension if it is one of stack_compress; and\n"
-     "next_first says the same of its next_*, if it is one of next_of. None for any other field."},
+     "For a field whose frames are stored once: the value of transition n, counted from the oldest, is the frames\n"
+     "first[n], first[n] + 1, ... (as many as a stack has) along the last dimension if it is one of stack_compress.\n"
+     "next_first gives the same for its next_*, if it is one of next_of. None for any other field."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nThe random generator's state."},
-    {"_set_random", set_random, METH_O, "_set_random(state)\n\nContinue as the generator did that had this state."},
-    {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nLet an empty buffer's next transition go to `slot`."},
+    {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},
+    {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
-    {"_get_head", get_head, METH_NOARGS, "_get_head() -> int\n\nNumber of the next transition; it only rises."},
+    {"_get_head", get_head, METH_NOARGS, "_get_head() -> int\n\nNumber of the next transition; it never decreases."},
     {"_get_leaves", get_leaves, METH_O, "_get_leaves(indexes) -> float32 (n,), (priority + eps)^alpha"},
     {"_set_leaves", method(set_leaves), METH_FASTCALL, "_set_leaves(indexes, leaves)"},
     {"_set_max_priority", set_max_priority, METH_O, "_set_max_priority(priority)"},

@@ -1,11 +1,11 @@
-// The methods with which a buffer's state goes out and in: see state.cpp.
+// Methods that read and restore a buffer's state: see state.cpp.
 #pragma once
 
 #include "ring.hpp"
 
 namespace rb {
 
-// Once the type is ready; returns -1 with an exception set.
+// Adds them to the type once it is ready. Returns -1 with an exception set on failure.
 int add_state_methods(PyTypeObject& type);
 
 }  // namespace rb

@@ -246,7 +246,7 @@ def kill_shells():
 def test_where_there_is_no_shell(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(watchdog, "SHELL", "/no/shell")
-        watchdog._let_go()
+        watchdog._close_pipe()
         kill_shells()
         buffer = MPReplayBuffer(4, {"x": {}})
         assert watchdog._pipe is None and not shells_of(buffer.segment)
