@@ -61,8 +61,7 @@ class RecentBatches {
 class Batch {
  public:
   // Uses new arrays, a free batch of `recent`, or the arrays of the dict `out`. Raises KeyError, TypeError or
-  // ValueError
-  // naming the array that does not fit.
+  // ValueError naming the array that does not fit.
   Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra = {},
         PyObject* out = nullptr, RecentBatches* recent = nullptr);
 

@@ -1,7 +1,7 @@
-// Columns: one field of many rows, and copying it from and to contiguous arrays.
+// Columns: one field of many rows, and copies between a column and contiguous arrays.
 //
-// The width of the small fields is a constant inside each loop, so that a copy is a move or two and
-// not a call: with rows of 41 bytes in five fields that is five times faster than one memcpy per field.
+// The width of small fields is a compile-time constant inside each loop, so that copying a value is one or two moves
+// instead of a call. For rows of 41 bytes in five fields, that is five times faster than one memcpy per field.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace rb {
 
 // How values are copied out of a ring and into it.
 //
-// Alone: no thread writes meanwhile.
+// Alone: no other thread writes at the same time.
 struct Alone {
   template <class Width>
   static void out(char* to, const char* from, Width width) {
@@ -26,10 +26,10 @@ struct Alone {
   }
 };
 
-// Beside other processes, which may write what is read: in words, each of them loaded with acquire and stored with
-// release (steps E5 and L2 of docs/protocol.md). Costs nothing on x86-64, where every load and store is that.
+// Beside other processes, which may write what is being read: copies words, each loaded with acquire and stored with
+// release (steps E5 and L2 of docs/protocol.md). Costs nothing on x86-64, where all loads and stores behave that way.
 struct BesideOthers {
-  // Of a value of so many bytes: in the ring it must be aligned to this.
+  // The alignment that a value of this many bytes must have in the ring.
   static constexpr std::size_t unit(std::size_t bytes) {
     return bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
   }
@@ -50,7 +50,7 @@ struct BesideOthers {
  private:
   static constexpr std::size_t kManyBytes = 64;
 
-  // Calls copy(word, first, bytes) for words that fit what is `place` in the ring.
+  // Calls copy(word, first, bytes) for words that match the alignment of `place` in the ring.
   template <class Width, class Copy>
   static void in_words(const char* place, Width width, Copy&& copy) {
     switch (unit(width)) {
@@ -60,7 +60,7 @@ struct BesideOthers {
       default: return width > kManyBytes ? in_pieces(place, width, copy) : copy(std::uint8_t(), 0, width);
     }
   }
-  // Only the ends byte by byte.
+  // Copies only the ends byte by byte.
   template <class Copy>
   static void in_pieces(const char* place, std::size_t width, Copy&& copy) {
     const std::size_t head = -reinterpret_cast<std::uintptr_t>(place) % 8, words = (width - head) / 8 * 8;
@@ -68,8 +68,8 @@ struct BesideOthers {
     copy(std::uint64_t(), head, words);
     copy(std::uint8_t(), head + words, width - head - words);
   }
-  // The loop is unrolled where the width is not a constant: with one word per branch it is a third slower if the branch
-  // happens to cross a boundary of 32 bytes.
+  // The loop is unrolled if the width is not a constant: with one word per branch, it is a third slower whenever the
+  // branch happens to cross a 32-byte boundary.
   template <class Width, class Copy>
   static void for_each_word(std::size_t word, Width width, Copy&& copy) {
     if constexpr (std::is_same_v<Width, std::size_t>) {
@@ -100,14 +100,14 @@ struct BesideOthers {
   }
   template <class Word>
   using Aliased __attribute__((may_alias)) = Word;
-  // A reference, for UndefinedBehaviorSanitizer looks at the alignment of these.
+  // Takes a reference because UndefinedBehaviorSanitizer checks the alignment of references.
   template <class Word>
   static Aliased<Word>& shared(const char* at) {
     return *reinterpret_cast<Aliased<Word>*>(const_cast<char*>(at));
   }
 };
 
-// The value of row `slot` stands at base + slot * stride.
+// The value of row `slot` is at base + slot * stride.
 struct Column {
   char* base = nullptr;
   std::size_t stride = 0;  // bytes from one row to the next
@@ -118,7 +118,7 @@ struct Column {
 
 namespace detail {
 
-// Everything by value: through a reference each byte written could change what the loop runs on.
+// Takes everything by value: through a reference, each byte written could change the loop's own variables.
 template <class Copy, class Width>
 void gather(const char* base, std::size_t stride, Width width, const std::size_t* slots, std::size_t count, char* to) {
 #pragma GCC unroll 8
@@ -131,7 +131,7 @@ void scatter(char* to, std::size_t stride, Width width, std::size_t count, const
   for (std::size_t i = 0; i < count; ++i) Copy::in(to + i * stride, from + i * width, width);
 }
 
-// Calls copy(width) with a compile-time width where there is one for `bytes`, else with the number itself.
+// Calls copy(width) with a compile-time width if there is one for `bytes`, else with the number itself.
 template <std::size_t N>
 using Width = std::integral_constant<std::size_t, N>;
 
@@ -153,20 +153,20 @@ void with_width(std::size_t bytes, Copy&& copy) {
 
 }  // namespace detail
 
-// Values of rows `slots`, one behind the other, to `to`.
+// Copies the values of rows `slots` to `to`, contiguously.
 template <class Copy>
 void gather(const Column& column, const std::size_t* slots, std::size_t count, char* to) {
   detail::with_width(column.bytes,
                      [&](auto width) { detail::gather<Copy>(column.base, column.stride, width, slots, count, to); });
 }
 
-// One value, at `from`, into row `slot`.
+// Copies the value at `from` into row `slot`.
 template <class Copy>
 void put(const Column& column, std::size_t slot, const char* from) {
   detail::with_width(column.bytes, [&](auto width) { Copy::in(column.at(slot), from, width); });
 }
 
-// `count` values, one behind the other at `from`, into the rows from `slot` on; no wrap.
+// Copies `count` contiguous values at `from` into consecutive rows from `slot` on, without wrapping around.
 template <class Copy>
 void scatter(const Column& column, std::size_t slot, std::size_t count, const char* from) {
   if (std::is_same_v<Copy, Alone> && column.stride == column.bytes)

@@ -9,7 +9,7 @@
 namespace rb {
 namespace {
 
-// A magic number is eight letters: those of every version, and the version's own two.
+// A magic number is eight letters: six are the same in every version, and two identify the version.
 constexpr std::size_t kLetters = 8, kOfEveryVersion = 6;
 
 std::string letters(std::uint64_t magic) {

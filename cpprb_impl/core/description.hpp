@@ -1,12 +1,12 @@
-// What a shared segment says about itself, to processes that know nothing but its name.
+// The description in a shared segment, for processes that only know the segment's name.
 #pragma once
 
 #include <string>
 
 namespace rb {
 
-// The text that its maker gave it (SharedStore::Shape). Throws std::system_error (ENOENT when it is gone),
-// std::invalid_argument for what is no segment or was cut short, std::runtime_error for another version's.
+// The description that its maker stored (SharedStore::Shape). Throws std::system_error (ENOENT if it is gone),
+// std::invalid_argument if it is not a segment or was cut short, std::runtime_error if another version made it.
 std::string description_of(const std::string& segment);
 
 }  // namespace rb

@@ -1,5 +1,5 @@
-// The descriptor of an open file. Other code may close it behind our back (a daemon closes all its descriptors): its
-// number is then unused, or refers to another file.
+// The descriptor of an open file. Other code may close it unexpectedly (a daemon closes all its descriptors): the
+// number is then unused or refers to another file.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ class Descriptor {
   // Takes over what open() returned. If that is negative, errno is left as it is.
   Descriptor(int opened) : number_(opened) {
     if (number_ < 0) return;
-    // If the standard streams are closed, what the program prints would go into our file.
+    // If the standard streams are closed, open() may return one of their numbers, and output would go into our file.
     if (number_ <= STDERR_FILENO) {
       number_ = ::fcntl(opened, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
       ::close(opened);
@@ -37,7 +37,7 @@ class Descriptor {
     return number_ >= 0 && known(now) && now == file_ ? number_ : -1;
   }
 
-  // Takes over `again` if it refers to the same file as this one does, or did.
+  // Takes over `again` if it refers to the file that this descriptor refers or referred to.
   void replace(Descriptor again) {
     if (again >= 0 && again.file_ == file_) *this = std::move(again);
   }

@@ -1,5 +1,5 @@
-// Functions in several versions, for older and newer processors; the right one is chosen when the
-// module is loaded, so that a binary built anywhere runs anywhere.
+// Functions compiled in several versions, for older and newer processors. The right one is chosen when the module is
+// loaded, so a binary runs on any of them wherever it was built.
 #pragma once
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \

@@ -1,6 +1,6 @@
-// Failpoints: the numbered steps of docs/protocol.md in the code, where tests kill and stop processes. RB_FAILPOINT(E4)
-// stands just before what E4 does. It is nothing in a normal build; CMake's -DFAILPOINTS=ON compiles them in
-// (.ci/crash).
+// Failpoints mark the numbered steps of docs/protocol.md in the code, where tests kill and stop processes.
+// RB_FAILPOINT(E4) is placed immediately before step E4. It expands to nothing in a normal build; CMake's
+// -DFAILPOINTS=ON enables failpoints (.ci/crash).
 #pragma once
 
 #ifdef RB_FAILPOINTS

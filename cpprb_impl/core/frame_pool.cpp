@@ -17,10 +17,10 @@ constexpr auto release = std::memory_order_release;
 constexpr auto acquire_release = std::memory_order_acq_rel;
 
 constexpr std::uint64_t kPage = 4096, kMostChunkBytes = 1 << 20;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;  // of address space
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;  // address space
 
-// All frames of a stack stand in one chunk, so that each chunk begins with a whole one; and about two chunks of each
-// explorer are not full. Between the two costs, the square root costs least.
+// All frames of a stack are in one chunk, so each chunk begins with a whole stack; and about two chunks of each
+// explorer are not full. The square root minimises the sum of the two costs.
 std::uint64_t frames_a_chunk(const StackShape& shape, std::uint64_t frame_bytes, std::uint64_t capacity) {
   const double root = std::sqrt(static_cast<double>(shape.frames) * static_cast<double>(capacity));
   return std::max<std::uint64_t>(std::min(static_cast<std::uint64_t>(root), kMostChunkBytes / frame_bytes),
@@ -34,8 +34,8 @@ FramePool::Layout FramePool::layout(const StackShape& shape, std::size_t stacks,
   Layout all{};
   all.frames_a_chunk = frames_a_chunk(shape, frame_bytes, capacity);
   all.chunk_bytes = round_up(times(all.frames_a_chunk, frame_bytes), kPage);
-  // Where no stack continues another one, every row has all its frames for itself; and as many again for rows that
-  // are being added. Each registration has an open chunk, and one that is kept for its newest row alone.
+  // If no stack continues another, every row has its own frames; the same number is needed for rows that are being
+  // added. Each registration has an open chunk, and one that is kept only for its newest row.
   const std::uint64_t frames_of_the_ring = times(capacity, times(stacks, shape.frames));
   const std::uint64_t of_the_ring = divided_up(frames_of_the_ring, all.frames_a_chunk - shape.frames + 1);
   all.chunks = plus(times(2, of_the_ring), 2 * kRegistrations);
@@ -56,7 +56,7 @@ FramePool::FramePool(const StackShape& shape, const Layout& layout, char* table,
       last_(shape),
       frame_(std::make_unique<char[]>(frame_bytes_)) {}
 
-// F2. Returns a chunk whose rows have expired, or else a fresh one.
+// F2. Returns a chunk whose rows have expired, or otherwise an unused one.
 std::uint64_t FramePool::take_chunk(std::size_t registration) {
   const std::uint64_t ours = SlotWord::writing(0, registration).bits;
   const std::uint64_t used = table_->fresh.load(acquire), hint = table_->hint.load(relaxed);
@@ -72,7 +72,7 @@ std::uint64_t FramePool::take_chunk(std::size_t registration) {
   for (std::uint64_t chunk = used; chunk < layout_.chunks; ++chunk) {
     std::uint64_t fresh = word(chunk).load(acquire);
     if (fresh == 0) {
-      // Before a registration owns it: so a chunk that is in use has its memory, whichever process dies.
+      // Done before a registration owns it, so that a chunk in use has its memory even if a process dies.
       allocate_(chunk * layout_.chunk_bytes, layout_.chunk_bytes);
       RB_FAILPOINT(F2);
       word(chunk).compare_exchange_strong(fresh, ours, acquire_release, relaxed);
@@ -82,7 +82,7 @@ std::uint64_t FramePool::take_chunk(std::size_t registration) {
     }
     if (fresh == 0) return chunk;
   }
-  throw std::bad_alloc();  // unless many calls of add() bring more rows than the ring holds, this can't be
+  throw std::bad_alloc();  // only possible if many calls of add() pass more rows than the ring holds
 }
 
 FramePool::Scratch FramePool::scratch() const {
@@ -91,14 +91,14 @@ FramePool::Scratch FramePool::scratch() const {
   return all;
 }
 
-// No bounds are checked: a reference is one word, so it is never torn; it was written after its
-// chunk had its memory; and chunks stay where they are.
+// No bounds are checked: a reference is one word, so it is never torn; it is written only after its chunk has memory;
+// and chunks never move.
 void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const {
   const auto bring = [&](Ref newest, std::size_t count) {
     const std::size_t bytes = count * frame_bytes_;
     BesideOthers::out(scratch.memory.get(), chunks_ + (newest - 1) + frame_bytes_ - bytes, bytes);
   };
-  // Mostly neighbours: one frame of them is not the other's.
+  // Usually the two are neighbours, and differ in only one frame each.
   const bool neighbours = next_stack != nullptr && next == ref + frame_bytes_;
   if (ref != 0) {
     bring(neighbours ? next : ref, shape_.frames + (neighbours ? 1 : 0));
@@ -120,7 +120,7 @@ void FramePool::reclaim(std::size_t registration) {
     word(chunk).store(SlotWord::written(end).bits, release);
   }
   cursor.chunk.store(0, relaxed);
-  cursor.appended.fetch_add(1, relaxed);  // no stack ends there any more
+  cursor.appended.fetch_add(1, relaxed);  // no stack ends here any longer
   cursor.filling.store(0, release);
 }
 
@@ -143,7 +143,8 @@ FramePool::Ref FramePool::Appender::append(const char* stack) {
   std::size_t count = follows ? pool.last_.new_frames(stack) : shape.frames;
   if (count == 0) return pool.last_ref_;
   if (chunks_.empty() || used_ + count > pool.layout_.frames_a_chunk) {
-    if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 2);  // may fail, before we have one
+    if (chunks_.size() == chunks_.capacity())
+      chunks_.reserve(2 * chunks_.size() + 2);  // may fail, so done before taking a chunk
     chunks_.push_back(pool.take_chunk(registration_));
     used_ = 0;
     count = shape.frames;
@@ -168,8 +169,8 @@ void FramePool::Appender::undo() {
   appended_ = cursor_.appended.load(relaxed);
 }
 
-// F4, F5. All rows that refer to what is closed were claimed before this: by this call, or earlier ones of this
-// registration.
+// F4, F5. All rows that refer to the chunks being closed were claimed before this point, by this call or earlier calls
+// with this registration.
 FramePool::Appender::~Appender() {
   if (!chunks_.empty()) {
     const std::uint64_t open = chunks_.back(), end = pool_.expiry_.end();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
 
-// As many frames as kChunkBytes hold, but a small part of the ring: two chunks are never full.
+// The number of frames that fit in kChunkBytes, but a small part of the ring, because two chunks are never full.
 unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {
   const std::uint64_t wanted =
       std::max<std::uint64_t>(std::min<std::uint64_t>(kChunkBytes / frame_bytes, capacity / 128), 1);
@@ -22,7 +22,7 @@ unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {
 
 FrameStream::Need FrameStream::need(const StackShape& shape, std::size_t stacks, std::uint64_t capacity) {
   const unsigned shift = frames_a_chunk_log2(shape.frame_bytes(), capacity);
-  // A call of add() may bring as many transitions as are stored, which are forgotten only once it has succeeded. The
+  // A call of add() may pass as many transitions as are stored, which are removed only once it has succeeded. The
   // oldest transition's stack may begin before that transition's own frames.
   const std::uint64_t alive = plus(times(times(2, capacity), times(stacks, shape.frames)), shape.frames);
   // The first and the last chunk are not full.
@@ -83,7 +83,7 @@ void FrameStream::forget_before(Number newest) {
 
 void FrameStream::clear() {
   close_chunks(low_ >> shift_, (high_ + mask_) >> shift_);
-  high_ = (high_ + mask_) & ~mask_;  // the next frame opens a chunk
+  high_ = (high_ + mask_) & ~mask_;  // the next frame starts a new chunk
   low_ = high_;
   last_.forget();
 }

@@ -1,11 +1,11 @@
 // Steps G0 to G6 of docs/protocol.md.
 //
-// "buffer": every guard holds the one lock `gate`.
-// "critical": an explorer holds its registration while it writes, and `index` only while it claims. The learner closes
-// the gate, so that no explorer comes in, and then takes every registration, so that none is left inside. Locks are
-// taken in the order gate, registrations by number, index; no process waits for a lock that stands earlier than one it
-// holds, so there is no cycle. Every lock is robust, and none guards anything that a death could leave half-done: see
-// docs/protocol.md.
+// "buffer": every guard holds the single lock `gate`.
+// "critical": an explorer holds its registration while it writes, and `index` only while it claims rows. The learner
+// closes the gate, so that no further explorer enters, and then takes every registration, so that none is left inside.
+// Locks are taken in the order gate, registrations by number, index. No process waits for a lock that precedes one it
+// holds, so there is no cycle. Every lock is robust, and none protects anything that a death could leave incomplete:
+// see docs/protocol.md.
 #include "lock_discipline.hpp"
 
 #include <sched.h>
@@ -33,8 +33,8 @@ void lock_gate(SegmentHeader& header, Waiting& waiting) {
 void unlock_gate(SegmentHeader& header) {
   RB_FAILPOINT(G2);
   header.gate.unlock();
-  // A process that was just woken needs a moment to get the lock; a caller in a tight loop would have it again before
-  // that every time. A waiter that was killed stays counted, which costs a yield.
+  // A process that was just woken needs a moment to take the lock, and a caller in a tight loop would always take it
+  // first. A waiter that was killed remains counted, which only costs a yield.
   if (header.waiting_at_gate.load(std::memory_order_relaxed) != 0) sched_yield();
 }
 
@@ -70,12 +70,12 @@ void ExplorerGuard::register_before_the_gate(Waiting& waiting) {
   SegmentHeader& header = *store_.header_;
   for (;;) {
     registration_ = store_.take_registration(waiting);
-    // Sequentially consistent, as the learner's closing of the gate and its look at the registrations in use: either we
-    // see the gate closed, or it finds us on our registration.
+    // Sequentially consistent with the learner's closing of the gate and its check for registrations in use: either we
+    // see the closed gate, or it finds our registration taken.
     if (!header.gate_closed.load()) return;
     header.registrations[registration_].lock.unlock();
-    // A learner is inside, or waits to be. Queue behind it; the lock itself is not wanted. The
-    // process that has it can open the gate: the learner that closed it has left, or died.
+    // A learner is inside or about to enter. Queue behind it by taking its lock. The lock's next holder may open the
+    // gate, because the learner that closed it has left or died.
     lock_gate(header, waiting);
     header.gate_closed.store(0);
     unlock_gate(header);

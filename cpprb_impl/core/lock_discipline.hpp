@@ -1,5 +1,5 @@
-// Which processes wait for which under each lock discipline; with "none", none do. What is done inside the guards is
-// the same for all three.
+// Which processes wait for which under each lock discipline; with "none", no process waits. The work done inside the
+// guards is the same for all three.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace rb {
 
-// While it lives, this call may add rows, under a registration that no other call has.
+// During its lifetime, this call may add rows, with a registration that no other call holds.
 class ExplorerGuard {
  public:
   ExplorerGuard(SharedStore& store, Waiting& waiting);

@@ -1,4 +1,4 @@
-// A robust mutex in shared memory: it outlives the process that holds it.
+// A robust mutex in shared memory: it survives the death of the process that holds it.
 #pragma once
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 namespace rb {
 
-// Process-shared and robust: when the holder dies, the next one gets the lock and learns of the death.
+// Process-shared and robust: when the holder dies, the next process gets the lock and is notified of the death.
 class RobustMutex {
  public:
   enum class Got { no, yes, from_the_dead };
@@ -61,7 +61,7 @@ class RobustMutex {
     if (code == 0) return Got::yes;
     if (code == EBUSY || code == ETIMEDOUT) return Got::no;
     if (code == EOWNERDEAD) {
-      // Consistent at once: what the dead holder left half-done is written down in the segment (its claim), not in
+      // Mark it consistent at once: what the dead holder left incomplete is recorded in the segment (its claim), not in
       // the lock.
       pthread_mutex_consistent(&mutex_);
       return Got::from_the_dead;

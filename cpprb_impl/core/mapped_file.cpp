@@ -21,9 +21,9 @@ namespace {
   throw std::system_error(error, std::generic_category(), what);
 }
 
-// A new file that no other buffer uses. An existing file of that name is removed, not truncated: a buffer that still
-// maps it would get a bus error beyond its end. O_EXCL makes sure that two processes never open the same new file; it
-// does not follow links, so these are followed here.
+// Creates a file that no other buffer uses. An existing file of that name is removed rather than truncated: a buffer
+// that still maps it would get a bus error beyond its end. O_EXCL ensures that two processes never open the same new
+// file; it does not follow links, so they are resolved here.
 int make(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as many as the kernel follows
   for (int links = 0;;) {
@@ -51,7 +51,7 @@ int find(const std::string& path) {
   return descriptor;
 }
 
-// No page beyond the file's end may be touched until the file has grown. The mapping itself takes no memory.
+// No page beyond the file's end may be accessed until the file has grown. The mapping itself takes no memory.
 char* map(int descriptor, std::uint64_t bytes, const std::string& path) {
   constexpr int how = MAP_SHARED | MAP_NORESERVE;
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, how, descriptor, 0);
@@ -86,11 +86,11 @@ MappedFile::Identity MappedFile::identity() const {
 
 char* MappedFile::grow(std::uint64_t bytes) {
   const std::uint64_t at = bytes_, end = plus(at, bytes);
-  if (end > most_) fail(EFBIG, path_ + " was to have no more than " + std::to_string(most_) + " bytes");
+  if (end > most_) fail(EFBIG, path_ + " must have at most " + std::to_string(most_) + " bytes");
   if (descriptor_ < 0) descriptor_.replace(::open(path_.c_str(), O_RDWR | O_CLOEXEC));  // other code has closed it
   if (files_ == Files::made) {
     int error = reserve(descriptor_, at, bytes);
-    // Some file systems can't reserve; a file that is only made longer is the best there is then.
+    // Some file systems cannot reserve space; extending the file is the best alternative.
     if (error == EOPNOTSUPP || error == EINVAL)
       error = ::ftruncate(descriptor_, static_cast<off_t>(end)) == 0 ? 0 : errno;
     if (error != 0) fail(error, path_);

@@ -1,4 +1,4 @@
-// A file that is used as memory, for buffers larger than the machine's.
+// A file used as memory, for buffers larger than the machine's memory.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ enum class Files {
 
 class MappedFile {
  public:
-  // No other file has the same one while any process has this file open.
+  // Identifies the file: no other file has the same identity while any process has this one open.
   struct Identity {
     std::uint64_t device, number;
     bool operator==(const Identity&) const = default;
@@ -31,9 +31,9 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();
 
-  // Grows the file by `bytes` zeros and returns their address. Their space on disk is reserved: a full disk is
-  // an exception here (std::system_error) and not a bus error later.
-  // A file that was found must be that long already: else throws std::runtime_error.
+  // Grows the file by `bytes` zeros and returns their address. Disk space is reserved, so that a full disk causes an
+  // exception here (std::system_error) and not a bus error later. With Files::found, the file must already be that
+  // long: otherwise throws std::runtime_error.
   char* grow(std::uint64_t bytes);
 
   Identity identity() const;  // throws std::system_error
@@ -46,7 +46,7 @@ class MappedFile {
   Descriptor descriptor_;
   char* base_ = nullptr;
   std::uint64_t most_;
-  std::uint64_t bytes_ = 0;  // that it has grown to
+  std::uint64_t bytes_ = 0;  // current size
 };
 
 }  // namespace rb

@@ -21,7 +21,7 @@
 #include "failpoints.hpp"
 #include "reserve.hpp"
 
-// Linux 5.14; older headers don't know it.
+// Linux 5.14; not defined in older headers.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -45,10 +45,10 @@ std::string random_text() {
   return text;
 }
 
-// Removes segments that no living process uses, such as those of a maker that was killed. Each process that has a
-// segment open holds a shared flock on it, which the kernel releases when the process ends, whatever ended it and
-// whatever its process id means here. It is not released before: the lock belongs to the open file description, which
-// the mapping keeps alive when other code closes the descriptor.
+// Removes segments that no live process uses, for example those of a maker that was killed. Each process that has a
+// segment open holds a shared flock on it, which the kernel releases when the process ends for any reason, in any PID
+// namespace. It is not released earlier: the lock belongs to the open file description, which the mapping keeps alive
+// even if other code closes the descriptor.
 void sweep_abandoned() {
   DIR* folder = opendir(kFolder);
   if (folder == nullptr) return;
@@ -85,12 +85,12 @@ char* map(std::size_t bytes, int flags, int descriptor) {
     if (errno == ENOMEM) throw std::bad_alloc();
     fail(errno, "mmap");
   }
-  // No MADV_HUGEPAGE: it made samples of a 48 MB ring 7% faster, and the first pass through fresh
-  // memory up to four times slower (2 MB are cleared at a time, for milliseconds).
+  // MADV_HUGEPAGE is not used: it made samples from a 48 MB ring 7% faster, but the first pass through new memory up to
+  // four times slower (2 MB are cleared at a time, for milliseconds).
   return static_cast<char*>(at);
 }
 
-// Brings pages in. Returns 0 or an errno: ENOSPC if /dev/shm is full, EINVAL before Linux 5.14.
+// Maps pages in. Returns 0 or an errno: ENOSPC if /dev/shm is full, EINVAL before Linux 5.14.
 int populate(char* data, std::size_t bytes) {
   int code;
   do code = madvise(data, bytes, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
@@ -110,7 +110,7 @@ Memory Memory::make_private(std::size_t bytes) {
 const std::string& Memory::own_prefix() {
   static pid_t process = 0;
   static std::string prefix;
-  if (process != getpid()) {  // a forked child makes segments of its own
+  if (process != getpid()) {  // a forked child makes its own segments
     prefix = std::string("/").append(kPrefix) + std::to_string(getpid()) + "-" + random_text() + "-";
     process = getpid();
   }
@@ -134,7 +134,7 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
     memory.maker_ = getpid();
     struct stat status;
     RB_FAILPOINT(M2);
-    // Another process may have swept the segment before we had locked it: then begin again.
+    // Another process may have removed the segment before we locked it; then start again.
     if (flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0 && fstat(memory.descriptor_, &status) == 0 &&
         status.st_nlink > 0)
       break;
@@ -155,13 +155,13 @@ Memory Memory::attach(const std::string& name) {
   if (memory.descriptor_ < 0) fail(errno, "shared segment " + name);
   memory.name_ = name;
   struct stat status;
-  // Without waiting: only a process that is about to remove an abandoned segment holds the lock exclusively.
+  // Does not wait: only a process that is about to remove an abandoned segment holds the lock exclusively.
   const bool locked = flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0;
   if (!locked || fstat(memory.descriptor_, &status) != 0)
     fail(!locked && errno == EWOULDBLOCK ? ENOENT : errno, "shared segment " + name);
-  // Root, or a lax mode, can open another user's segment, which that user could change or cut short at any time.
+  // Root, or a permissive mode, can open another user's segment, which that user could change or truncate at any time.
   if (status.st_uid != geteuid()) fail(EACCES, "shared segment " + name + " is another user's");
-  if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // swept before we had locked it
+  if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // removed before we locked it
   memory.bytes_ = static_cast<std::size_t>(status.st_size);
   if (memory.bytes_ == 0) throw std::invalid_argument("shared segment " + name + " is empty");
   memory.data_ = map(memory.bytes_, MAP_SHARED, memory.descriptor_);
@@ -170,7 +170,7 @@ Memory Memory::attach(const std::string& name) {
 
 void Memory::allocate(std::size_t at, std::size_t bytes) {
   if (descriptor_ < 0) descriptor_.replace(shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0));
-  // Without a descriptor and without a name, memory can be taken only by touching it.
+  // Without a descriptor or a name, memory can only be allocated by touching it.
   const int code = descriptor_ < 0 ? populate(data_ + at, bytes) : rb::allocate(descriptor_, at, bytes);
   if (code == EINVAL) fail(EBADF, "other code has closed the descriptor of shared segment " + name_);
   check(code, bytes, " for more frames");
@@ -181,7 +181,7 @@ void Memory::prefault(std::size_t bytes) {
   const int code = populate(data_, bytes);
   if (code == ENOMEM) throw std::bad_alloc();
   if (code == 0) return;
-  // An older kernel. Each byte is written only if it still is what it was: others may be writing there.
+  // An older kernel. Each byte is rewritten only if it is unchanged, because other processes may be writing there.
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   for (std::size_t at = 0; at < bytes; at += page) {
     const std::atomic_ref<char> byte(data_[at]);
@@ -211,7 +211,7 @@ Memory::~Memory() { release(); }
 void Memory::release() noexcept {
   if (data_ != nullptr) munmap(data_, bytes_);
   descriptor_.close();
-  // A forked child holds a copy of this object, but not the right to remove the name.
+  // A forked child has a copy of this object, but must not remove the name.
   if (maker_ != 0 && maker_ == getpid()) shm_unlink(name_.c_str());
   data_ = nullptr;
   bytes_ = 0;

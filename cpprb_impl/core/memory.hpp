@@ -1,4 +1,4 @@
-// The memory a buffer lives in: private to the process, or one named shared segment.
+// The memory of a buffer: private to the process, or one named shared segment.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@ namespace rb {
 
 class Memory {
  public:
-  // Zero-filled, taken from the system page by page as it is first touched. Throws std::bad_alloc.
+  // Zero-filled memory, allocated by the system page by page on first access. Throws std::bad_alloc.
   static Memory make_private(std::size_t bytes);
 
-  // A new segment under a name of its own, readable by its owner only. The space of its first `reserved` bytes is: a
-  // full /dev/shm is an exception here (std::system_error, ENOSPC) and not a bus error later.
+  // Creates a segment with a unique name, readable only by its owner. Space for its first `reserved` bytes is
+  // allocated, so that a full /dev/shm causes an exception here (std::system_error, ENOSPC) and not a bus error later.
   static Memory make_shared(std::size_t reserved, std::size_t bytes);
-  // Takes the space of more of a shared segment, for all processes; throws likewise.
+  // Allocates space for a further part of a shared segment, for all processes; throws likewise.
   void allocate(std::size_t at, std::size_t bytes);
 
-  // The common beginning of the names of this process's segments, and of no other process's. Known before the first
-  // one is made, so that the watchdog can be started in time.
+  // The prefix of the names of this process's segments, which no other process uses. It is known before the first
+  // segment is made, so that the watchdog can be started in time.
   static const std::string& own_prefix();
 
-  // The segment that another process of the same user made. Throws std::system_error (ENOENT when it is gone, EACCES
-  // when it is another user's), std::invalid_argument for an empty file.
+  // Attaches to a segment made by another process of the same user. Throws std::system_error (ENOENT if it is gone,
+  // EACCES if it belongs to another user), std::invalid_argument if the file is empty.
   static Memory attach(const std::string& name);
 
   Memory() = default;
@@ -32,13 +32,13 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
 
-  // Brings every page of the first `bytes` into this process's mapping now, so that no later call waits for the system.
-  // A forked child has none of a shared segment's pages: it calls forked(). Throws std::bad_alloc.
+  // Maps every page of the first `bytes` into this process now, so that no later call waits for the system. A forked
+  // child has no pages of a shared segment mapped: it calls forked(). Throws std::bad_alloc.
   void prefault(std::size_t bytes);
   void forked();
 
-  // Unmaps; the process that made a shared segment also removes its name. The memory stays until
-  // the last process that has it mapped lets go.
+  // Unmaps; the process that made a shared segment also removes its name. The memory remains until no process has it
+  // mapped.
   void release() noexcept;
 
   char* data() const { return data_; }

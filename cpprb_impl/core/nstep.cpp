@@ -11,10 +11,10 @@
 namespace rb {
 namespace {
 
-constexpr std::size_t kMostKept = std::size_t{1} << 20;  // bytes of memory that a large batch may leave behind
-constexpr std::size_t kSpareSteps = 8;                   // so that waiting steps are seldom moved
+constexpr std::size_t kMostKept = std::size_t{1} << 20;  // bytes of memory kept after a large batch
+constexpr std::size_t kSpareSteps = 8;                   // spare room, so that waiting steps are seldom moved
 
-// IEEE 754 binary16, to nearest, ties to even.
+// Converts to IEEE 754 binary16, rounding to nearest, ties to even.
 std::uint16_t half_of(double value) {
   constexpr double kTooLarge = 65520;  // rounds to infinity
   constexpr int kLeast = -14;          // exponent of the smallest normal number
@@ -72,7 +72,7 @@ void NstepWindow::append(const char* const* values, std::size_t count) {
 void NstepWindow::make_room(std::size_t count) {
   const std::size_t needed = plus(waiting_, count);
   if (begin_ + needed <= room_) return;
-  if (needed <= room_ && begin_ >= waiting_) {  // each step is moved once at most, on average
+  if (needed <= room_ && begin_ >= waiting_) {  // on average, each step is moved at most once
     for (auto& column : columns_)
       std::memcpy(column.steps.get(), column.steps.get() + begin_ * column.bytes, waiting_ * column.bytes);
     begin_ = 0;
@@ -176,7 +176,7 @@ void NstepWindow::drop(std::size_t count) {
   if (room_ * step_bytes_ <= kMostKept || room_ / 8 <= waiting_ + 1) return;
   try {
     move_to(2 * (waiting_ + 1) + kSpareSteps);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then the large memory stays
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): keep the large memory
   }
 }
 

@@ -12,8 +12,8 @@ namespace rb {
 
 enum class NumberKind { half, single, twice, extended };  // floating point of 16, 32 and 64 bits, and long double
 
-// One column of the steps, and what a transition has of it. The steps t .. t + N - 1 make a transition, or fewer: it
-// ends at the first one that is done, or at the last one there is.
+// One column of the steps, and its value in a transition. The steps t .. t + N - 1 make a transition, or fewer: it ends
+// at the first step that is done, or at the last step available.
 struct StepColumn {
   enum class Role {
     first,  // the value of step t
@@ -22,21 +22,22 @@ struct StepColumn {
     sum,    // r_t + gamma r_(t+1) + ... up to that step
   };
 
-  std::size_t bytes;  // of a step's value
+  std::size_t bytes;  // size of a step's value
   Role role = Role::first;
-  // Of a sum: a step's value is so many doubles, long doubles if `kind` is extended; a transition's as many of `kind`.
+  // Size of a sum: a step's value is this many doubles (long doubles if `kind` is extended), a transition's as many of
+  // `kind`.
   std::size_t numbers = 0;
   NumberKind kind = NumberKind::twice;
-  bool swapped = false;  // a transition's numbers are of the other byte order
+  bool swapped = false;  // a transition's numbers have the opposite byte order
 };
 
-// Which steps are done: those with any bit of `mask` set in their value. A transition's value is `one`, or zeros.
+// Which steps are done: those whose value has any bit of `mask` set. A transition's value is `one`, or zeros.
 struct StepDone {
   std::size_t column;
   std::string mask, one;
 };
 
-// The steps that wait, oldest first. It holds values, and knows nothing of where transitions are stored.
+// The pending steps, oldest first. It holds values, and does not know where transitions are stored.
 class NstepWindow {
  public:
   NstepWindow(std::uint64_t size, double gamma, std::vector<StepColumn> columns, StepDone done);
@@ -44,24 +45,23 @@ class NstepWindow {
   std::size_t waiting() const { return waiting_; }
   const char* column(std::size_t c) const { return at(c, 0); }  // the values of the waiting steps
 
-  // Takes `count` more steps: values[column] are theirs, one behind the other. Throws std::bad_alloc (nothing has
-  // changed then).
+  // Appends `count` steps: values[column] are their contiguous values. Throws std::bad_alloc; nothing has changed then.
   void append(const char* const* values, std::size_t count);
-  void drop_newest(std::size_t count) { waiting_ -= count; }  // the newest
+  void drop_newest(std::size_t count) { waiting_ -= count; }
 
-  // How many of the waiting steps have all the steps that follow them.
+  // How many of the pending steps are complete, since all the steps that must follow them are present.
   std::size_t complete() const { return waiting_ < size_ ? 0 : waiting_ - static_cast<std::size_t>(size_) + 1; }
-  // The transitions that begin with the oldest `count` steps: by column their values, which stay until the next call of
-  // any method that is not const. `count` is at least 1. Throws std::bad_alloc.
+  // Returns the transitions that begin with the oldest `count` steps: their values by column, valid until the next call
+  // of a non-const method. `count` is at least 1. Throws std::bad_alloc.
   const char* const* transitions(std::size_t count);
-  // Forgets the oldest `count` steps.
+  // Removes the oldest `count` steps.
   void drop(std::size_t count);
   void clear() { drop(waiting_); }
 
  private:
   struct Column : StepColumn {
     std::unique_ptr<char[]> steps;
-    std::vector<char> made;  // values of transitions that are no step's
+    std::vector<char> made;  // computed values, which no step contains
   };
 
   const char* at(std::size_t c, std::size_t step) const {
@@ -70,7 +70,7 @@ class NstepWindow {
   void make_room(std::size_t count);
   void move_to(std::size_t room);
   bool is_done(std::size_t step) const;
-  // Returns whether each transition ends one step after the one before it: their last steps need not be gathered then.
+  // Returns whether each transition ends one step after the previous one; their last steps need not be gathered then.
   bool find_ends(std::size_t count);
   const char* gather(std::size_t c, std::size_t count);
   const char* tell_done(std::size_t c, std::size_t count);
@@ -84,7 +84,7 @@ class NstepWindow {
   std::size_t step_bytes_ = 0;                      // of all columns
   std::size_t begin_ = 0, waiting_ = 0, room_ = 0;  // in steps; the memory before `begin_` is free
   std::vector<std::size_t> ends_;                   // by transition: the step at which it ends
-  std::vector<double> discounts_;                   // powers of gamma, as many as were needed so far
+  std::vector<double> discounts_;                   // powers of gamma, as many as needed so far
   std::vector<const char*> places_;                 // by column
 };
 

@@ -11,8 +11,8 @@
 namespace rb {
 namespace {
 
-// x^exponent = 2^(exponent log2 x), without a branch so that it is done for many x at a time. False
-// where x or the result is no normal float.
+// x^exponent = 2^(exponent log2 x), without branches, so that many values are computed at a time. Returns false if x or
+// the result is not a normal float.
 inline bool power(float x, float exponent, float& result) {
   // x = m 2^e with m in [1/sqrt 2, sqrt 2); log2 m as a series in (m - 1) / (m + 1).
   // Unsigned, because the bits of a negative x overflow; the result is then not used.
@@ -24,7 +24,7 @@ inline bool power(float x, float exponent, float& result) {
   const float y = exponent * static_cast<float>(e) + exponent * log2_m;
   const bool normal = (x >= FLT_MIN) & (x <= FLT_MAX) & (y > -126.0f) & (y < 127.0f);
   const float tame = normal ? y : 0.0f;
-  // 2^y: its whole part goes into the exponent's bits, the rest is a series. Adding 1.5 * 2^23 rounds.
+  // 2^y: the integer part goes into the exponent's bits, the rest is a series. Adding 1.5 * 2^23 rounds.
   const float rounded = tame + 12582912.0f;
   const float f = (tame - (rounded - 12582912.0f)) * 0.693147181f;
   const float series =
@@ -34,7 +34,7 @@ inline bool power(float x, float exponent, float& result) {
   return normal;
 }
 
-// x[i] becomes x[i]^exponent.
+// Replaces x[i] by x[i]^exponent.
 RB_FOR_EACH_CPU void powers(float* x, std::size_t count, float exponent) {
   constexpr std::size_t kTile = 64;
   float results[kTile];

@@ -1,8 +1,7 @@
-// Powers of many numbers at once: priorities to the alpha, importance weights to the beta.
+// Powers of many numbers at once: priorities to the power alpha, importance weights to the power beta.
 //
-// In float, within 5e-6 of the true value; several times as fast as the C library's powf, which has no
-// form for many numbers. Where a result is beyond a normal float the C library is asked, so infinities,
-// zeros and NaN are as they should be.
+// Computed in float, within 5e-6 of the true value, and several times as fast as the C library's powf, which only takes
+// single numbers. If a result is not a normal float, the C library is used, so infinities, zeros and NaN are correct.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@ struct PriorityOptions {
   float leaf(double priority) const;
 };
 
-// The weights of a sample, one per drawn row: (N P(i))^-beta, divided by the largest one of any stored row
-// (section 3.4). An option that normalises otherwise belongs into PriorityOptions; bindings/options.cpp reads it.
+// The weights of a sample, one per drawn row: (N P(i))^-beta, divided by the largest weight of any stored row
+// (section 3.4). An option for another normalisation belongs in PriorityOptions; bindings/options.cpp parses it.
 void importance_weights(const Drawn& drawn, double beta, const PriorityOptions& options, float* weights);
 
 }  // namespace rb

@@ -34,7 +34,7 @@ class PrioritizedSampler final : public Sampler {
  private:
   bool has_mass() { return view_.tree().total() > 0; }
 
-  // Where explorers write meanwhile, rows may be there in a moment.
+  // If explorers are writing, rows may become available in a moment.
   Found wait_for_mass() {
     if constexpr (View::kRowsVanish) {
       for (unsigned tries = 0;; ++tries) {
@@ -58,7 +58,7 @@ class PrioritizedSampler final : public Sampler {
       if (!has_mass()) view_.catch_up();
       if (!has_mass()) return false;
       tree.draw(random, 1, &drawn.slots[i]);
-      // Explorers that lap the ring faster than a tree can follow: the row that is there now is as good as any.
+      // Explorers overwrite the ring faster than a tree can follow: accept the row that is in the slot now.
       if (++tries > drawn.slots.size()) view_.refresh_leaf(drawn.slots[i]);
       drawn.leaves[i] = tree.leaves()[drawn.slots[i]];
       return true;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kFan = PriorityTree::kFan;
 
-// A group of 16 is four vectors of four. Written as vectors because the compiler makes none of the loops;
-// it turns them into what each processor has.
+// A group of 16 is four vectors of four, written with vector types because the compiler does not vectorise the loops.
+// It translates them to the instructions of each processor.
 using Floats = float __attribute__((vector_size(4 * sizeof(float))));
 using Doubles = double __attribute__((vector_size(4 * sizeof(double))));
 
@@ -49,8 +49,8 @@ inline double sum_of(const Number* group) {
 }
 
 // The smallest and the largest leaf are found together, as the minima of rare(x) and of -x. Both are negative for a
-// leaf x > 0, and 0 for an empty one: so a tree of zeros is empty. rare(x) rises with x: its bits are those of
-// -infinity minus those of x, and the bits of positive floats rise with their values.
+// leaf x > 0, and 0 for an empty one, so a tree of zeros is empty. rare(x) increases with x: its bits are those of
+// -infinity minus those of x, and the bits of positive floats increase with their values.
 using TwoFloats = float __attribute__((vector_size(8 * sizeof(float))));
 using Integers = std::int32_t __attribute__((vector_size(4 * sizeof(float))));
 
@@ -78,7 +78,7 @@ inline PriorityTree::Lanes lanes_of_leaves(const float* group) {
   return lanes_of(rows);
 }
 
-// The lanes of the parent of 16 nodes, whose own begin at `lanes`.
+// Computes the lanes of the parent of 16 nodes, whose own lanes begin at `lanes`.
 inline PriorityTree::Lanes lanes_of_nodes(const float* lanes) {
   TwoFloats rows[4];
   std::memcpy(rows, lanes, sizeof rows);
@@ -97,7 +97,7 @@ inline void prefetch_two(const Number* group) {
   __builtin_prefetch(reinterpret_cast<const char*>(group) + 64);
 }
 
-// Which of four, by mass; leaves in `mass` what is left inside it. Without a branch: it can't be predicted.
+// Picks one of four by mass, and leaves the remaining mass in `mass`. Without branches, which would be unpredictable.
 inline std::size_t pick_of_four(double first, double second, double third, double& mass) {
   const double two = first + second, three = two + third;
   const std::size_t nth = std::size_t{mass >= first} + std::size_t{mass >= two} + std::size_t{mass >= three};
@@ -106,8 +106,8 @@ inline std::size_t pick_of_four(double first, double second, double third, doubl
   return nth;
 }
 
-// The child of a group into which `mass` falls; leaves in `mass` what is left inside that child. The
-// children are laid out one column after the other: any fixed order will do.
+// Returns the child of a group into which `mass` falls, and leaves the remaining mass in `mass`. The children are
+// ordered by column: any fixed order works.
 template <class Number>
 inline std::size_t pick(const Number* group, double& mass) {
   Doubles columns;
@@ -117,7 +117,7 @@ inline std::size_t pick(const Number* group, double& mass) {
   const std::size_t child = 4 * pick_of_four(at(0), at(1), at(2), mass) + column;
   if (mass < static_cast<double>(group[child])) [[likely]]
     return child;
-  // Rounding carried the mass past the end of what is there: it belongs to a child that has any.
+  // Rounding moved the mass past the end: choose the last child that has any.
   std::size_t last = kFan - 1;
   while (last > 0 && !(group[last] > 0)) --last;
   mass = std::nextafter(static_cast<double>(group[last]), 0.0);
@@ -143,7 +143,7 @@ void PriorityTree::clear() {
   for (auto& level : levels_) {
     std::fill_n(level.sums, nodes, 0.0);
     nodes = (nodes + kFan - 1) / kFan;
-    std::fill_n(level.lanes, 2 * nodes * kFan, 0.0f);  // those of four nodes are side by side
+    std::fill_n(level.lanes, 2 * nodes * kFan, 0.0f);  // the lanes of four nodes are adjacent
   }
 }
 
@@ -159,7 +159,7 @@ RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count)
 }
 
 RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& slots) {
-  // Sums were read when these slots were drawn, bounds were not; those of a small tree are in the cache anyway.
+  // The sums were read when these slots were drawn, but the bounds were not; those of a small tree are cached anyway.
   for (std::size_t k = 0; k < 2 && levels_.size() > 3; ++k)
     for (const auto slot : slots) prefetch_two(levels_[k].lanes + (slot >> (4 * (k + 2))) * 2 * kFan);
   for (std::size_t k = 0; k < levels_.size(); ++k) {
@@ -190,7 +190,7 @@ RB_FOR_EACH_CPU void PriorityTree::draw(Random& random, std::size_t count, std::
   }
   for (std::size_t k = levels_.size(); k-- > 0;) {
     const Level& level = levels_[k];
-    // The top level has at most 16 nodes and no parent: it is one group, like every other.
+    // The top level has at most 16 nodes and no parent: it is a single group.
     for (std::size_t i = 0; i < count; ++i) {
       slots[i] = pick(level.sums + slots[i] * kFan, masses_[i]) + slots[i] * kFan;
       if (k == 0) {

@@ -1,9 +1,9 @@
 // Priority tree: proportional sampling over float leaves (Schaul et al. 2015, section 3.3).
 //
-// 16 children per node: they are one or two cache lines, and 10^6 leaves are five levels.
-// Sums are double: float sums are measurably biased from 10^6 leaves on. The smallest leaf, which
-// normalises importance weights, and the largest are kept beside the sum and found in the same pass.
-// A leaf of 0 is an empty slot: never drawn, and no candidate for the minimum.
+// Each node has 16 children: they fill one or two cache lines, and 10^6 leaves need five levels. Sums are doubles,
+// because float sums are measurably biased from 10^6 leaves on. The smallest leaf, which normalises importance weights,
+// and the largest are stored beside the sum and computed in the same pass. A leaf of 0 is an empty slot: it is never
+// drawn, and ignored for the minimum.
 #pragma once
 
 #include <algorithm>
@@ -49,19 +49,19 @@ class PriorityTree {
     return total;
   }
 
-  // Makes every slot empty, in time proportional to the highest slot refreshed since the last clear(). Leaves that were
-  // written must have been refreshed.
+  // Makes every slot empty, in time proportional to the highest slot refreshed since the last clear(). All leaves that
+  // were written must have been refreshed.
   void clear();
 
-  // Leaves may be written directly; the nodes above know of it after refresh() or rebuild().
+  // Leaves may be written directly; call refresh() or rebuild() to update the nodes above them.
   float* leaves() { return leaves_; }
   const float* leaves() const { return leaves_; }
 
   // Recompute the nodes above `count` neighbouring leaves from `first`: O(count / 16 + log n).
   void refresh(std::size_t first, std::size_t count);
 
-  // Recompute the nodes above scattered leaves; level by level, so that a shared ancestor of
-  // neighbours in `slots` is computed once. Overwrites `slots`.
+  // Recompute the nodes above scattered leaves, level by level, so that a common ancestor of neighbours in `slots` is
+  // computed once. Overwrites `slots`.
   void refresh_scattered(std::vector<std::size_t>& slots);
 
   void rebuild() { refresh(0, leaf_count_); }
@@ -73,13 +73,13 @@ class PriorityTree {
     float smallest, largest;
   };
   Bounds bounds() const;
-  // The same as a node stores them: two numbers, each smaller the more extreme the leaf is, and 0 without a leaf.
+  // The same as stored in a node: two numbers, each smaller the more extreme the leaf is, and 0 without a leaf.
   struct Lanes {
     float smallest, largest;
   };
 
-  // Stratified proportional draw: slots[i] falls into the i-th of `count` equal shares of the total.
-  // Level by level for the whole batch, so that the cache misses of different draws overlap.
+  // Stratified proportional draw: slots[i] falls into the i-th of `count` equal shares of the total. The whole batch
+  // descends level by level, so that the cache misses of different draws overlap.
   // The total must be above 0.
   void draw(Random& random, std::size_t count, std::size_t* slots);
 
@@ -101,7 +101,7 @@ class PriorityTree {
 
   float* leaves_ = nullptr;
   std::size_t leaf_count_ = 0;
-  std::size_t touched_ = 0;    // parents of leaves: from here on all are empty
+  std::size_t touched_ = 0;    // number of leaf parents, after which all are empty
   std::vector<Level> levels_;  // from the leaves' parents upwards
   std::vector<double> masses_;
 };

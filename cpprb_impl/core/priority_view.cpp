@@ -16,8 +16,8 @@ constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
 constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
-// An entry of the journal: a slot whose priority is about to be changed, or was; and which round of the journal it
-// belongs to, from 1 on.
+// An entry of the journal: a slot whose priority is about to change or has changed, and the round of the journal to
+// which the entry belongs, counted from 1.
 struct Entry {
   static constexpr unsigned kSlotBits = 40;
   static_assert(PriorityView::kMostRows == std::uint64_t{1} << kSlotBits);
@@ -69,7 +69,7 @@ void PriorityView::refresh_leaf(std::size_t slot) {
   tree_.refresh(slot, 1);
 }
 
-// `count` rows from number `first` on.
+// Refreshes `count` rows from number `first` on.
 void PriorityView::refresh_rows(std::uint64_t first, std::uint64_t count) {
   const std::uint64_t capacity = store_.capacity();
   count = std::min(count, capacity);
@@ -82,11 +82,12 @@ void PriorityView::refresh_rows(std::uint64_t first, std::uint64_t count) {
   tree_.refresh(0, count - before_end);
 }
 
-// All rows that were seen; T4 looks at later ones.
+// Refreshes all rows seen so far; T4 handles later ones.
 void PriorityView::refresh_all() { refresh_rows(cleared_, seen_ - cleared_); }
 
-// Finds what a slow, stopped or dead explorer has committed so far. Explorers commit in order. Rows behind a slot that
-// was held, and so left out, are found later: the claim may stay open for long, so the whole of it is looked at seldom.
+// Finds what a slow, stopped or dead explorer has committed so far. Explorers commit in order. Rows that follow a slot
+// held by another process, and therefore skipped, are found later: since the claim may stay open for long, the whole of
+// it is rarely scanned.
 void PriorityView::refresh_open_claim(Open& open) {
   const std::uint64_t first = open.claim.first(), known = open.committed;
   if (std::has_single_bit(++open.times)) return refresh_rows(first, open.claim.count());
@@ -104,7 +105,7 @@ void PriorityView::join() {
   std::uint32_t ticket;
   do ticket = header_.learner_tickets.fetch_add(1, relaxed) + 1;
   while (ticket == 0);
-  // From half a journal back: a change that is announced there may still be to come.
+  // Start half a journal back: a change announced there may not have been made yet.
   const std::uint64_t end = header_.journal_head.load();
   journal_seen_ = end - std::min(end, entries_ / 2);
   registration_ = LearnerWord::of(ticket, journal_seen_);
@@ -124,11 +125,11 @@ void PriorityView::join() {
     while (used <= place_ &&
            !header_.learners_used.compare_exchange_weak(used, static_cast<std::uint32_t>(place_) + 1)) {
     }
-    // Sequentially consistent, as an updater's look at the learners after its change: either it sees us and writes into
+    // Sequentially consistent with an updater's check for learners after its change: either it sees us and writes to
     // the journal, or we see its change.
     if (header_.learners[place_].compare_exchange_strong(found.bits, registration_.bits)) break;
   }
-  // All rows are new to us.
+  // No row has been seen yet.
   open_.clear();
   late_.clear();
   seen_ = cleared_;
@@ -141,7 +142,7 @@ void PriorityView::publish_progress() {
   if (now != registration_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) registration_ = now;
 }
 
-// A learner that is so far behind has ended, or must look at all rows anyway, which it does when it joins again.
+// A learner that far behind has ended or must scan all rows anyway, which it does when it joins again.
 void PriorityView::evict_lagging_learners(std::uint64_t end) {
   for (std::size_t place = 0; place < learners_used(); ++place) {
     LearnerWord other{header_.learners[place].load()};
@@ -194,8 +195,8 @@ void PriorityView::read_journal() {
     changed_.push_back(found.slot());
     return found.is_done();
   };
-  // If an entry is old and still not done, its writer has died, and this is the last look that is needed, or it will
-  // write another entry.
+  // If an entry is old and still not done, its writer has died and this last look suffices, or the writer will write
+  // another entry.
   std::erase_if(late_, [&](std::uint64_t number) { return is_done(number) || is_old(number, end); });
   for (; journal_seen_ != end; ++journal_seen_)
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
@@ -214,7 +215,7 @@ std::uint64_t PriorityView::remember(const Drawn& drawn) {
   return sample_;
 }
 
-// By place: the row that index[place] was sampled for. Null if no remembered sample has these indexes.
+// Returns the row sampled for index[place], by place. Null if no remembered sample has these indexes.
 const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
   const auto has_these = [=](const Sample& each) {
     return each.slots.size() == count && std::equal(index, index + count, each.slots.begin(),
@@ -229,7 +230,7 @@ const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::si
       rows = each.rows.data();
       continue;
     }
-    // Any of them may be meant: where they differ, nothing can be changed.
+    // Any of these samples may be meant: where they differ, nothing can be changed.
     if (rows != agreed_.data()) agreed_.assign(rows, rows + count);
     for (std::size_t i = 0; i < count; ++i)
       if (agreed_[i] != each.rows[i]) agreed_[i] = kNoRow;
@@ -256,7 +257,7 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
     else if (change(slot, *row, leaves[i]))
       set(slot, leaves[i]);
   }
-  // In small groups: else the first entry would be old once the last one has its number.
+  // In small groups, because otherwise the first entry would be old by the time the last one has its number.
   const std::size_t most = entries_ / 8;
   for (std::size_t at = 0; at < changes_.size(); at += most)
     change_with_journal(at, std::min(at + most, changes_.size()));
@@ -269,7 +270,7 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
   return true;
 }
 
-// U1 to U3 for changes_[first] .. [last - 1].
+// Steps U1 to U3 for changes_[first] .. [last - 1].
 void PriorityView::change_with_journal(std::size_t first, std::size_t last) {
   const std::uint64_t number = take_numbers(last - first);
   for (std::size_t i = first; i < last; ++i) {
@@ -281,15 +282,15 @@ void PriorityView::change_with_journal(std::size_t first, std::size_t last) {
     each.marked = mark_done(each.number, each.slot);
   }
   // A learner drops an entry that is old and not done, after a last look at the slot. If it loaded the journal's end
-  // before we do here, we find the entry old, too; if after, its last look sees our change (all sequentially
-  // consistent).
+  // before our load here, we find the entry old, too; if after, its last look sees our change. All of these operations
+  // are sequentially consistent.
   const std::uint64_t end = header_.journal_head.load();
   for (std::size_t i = first; i < last; ++i)
     if (const Change& each = changes_[i]; each.made && (!each.marked || is_old(each.number, end)))
       write_journal(each.slot, true);
 }
 
-// Sequentially consistent, as change(): see join().
+// Sequentially consistent, like change(): see join().
 bool PriorityView::has_others() const {
   for (std::size_t place = 0; place < learners_used(); ++place)
     if (const std::uint64_t found = header_.learners[place].load(); found != 0 && found != registration_.bits)
@@ -297,16 +298,16 @@ bool PriorityView::has_others() const {
   return false;
 }
 
-// U1: one atomic operation for all, as every updater needs this word.
+// U1: one atomic operation for all entries, because every updater contends for this word.
 std::uint64_t PriorityView::take_numbers(std::uint64_t count) {
   RB_FAILPOINT(U1);
   const std::uint64_t number = header_.journal_head.fetch_add(count), end = number + count, mark = entries_ / 8;
-  if (journal_seen_ == number) journal_seen_ = end;  // no need to read what we write ourselves
+  if (journal_seen_ == number) journal_seen_ = end;  // our own entries need not be read
   if (number / mark != end / mark) evict_lagging_learners(end);
   return number;
 }
 
-// U1. Returns false if we were stopped for a round, and the entry is a later number's.
+// U1. Returns false if we were stopped for a whole round, so that the entry belongs to a later number.
 bool PriorityView::write_entry(std::uint64_t number, std::size_t slot, bool done) {
   RB_FAILPOINT(U1);
   std::uint64_t found = entry(number).load(relaxed);
@@ -321,7 +322,7 @@ std::uint64_t PriorityView::write_journal(std::size_t slot, bool done) {
     if (const std::uint64_t number = take_numbers(1); write_entry(number, slot, done)) return number;
 }
 
-// U3. Returns false if the entry is a later number's.
+// U3. Returns false if the entry belongs to a later number.
 bool PriorityView::mark_done(std::uint64_t number, std::size_t slot) {
   std::uint64_t announced = Entry::of(round(number), slot, false).bits;
   return entry(number).compare_exchange_strong(announced, Entry::of(round(number), slot, true).bits, release, relaxed);

@@ -1,4 +1,4 @@
-// A learner's view of a shared store's priorities: a tree in its own memory, kept up with what explorers and other
+// A learner's view of a shared store's priorities: a tree in its own memory, updated with what explorers and other
 // learners write. Steps T1 to T5, U1 and U2 of docs/protocol.md.
 #pragma once
 
@@ -21,36 +21,37 @@ class SharedStore;
 
 class PriorityView {
  public:
-  static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // a slot's bits in an entry of the journal
+  static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // bits of a slot in an entry
 
-  // Entries of the journal, a power of two: enough for a learner that samples now and then, and few beside the rows.
+  // Number of journal entries, a power of two: enough for a learner that samples rarely, and few relative to the rows.
   static std::uint64_t journal_entries(std::uint64_t capacity);
   static std::uint64_t journal_bytes(std::uint64_t capacity) { return journal_entries(capacity) * sizeof(Atomic); }
 
   explicit PriorityView(SharedStore& store);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
-  void forked() { registration_ = {}; }  // the child's copy is a learner of its own
+  void forked() { registration_ = {}; }  // the child's copy is a separate learner
 
-  // O(k log n) for k rows and priorities that are new.
+  // Takes O(k log n) for k rows and priorities that are new.
   void catch_up();
-  // Sets the leaf of the slot to its priority now.
+  // Sets the leaf of the slot to its current priority.
   void refresh_leaf(std::size_t slot);
   PriorityTree& tree() { return tree_; }
 
-  // Remembers a sample, so that an update finds its rows again. Returns the sample's number.
+  // Remembers a sample, so that an update can find its rows again. Returns the sample's number.
   std::uint64_t remember(const Drawn& drawn);
-  // Sets the leaves of the rows that were sampled at `index`, if they are still there. Which rows these are, the sample
-  // with that number says; or, if it is 0 or not remembered, all remembered samples with these very indexes, as far as
-  // they agree; or, if there is none, what was there when last sampled. Returns whether any leaf was set.
+  // Sets the leaves of the rows that were sampled at `index`, if they are still stored. The sample with number `sample`
+  // determines which rows these are. If that is 0 or no longer remembered, all remembered samples with these same
+  // indexes do, as far as they agree. If there is none, it is the rows stored when this process last sampled. Returns
+  // whether any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
 
  private:
   struct Open {
     std::size_t registration;
     ClaimWord claim;
-    std::uint64_t committed = 0;  // of its first rows, as far as was seen
-    std::uint64_t times = 1;      // that it was found open
+    std::uint64_t committed = 0;  // how many of its first rows were seen committed
+    std::uint64_t times = 1;      // how often it was found open
     bool is(std::size_t other_registration, ClaimWord other) const {
       return registration == other_registration && claim == other;
     }
@@ -59,7 +60,7 @@ class PriorityView {
     std::size_t slot;
     std::uint64_t row;
     float leaf;
-    std::uint64_t number = 0;  // of its entry in the journal
+    std::uint64_t number = 0;  // number of its journal entry
     bool made = false;
     bool marked = false;
   };
@@ -90,7 +91,7 @@ class PriorityView {
   void change_with_journal(std::size_t first, std::size_t last);
   bool change(std::size_t slot, std::uint64_t row, float leaf);
   std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
-  // Entries that are old may be written over.
+  // Old entries may be overwritten.
   bool is_old(std::uint64_t number, std::uint64_t end) const { return end > number + entries_ / 2; }
   const std::uint64_t* rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample);
   Atomic& entry(std::uint64_t number) const { return journal_[number & (entries_ - 1)]; }
@@ -101,20 +102,20 @@ class PriorityView {
   std::uint64_t entries_;
   Memory memory_;
   PriorityTree tree_;
-  LearnerWord registration_;  // what we wrote to our place
+  LearnerWord registration_;  // the word in our place
   std::size_t place_ = 0;
-  pid_t process_ = 0;  // whose place it is
+  pid_t process_ = 0;  // the process that owns the place
   std::uint64_t cleared_ = 0;
-  std::uint64_t seen_ = 0;  // rows before it were looked at, but for those of `open_`
+  std::uint64_t seen_ = 0;  // earlier rows were examined, except those of `open_`
   std::vector<Open> open_;  // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;
   std::vector<std::uint64_t> late_;  // entries that were not done
   std::vector<std::size_t> changed_;
   std::vector<Change> changes_;
   std::array<Sample, kRemembered> samples_;
-  std::uint64_t sample_ = 0;           // number of the last one
+  std::uint64_t sample_ = 0;           // number of the last sample
   std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes
-  std::uint64_t sampled_at_ = 0;       // the head then
+  std::uint64_t sampled_at_ = 0;       // the head at that time
 };
 
 }  // namespace rb

@@ -73,7 +73,7 @@ std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, c
 }
 
 float PrivateStore::largest_leaf() {
-  bring_tree_up_to_date();  // the largest may have come, or gone, since the last sample
+  bring_tree_up_to_date();  // the largest leaf may have been added or removed since the last sample
   return tree_.bounds().largest;
 }
 

@@ -1,6 +1,6 @@
-// The store of one process. The interpreter's lock guards it.
+// The store of a single process, guarded by the interpreter lock.
 //
-// Rows are numbered from 0, and no number is used twice; row `s` is in slot `s % capacity`. The rows [tail, head) are
+// Rows are numbered from 0, and no number is reused; row `s` is in slot `s % capacity`. The rows [tail, head) are
 // stored.
 #pragma once
 
@@ -19,8 +19,7 @@ class PrivateStore final : public Store {
  public:
   using View = PrivateView;
 
-  // A new, empty one; makes the files and streams of `rows`. Throws TooLarge, std::bad_alloc,
-  // std::system_error.
+  // Creates an empty store, with the files and streams of `rows`. Throws TooLarge, std::bad_alloc, std::system_error.
   PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
 
   std::uint64_t capacity() const override { return capacity_; }
@@ -41,19 +40,19 @@ class PrivateStore final : public Store {
   std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
   std::vector<std::size_t> stored_slots() override;
   std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
-  // Row numbers go on, so that what was sampled before is not taken for what comes.
+  // Row numbers continue, so that rows sampled earlier are not confused with later ones.
   void clear() override { clear_to(0); }
 
-  // For state that is taken out and put back.
+  // For reading and restoring the state.
 
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
   bool holds(std::uint64_t slot) const { return slot < capacity_ && head_ - row_of(slot) <= head_ - tail_; }
   float leaf(std::uint64_t slot) const { return tree_.leaves()[slot]; }
-  // The next draw uses them. Overwrites `slots`.
+  // Takes effect with the next draw. Overwrites `slots`.
   void set_leaves(std::vector<std::size_t>& slots, const float* leaves);
   void set_max_priority(double priority) { max_priority_ = priority; }
-  // Forgets every row; the next one goes to `slot`.
+  // Removes every row; the next one goes to `slot`.
   void clear_to(std::uint64_t slot);
 
   std::uint64_t sampled_at = 0;  // the head when last sampled, for check_for_update
@@ -61,7 +60,7 @@ class PrivateStore final : public Store {
  private:
   friend class PrivateView;
 
-  // The newest row that was written to `slot`, or is the next that would have been before the first lap.
+  // The newest row written to `slot` or, before the first lap, the number that precedes the slot's first row.
   std::uint64_t row_of(std::uint64_t slot) const {
     const std::uint64_t last = head_ - 1;
     return last - (last % capacity_ + capacity_ - slot) % capacity_;
@@ -75,7 +74,7 @@ class PrivateStore final : public Store {
   PriorityTree tree_;
   std::vector<std::size_t> changed_;
   std::uint64_t head_ = 0, tail_ = 0;
-  std::uint64_t in_tree_ = 0;  // the tree's nodes know the leaves of the rows before this one
+  std::uint64_t in_tree_ = 0;  // the tree's nodes are up to date for the rows before this one
   double max_priority_ = 1.0;
 };
 

@@ -1,4 +1,4 @@
-// What samplers see of a store of one process.
+// The samplers' view of a store of a single process.
 #pragma once
 
 #include "private_store.hpp"
@@ -25,7 +25,7 @@ class PrivateView {
 
   void catch_up() { store_.bring_tree_up_to_date(); }
   PriorityTree& tree() { return store_.tree_; }
-  // For update(). Returns the sample's number; 0, because here slots say enough.
+  // For update(). Returns the sample's number: always 0, because here the slots identify the rows.
   std::uint64_t remember(const Drawn&) {
     store_.sampled_at = store_.head();
     return 0;

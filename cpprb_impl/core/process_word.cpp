@@ -12,9 +12,9 @@
 namespace rb {
 namespace {
 
-// Process ids are reused, so the start time is part of the word, and they mean nothing in another PID namespace. They
-// have at most 22 bits. Of the namespace's number there is room for 10 bits: where those of two agree, a live process
-// may be taken to have ended.
+// Process ids are reused, so the word includes the start time; and they mean nothing in another PID namespace. They
+// have at most 22 bits. Only 10 bits are left for the namespace's number: if those of two namespaces agree, a live
+// process may be taken to have ended.
 struct ProcessWord {
   std::uint64_t bits;
 
@@ -31,7 +31,7 @@ std::uint64_t this_space() {
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino & 1023 : 0;
 }
 
-// When it started, in clock ticks since boot; 0 if there is no such process, or it is a zombie.
+// Returns when the process started, in clock ticks since boot; 0 if it does not exist or is a zombie.
 std::uint32_t start_of(pid_t number) {
   char path[32], text[1024];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(number));

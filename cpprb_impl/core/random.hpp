@@ -13,7 +13,7 @@ class Random {
   explicit Random(std::uint64_t seed = 0) { reseed(seed); }
 
   void reseed(std::uint64_t seed) {
-    // SplitMix64, as the authors of xoshiro advise: neighbouring seeds give unrelated states.
+    // SplitMix64, as recommended by the authors of xoshiro: similar seeds give unrelated states.
     for (auto& word : state_) {
       seed += 0x9e3779b97f4a7c15u;
       std::uint64_t z = seed;
@@ -24,7 +24,7 @@ class Random {
   }
 
   const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }  // not all zeros
+  void set_state(const State& state) { state_ = state; }  // must not be all zeros
 
   std::uint64_t next() {
     const std::uint64_t result = rotl(state_[0] + state_[3], 23) + state_[0];

@@ -10,9 +10,9 @@
 namespace rb {
 namespace {
 
-// Rows copied field by field at a time: as many as stay in a core's first cache meanwhile.
+// Rows are copied field by field in tiles that fit into a core's L1 cache.
 constexpr std::size_t kTileBytes = 1 << 14;
-// Rows of more than this are copied one after the other.
+// Rows larger than this are copied one after the other.
 constexpr std::size_t kWideBytes = 1 << 13;
 constexpr std::size_t kPage = 4096, kLine = 64;
 
@@ -32,7 +32,7 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     FieldStorage& field = fields_[f];
     bytes_ = plus(bytes_, field.bytes);
-    // What is wider than a page may be read in pieces of one.
+    // A value larger than a page may be read one page at a time.
     if (is_shared_)
       field.alignment = std::max(field.alignment, BesideOthers::unit(field.bytes > kPage ? kPage : field.bytes));
     if (is_next(f)) followers_[field.next_of] = f;
@@ -45,7 +45,7 @@ Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
     }
     if (!follows_at_once(f)) in_row_.push_back(f);
   }
-  // Widest alignment first: no padding between fields whose sizes are multiples of their alignment.
+  // Widest alignment first, which avoids padding between fields whose sizes are multiples of their alignment.
   std::stable_sort(in_row_.begin(), in_row_.end(),
                    [&](auto a, auto b) { return fields_[a].alignment > fields_[b].alignment; });
   for (const auto f : in_row_) {
@@ -169,7 +169,7 @@ FrameStream::Number Rows::number_at(std::size_t f, std::size_t slot) const {
 bool Rows::is_wide() const { return stride_ >= kWideBytes; }
 
 std::size_t Rows::tile() const {
-  // Shared, what takes long to read is likely to be overwritten meanwhile.
+  // In a shared store, a row that takes long to read is likely to be overwritten meanwhile.
   const std::size_t bytes = is_shared_ && has_frames_ ? bytes_ : stride_;
   return is_wide() ? 1 : std::max<std::size_t>(kTileBytes / std::max<std::size_t>(bytes, 1), 1);
 }
@@ -193,9 +193,9 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
       read_shared(f, slots, first, last, to);
 }
 
-// Row by row and in the order in which the fields lie, with the beginning of what comes next on its way: a processor's
-// own prefetching ends at each row. Alone, a value is one piece: one long memcpy into cold memory takes a tenth less
-// time than many of a page.
+// Copies row by row, with fields in memory order, and prefetches the beginning of the next row, since a processor's own
+// prefetching stops at the end of each row. In a private store a value is one piece: one long memcpy into cold memory
+// takes 10% less time than many of a page each.
 template <class Copy>
 void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
                      char* const* to) const {
@@ -218,7 +218,7 @@ void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t la
   }
 }
 
-// obs and next_obs together: they share all their frames but two.
+// Reads obs and next_obs together: they share all but two of their frames.
 void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last,
                        char* const* to) const {
   const FrameStream& frames = *streams_[f];

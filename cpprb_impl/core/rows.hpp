@@ -1,10 +1,9 @@
-// Rows: where each field of a transition is kept, and writing and reading transitions.
+// Rows: where each field of a transition is stored, and how transitions are written and read.
 //
-// A field's value stands in its row of the store, or in a file of its own, or, if its frames are
-// shared between transitions, in a stream of frames: its row then holds the number of its newest one. Where
-// processes share the rows, a pool of frames takes the stream's place, and the row refers to it.
-// The fields of a row that are in the store are one contiguous piece, so that a sampled row costs one
-// or two cache lines instead of one for each field.
+// A field's value is in its row of the store, in a file of its own, or, if transitions share its frames, in a stream of
+// frames; its row then holds the number of its newest frame. If processes share the rows, a pool of frames replaces the
+// stream, and the row holds a reference to it. The fields of a row that are in the store are contiguous, so that a
+// sampled row costs one or two cache lines instead of one per field.
 #pragma once
 
 #include <cstddef>
@@ -20,44 +19,46 @@
 
 namespace rb {
 
-// What is to be kept of one field.
+// How one field is stored.
 struct FieldStorage {
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  std::size_t bytes;      // of its value
-  std::size_t alignment;  // what its element type wants
+  std::size_t bytes;      // size of a value
+  std::size_t alignment;  // required by its element type
   StackShape shape{};     // its frames, when `framed`
   bool framed = false;
-  std::size_t next_of = kNone;  // the framed field whose value one step later this is; it stands before this one
-  std::string file{};           // where it is kept; empty: in memory
+  std::size_t next_of = kNone;  // the framed field whose next value this is; it precedes this one
+  std::string file{};           // file in which it is stored; empty: in memory
 };
 
 class Rows {
  public:
-  // `front` bytes of each row are for the words by which processes agree; 0: no thread writes while another one reads.
+  // The first `front` bytes of each row are for the words by which processes agree; 0: no thread writes while another
+  // reads.
   explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0);
   Rows(const Rows&) = delete;
 
   std::size_t stride() const { return stride_; }  // bytes per row in the store; 0 if no field is stored there
-  // Throws TooLarge if so many rows can't be addressed, before any file is made.
+  // Throws TooLarge if that many rows cannot be addressed, before any file is made.
   void check_sizes(std::uint64_t capacity) const;
 
-  // The rows of the store stand at `base`. Makes streams, and makes or finds files. Throws std::bad_alloc,
+  // The store's rows are at `base`. Creates streams, and creates or finds files. Throws std::bad_alloc,
   // std::system_error, std::runtime_error.
   void bind(char* base, std::uint64_t capacity, Files files = Files::made);
 
-  // Writing rows skip .. count - 1 of data[field], in two steps: what may fail comes first, and changes
-  // nothing that can be seen.
+  // Writing rows skip .. count - 1 of data[field] takes two steps: the first does everything that may fail, and makes
+  // no visible change.
   void prepare(const char* const* data, std::size_t skip, std::size_t count);
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
-  std::size_t bytes() const { return bytes_; }  // of a transition as it is returned
-  // The row in `oldest_slot` is the oldest that is wanted.
+  std::size_t bytes() const { return bytes_; }  // size of a transition as returned
+  // Releases frames older than those of the row in `oldest_slot`, the oldest row still needed.
   void forget_before(std::uint64_t oldest_slot);
   void clear();
 
-  // The values of rows slots[first] .. slots[last - 1], out of `count`, to places first .. last - 1 of to[field].
+  // Copies the values of rows slots[first] .. slots[last - 1], out of `count`, to places first .. last - 1 of
+  // to[field].
   void read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
-  // So many rows are best read at a time, and before they are, looked for.
+  // The number of rows that are best read, and checked before that, at a time.
   std::size_t tile() const;
   void prefetch(const std::size_t* slots, std::size_t count) const {
     for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(base_ + slots[i] * stride_);
@@ -69,7 +70,7 @@ class Rows {
   std::vector<MappedFile::Identity> files() const;  // once settled
   const FrameStream* stream_of(std::size_t field) const { return streams_[field].get(); }
 
-  // Shared frames (shared_frames.cpp). In a segment they have a table, and address space for chunks.
+  // Shared frames (shared_frames.cpp). In a segment, they need a table and address space for chunks.
   struct FrameSpace {
     std::uint64_t table_bytes = 0, bytes = 0;
   };
@@ -79,12 +80,12 @@ class Rows {
   void forked();
   std::uint64_t frame_bytes_in_use() const;
   class NewFrames;
-  // The number of the newest frame of a framed field's value.
+  // Returns the number of the newest frame of a framed field's value.
   FrameStream::Number number_at(std::size_t field, std::size_t slot) const;
 
  private:
   bool is_next(std::size_t f) const { return fields_[f].next_of != FieldStorage::kNone; }
-  // obs and next_obs are in one stream; where a stack is one frame the next one needs no number.
+  // obs and next_obs are in one stream; if a stack is a single frame, next_obs needs no number of its own.
   bool follows_at_once(std::size_t f) const { return !is_shared_ && is_next(f) && fields_[f].shape.frames == 1; }
   bool in_row(std::size_t f) const { return fields_[f].framed || fields_[f].file.empty(); }
   bool is_wide() const;
@@ -97,15 +98,15 @@ class Rows {
                  char* const* to) const;
   void read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
   void read_shared(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
-  // Of a field that begins a file: the most that it can ever need there.
+  // For the first field of a file: the largest size that the field can reach there.
   std::uint64_t file_bytes(std::size_t f, std::uint64_t capacity) const;
   void store_whole_where_sharing_saves_nothing();
   FramePool::Layout pool_layout(std::size_t f, std::uint64_t capacity) const;
   bool begins_pool(std::size_t f) const { return is_shared_ && fields_[f].framed && !is_next(f); }
 
   std::vector<FieldStorage> fields_;
-  std::vector<std::size_t> followers_;  // by field: its next, or kNone
-  std::vector<std::size_t> in_row_;     // the fields that have a place in the row, in their order there
+  std::vector<std::size_t> followers_;  // by field: its next field, or kNone
+  std::vector<std::size_t> in_row_;     // the fields stored in the row, in order
   std::vector<std::size_t> offsets_;    // by field: bytes from the row's start
   std::size_t bytes_ = 0, stride_ = 0;
   bool is_shared_, has_frames_ = false;
@@ -115,19 +116,19 @@ class Rows {
   std::vector<Column> columns_;  // by field
   std::vector<std::unique_ptr<FrameStream>> streams_;
   std::vector<std::unique_ptr<FramePool>> pools_;
-  std::vector<std::vector<FrameStream::Number>> numbers_;  // by framed field: those of the rows being written
+  std::vector<std::vector<FrameStream::Number>> numbers_;  // by framed field: frame numbers of the rows being written
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::vector<std::unique_ptr<char[]>> chunks_;
 };
 
-// The frames of one call of add(), from a registration whose lock it has, stored in the pools before its rows are. Rows
-// that refer to them are claimed while it lives. One thread of a process at a time makes one.
+// The frames of one call of add(), with a registration whose lock it holds. They are stored in the pools before its
+// rows. Rows that refer to them are claimed during its lifetime. Only one thread of a process may create one at a time.
 class Rows::NewFrames {
  public:
   // Throws std::bad_alloc, std::system_error; nothing has changed then.
   NewFrames(Rows& rows, std::size_t registration, const char* const* data, std::size_t skip, std::size_t count);
 
-  // What is to be written: by field the values that were given, or references to them.
+  // What to write: by field, the values passed to add(), or references to them.
   const char* const* data() const { return data_.data(); }
 
  private:

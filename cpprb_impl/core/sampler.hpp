@@ -1,4 +1,4 @@
-// Samplers: which of the stored transitions make a batch.
+// Samplers choose which of the stored transitions make a batch.
 //
 // A sampler reads a store through a view, which cannot change what is stored: `Store::View`. It is a class template
 // over the view, so that drawing and reading a batch costs one virtual call. A new sampler is a file like
@@ -15,17 +15,17 @@
 
 namespace rb {
 
-// Rows that were drawn; kept from call to call for its memory.
+// The drawn rows; kept between calls to reuse its memory.
 struct Drawn {
   std::vector<std::size_t> slots;
-  std::vector<std::uint64_t> rows;  // their numbers, where rows are shared
-  std::vector<float> leaves;        // by which they were drawn; empty if they were drawn uniformly
-  std::vector<std::size_t> failed;  // places whose rows were overwritten while they were read
-  float smallest = 0;               // leaf of any stored row
+  std::vector<std::uint64_t> rows;  // their numbers, if rows are shared
+  std::vector<float> leaves;        // leaves used for drawing; empty for a uniform draw
+  std::vector<std::size_t> failed;  // places whose rows were overwritten while being read
+  float smallest = 0;               // smallest leaf of any stored row
   std::uint64_t sample = 0;         // number of the sample, from 1 on; 0 if updates don't need it
 };
 
-enum class Found { rows, nothing, no_mass };  // no_mass: rows, but every priority is 0
+enum class Found { rows, nothing, no_mass };  // no_mass: there are rows, but every priority is 0
 
 class Sampler {
  public:
@@ -35,11 +35,11 @@ class Sampler {
   virtual Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
 };
 
-// Uniformly and with replacement.
+// Draws uniformly with replacement.
 template <class Store>
 std::unique_ptr<Sampler> make_uniform_sampler(Store& store);
 
-// In proportion to the leaves, stratified (Schaul et al. 2015, appendix B.2.1).
+// Draws in proportion to the leaves, stratified (Schaul et al. 2015, appendix B.2.1).
 template <class Store>
 std::unique_ptr<Sampler> make_prioritized_sampler(Store& store);
 

@@ -1,4 +1,4 @@
-// What stands at the start of a shared buffer's memory; docs/protocol.md says how it is used.
+// The header at the start of a shared buffer's memory; docs/protocol.md explains how it is used.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ enum class Discipline : std::uint32_t {
 };
 
 inline constexpr std::size_t kRegistrations = 256;
-inline constexpr std::size_t kLearners = 64;  // places for learners
+inline constexpr std::size_t kLearners = 64;  // the largest number of learners
 
 // A place for one call of add(). Only its holder changes the claim. The owner is the process that prefers this
-// registration (process_word.hpp), 0 if none does: only speed and memory depend on it.
+// registration (process_word.hpp), or 0; it only affects speed and memory.
 struct alignas(64) Registration {
   RobustMutex lock;
   Atomic claim;
@@ -30,7 +30,7 @@ struct alignas(64) Registration {
 struct SegmentHeader {
   static constexpr std::uint64_t kMagic = 0x3531'6c70'6d69'6272;  // changes with the layout below
 
-  // Written once. The magic comes last: a process that sees it sees all that was written before.
+  // Written once. The magic number is written last: a process that sees it sees everything written before.
   Atomic magic;
   std::uint64_t capacity;  // rows
   std::uint64_t stride;    // bytes per row
@@ -41,18 +41,18 @@ struct SegmentHeader {
   alignas(64) Atomic head;
 
   alignas(64) Atomic cleared;
-  // Until the head gets there, a slot may be without a row, because a process died, committed late or skipped slots;
-  // and how often that has happened.
+  // Until the head reaches `holes_until`, a slot may lack a row, because a process died, committed late or skipped
+  // slots. `holes_made` counts how often that has happened.
   Atomic holes_until, holes_made;
   std::atomic<double> max_priority;               // largest raw priority
-  std::atomic<std::uint32_t> registrations_used;  // no registration from there on was ever taken
+  std::atomic<std::uint32_t> registrations_used;  // registrations from this one on were never taken
   std::atomic<std::uint32_t> learner_tickets, learners_used;
 
   alignas(64) Atomic journal_head;
 
   alignas(64) Atomic learners[kLearners];  // LearnerWord
 
-  // Locks, for the disciplines that want them.
+  // Locks, for the disciplines that use them.
   alignas(64) RobustMutex gate;  // "buffer": the one lock; "critical": held by the learner
   std::atomic<std::uint32_t> gate_closed;
   std::atomic<std::uint32_t> waiting_at_gate;
@@ -61,7 +61,7 @@ struct SegmentHeader {
   Registration registrations[kRegistrations];
 };
 
-// The magic number of the segment at `at`, which its maker stores last: a process that sees it sees the whole header.
+// The magic number of the segment at `at`. Its maker stores it last, so a process that sees it sees the whole header.
 inline std::uint64_t magic_at(const void* at) {
   static_assert(offsetof(SegmentHeader, magic) == 0);
   return static_cast<const Atomic*>(at)->load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// How explorers add rows: steps E1 to E8, and reclaiming a process that died doing so (B1, B2).
+// How explorers add rows: steps E1 to E8, and how an add by a process that died is reclaimed (B1, B2).
 #include <sched.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr auto acquire_release = std::memory_order_acq_rel;
 
 using Got = RobustMutex::Got;
 
-// Gives others the processor; looks for signals now and then.
+// Yields the processor, and checks for signals now and then.
 void wait_a_moment(Waiting& waiting, unsigned round) {
   waiting.begin();
   sched_yield();
@@ -33,7 +33,7 @@ void wait_a_moment(Waiting& waiting, unsigned round) {
 std::uint64_t SharedStore::chunk() const { return std::clamp<std::uint64_t>(capacity() / 64, 1, ClaimWord::kMost); }
 
 std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
-  // Of more rows than the ring holds only the last ones would survive.
+  // If there are more rows than the ring holds, only the last ones would survive.
   const std::uint64_t unused = given.count > capacity() ? given.count - capacity() : 0;
   std::uint64_t first_slot = next_slot();
   if (given.count == 0) return first_slot;
@@ -75,10 +75,10 @@ std::size_t SharedStore::take_registration(Waiting& waiting) {
   return registration;
 }
 
-// The lock is only tried: if it is taken, another registration is as good. Not so with "critical": a learner may hold
-// it to keep us out, and a registration that it does not hold would be the wrong one.
+// The lock is only tried: if it is taken, another registration works as well. With "critical" it is waited for: a
+// learner may hold it to keep explorers out, and a registration that the learner does not hold would be wrong.
 bool SharedStore::try_registration(std::size_t registration, Waiting& waiting) {
-  // Before the lock: a learner that closes the gate takes all registrations that are in use.
+  // Done before taking the lock: a learner that closes the gate takes all registrations in use.
   std::uint32_t used = header_->registrations_used.load();
   while (used <= registration &&
          !header_->registrations_used.compare_exchange_weak(used, static_cast<std::uint32_t>(registration) + 1)) {
@@ -90,8 +90,9 @@ bool SharedStore::try_registration(std::size_t registration, Waiting& waiting) {
   return true;
 }
 
-// One that this process owns and no thread of it is using; or else the lowest whose owner has ended, so that no more
-// registrations are in use than processes and threads at once, however many come and go; or else any.
+// Chooses a registration that this process owns and none of its threads is using. Otherwise, chooses the lowest whose
+// owner has ended, so that the number in use never exceeds the number of concurrent processes and threads. Otherwise,
+// any.
 std::size_t SharedStore::take_another_registration(std::size_t last, Waiting& waiting) {
   const auto owner = [&](std::size_t registration) -> Atomic& { return header_->registrations[registration].owner; };
   if (last != kNoRegistration)
@@ -114,7 +115,7 @@ std::size_t SharedStore::take_another_registration(std::size_t last, Waiting& wa
   }
 }
 
-// E2, E3. Returns the number of the first row; `unused` numbers before it are skipped.
+// E2, E3. Returns the number of the first row; the `unused` numbers before it are skipped.
 std::uint64_t SharedStore::claim(std::size_t registration, std::uint64_t count, std::uint64_t unused,
                                  Waiting& waiting) {
   const bool locked = header_->discipline == Discipline::critical;
@@ -130,7 +131,7 @@ std::uint64_t SharedStore::claim(std::size_t registration, std::uint64_t count, 
     header_->registrations[registration].claim.store(ClaimWord::of(first, count).bits, release);
     RB_FAILPOINT(E3);
   } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
-  if (unused > 0) expect_holes_until(first + capacity());  // once more: older rows there may expire from now on
+  if (unused > 0) expect_holes_until(first + capacity());  // again, since older rows there may expire from now on
   if (locked) {
     RB_FAILPOINT(G6);
     header_->index.unlock();
@@ -157,7 +158,7 @@ SharedStore::Marked SharedStore::mark(std::uint64_t row, std::uint64_t slot, std
   }
 }
 
-// E5, E6: `count` rows, whose slots are neighbours and marked.
+// E5, E6: writes `count` rows, whose slots are consecutive and marked.
 void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first) {
   const std::uint64_t slot = first % capacity();
   rows_->write(rows.data, at, at + count, slot);
@@ -171,17 +172,18 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
     const std::uint64_t written = SlotWord::written(first + i).bits;
     framed_ ? word(slot + i).store(written) : word(slot + i).store(written, release);
   }
-  // Rows that were claimed before a clearing are forgotten, and rows since have left their slots out.
+  // Rows claimed before a clear are removed, and later rows have skipped their slots.
   if (first < header_->cleared.load(acquire)) expect_holes_until(header_->head.load(acquire) + 2 * capacity());
-  // An explorer that has left a slot to us meanwhile has claimed a later row for it: ours has expired, and no reader
-  // returns it. Sequentially consistent, as E3 and the second look in mark(): either we see its claim, or it sees our
+  // An explorer that left a slot to us has meanwhile claimed a later row for it: our row has expired, and no reader
+  // returns it. Sequentially consistent with E3 and the second look in mark(): either we see its claim, or it sees our
   // commit.
   if (!framed_) return;
   const std::uint64_t head = header_->head.load();
   if (first + capacity() < head) expect_holes_until(head + capacity());
 }
 
-// Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots others hold are `left`.
+// Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots other processes hold are added to
+// `left`.
 void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first,
                         std::size_t registration, std::vector<std::size_t>& left) {
   const std::uint64_t first_slot = first % capacity(), until_end = capacity() - first_slot;
@@ -193,13 +195,13 @@ void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, 
     while (i < count && (i != until_end || i == begin) && (marked = mark(first + i, slot, registration)) == Marked::yes)
       ++i, ++slot;
     if (i > begin) write(rows, at + begin, i - begin, first + begin);
-    if (marked == Marked::yes) continue;  // the ring's end, or ours
+    if (marked == Marked::yes) continue;  // end of the ring, or of our rows
     if (marked == Marked::held) left.push_back(at + i);
     ++i;
   }
 }
 
-// Stores a row whose slot was held by another process in the next slot that is free. Returns that slot.
+// Stores a row whose slot was held by another process in the next free slot. Returns that slot.
 std::uint64_t SharedStore::place_later(const NewRows& rows, std::size_t at, std::size_t registration,
                                        Waiting& waiting) {
   for (std::uint64_t tries = 1;; ++tries) {
@@ -211,8 +213,8 @@ std::uint64_t SharedStore::place_later(const NewRows& rows, std::size_t at, std:
   }
 }
 
-// Whether no process is on the registration; one that died there is reclaimed. The lock doubles as a liveness check:
-// the kernel releases it when its holder dies.
+// Returns whether no process holds the registration; if its holder died, it is reclaimed. The lock doubles as a
+// liveness check: the kernel releases it when its holder dies.
 bool SharedStore::reclaim_if_dead(std::size_t registration) {
   if (header_->registrations[registration].lock.try_lock() == Got::no) return false;
   reclaim(registration);
@@ -226,15 +228,15 @@ void SharedStore::reclaim(std::size_t registration) {
   const ClaimWord left{header_->registrations[registration].claim.load(acquire)};
   if (left.count() == 0) return;
   const std::uint64_t end = left.first() + left.count();
-  // Until the ring has come round. Before the holes are there, and once they are: we may be stopped meanwhile.
+  // Expect holes until the ring has wrapped, both before the holes exist and after: we may be stopped in between.
   expect_holes_until(end + capacity());
   for (std::uint64_t row = left.first(); row < end; ++row) {
     std::uint64_t held = SlotWord::writing(row, registration).bits;
     RB_FAILPOINT(B1);
     word(row % capacity()).compare_exchange_strong(held, SlotWord::free(row).bits, std::memory_order_seq_cst, relaxed);
   }
-  // B1 and this look at head are sequentially consistent, as E3 and the second look in mark(): either we see the claim
-  // of an explorer that left the slot to the dead one, or it sees the slot free.
+  // B1 and this load of head are sequentially consistent with E3 and the second look in mark(): either we see the claim
+  // of an explorer that left the slot to the dead process, or it sees the slot free.
   expect_holes_until(std::max({end, header_->head.load(), header_->cleared.load(acquire)}) + capacity());
   RB_FAILPOINT(B2);
   header_->registrations[registration].claim.store(0, release);
