@@ -26,13 +26,14 @@ std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const
   return found.row();
 }
 
-// A committed row may be without its frames: they are used again before its slot is.
+// A committed row may lack its frames: they are reused before its slot is.
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const auto row = committed_in(slot);
   return row && framed_ && expiry_.is_expired(*row) ? std::nullopt : row;
 }
 
-// The rows of drawn.slots[first] .. [last - 1] to the same places of `to`. What could not be read has failed.
+// Reads the rows of drawn.slots[first] .. [last - 1] to the same places of `to`. Rows that could not be read are
+// failed.
 void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
   rows_->prefetch(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {
@@ -50,7 +51,7 @@ void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, c
   for (std::size_t i = first; i < last; ++i) {
     const std::uint64_t row = drawn.rows[i];
     bool good = row != kNoRow;
-    if (by_priority)  // a leaf of 0 comes from refresh_leaf(): the row has lost its mass since it was drawn
+    if (by_priority)  // refresh_leaf() returned 0: the row has lost its mass since it was drawn
       good = good && drawn.leaves[i] > 0 &&
              PriorityWord{priority(drawn.slots[i]).load(acquire)} == PriorityWord::of(row, drawn.leaves[i]);
     RB_FAILPOINT(L3);
@@ -136,7 +137,7 @@ std::size_t SharedStore::read_stored(const std::vector<std::size_t>& slots, char
       } else if (count > 1 || (++tries < SharedView::kTriesAtOnce && row_in(slots[next]))) {
         tile = std::max<std::size_t>(count / 2, 1);
         continue;
-      }  // else it is being written: as good as gone
+      }  // otherwise it is being written, so it counts as removed
       next += count;
       tries = 0;
       tile = std::min(2 * tile, most);

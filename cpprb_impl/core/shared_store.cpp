@@ -1,4 +1,4 @@
-// The segment, what is stored in it, and forgetting it.
+// The segment: creating it, attaching to it, counting its rows and clearing it.
 #include "shared_store.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::uint64_t kPage = 4096;
 
 struct Plan {
   std::uint64_t journal_at, rows_at, description_at, files_at, tables_at;
-  std::uint64_t frames_at;  // from there on memory is taken when it is used first
+  std::uint64_t frames_at;  // memory after this offset is allocated on first use
   std::uint64_t bytes;
 };
 
@@ -43,8 +43,8 @@ Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
   return p;
 }
 
-// The plan by which the segment `name` was made. Nothing in its header is trusted: it must be what we would have
-// written. Throws std::runtime_error if it is not.
+// Returns the plan by which the segment `name` was made. Its header is not trusted: it must equal what this process
+// would have written. Throws std::runtime_error if it does not.
 Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Memory& memory, const std::string& name) {
   const auto check = [&name](bool same) {
     if (!same)
@@ -53,8 +53,7 @@ Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Me
   };
   check(memory.bytes() >= sizeof(SegmentHeader) && magic_at(memory.data()) == SegmentHeader::kMagic);
   const auto& header = *reinterpret_cast<const SegmentHeader*>(memory.data());
-  // Each row takes at least a byte of the segment: a larger capacity cannot be this one's, and may be too large to
-  // plan.
+  // Each row takes at least a byte of the segment: a larger capacity is invalid, and may be too large to plan.
   check(header.capacity == shape.capacity && shape.capacity <= memory.bytes() && header.stride == rows.stride() &&
         header.prioritized == (shape.prioritized ? 1u : 0u) && header.discipline == shape.discipline);
   Plan p{};
@@ -68,7 +67,7 @@ Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Me
         header.description_bytes == shape.description.size() && header.tables_at == p.tables_at &&
         header.frames_at == p.frames_at);
   check(std::equal(shape.description.begin(), shape.description.end(), memory.data() + p.description_at));
-  // Numbers that only rise, of 52 bits; a clearing begins at slot 0.
+  // Numbers of 52 bits that only increase; a clear begins at slot 0.
   constexpr std::uint64_t most = std::uint64_t{1} << 52;
   const std::uint64_t cleared = header.cleared.load(acquire);
   const double largest = header.max_priority.load(acquire);
@@ -160,15 +159,15 @@ std::uint64_t SharedStore::next_slot() const {
   return std::max(header_->head.load(acquire), header_->cleared.load(acquire)) % capacity();
 }
 
-// Slots [0, this) may hold rows, others none: a clearing begins at slot 0.
+// Only slots [0, this) may hold rows, because a clear begins at slot 0.
 std::uint64_t SharedStore::rows_possible() const {
   const std::uint64_t first = header_->cleared.load(acquire), end = header_->head.load(acquire);
   return end <= first ? 0 : std::min(end - first, capacity());
 }
 
-// Counts a row that is being overwritten, since a new one replaces it in a moment. Does not count a row that is being
-// written to a slot for the first time, nor a slot that has been held since before a clearing. All of these are in open
-// claims, except slots that were left without a row: holes_before() finds those.
+// Counts a row that is being overwritten, since a new one replaces it in a moment. Does not count a row being written
+// to a slot for the first time, nor a slot held since before a clear. All of these belong to open claims, except slots
+// left without a row, which holes_before() finds.
 std::uint64_t SharedStore::stored() {
   const std::uint64_t rows = rows_possible(), cleared = header_->cleared.load(acquire);
   std::vector<std::uint64_t> missing;
@@ -184,13 +183,13 @@ std::uint64_t SharedStore::stored() {
       if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }
   if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return rows - holes_before(rows, cleared);
-  // Two claims may share rows: one was announced, but E3 failed.
+  // Two claims may cover the same rows, if one was announced but E3 failed.
   std::sort(missing.begin(), missing.end());
   return rows - static_cast<std::uint64_t>(std::unique(missing.begin(), missing.end()) - missing.begin());
 }
 
-// The number of slots in [0, rows) without a row. Looks only at those that had none before and at new ones, unless
-// holes_made says that there may be more.
+// The number of slots in [0, rows) without a row. Only checks slots that had none before, and new ones, unless
+// holes_made indicates that there may be more.
 std::uint64_t SharedStore::holes_before(std::uint64_t rows, std::uint64_t cleared) {
   const std::uint64_t made = header_->holes_made.load(acquire);
   if (holes_.made != made || holes_.cleared != cleared) holes_ = {made, cleared};
@@ -208,10 +207,10 @@ std::vector<std::size_t> SharedStore::stored_slots() {
   return slots;
 }
 
-// Rows claimed from now on begin there, in slot 0; rows claimed before it are forgotten.
+// Rows claimed from now on start at slot 0; rows claimed earlier are removed.
 void SharedStore::clear() {
-  // Before the look at head, and sequentially consistent with it, as claiming and raising are: an explorer whose rows
-  // stay because it claimed them after that look finds the largest priority lowered, and raises it.
+  // Done before the load of head, and sequentially consistent with it, as claiming and raising are. An explorer whose
+  // rows survive because it claimed them after that load finds the largest priority lowered, and raises it.
   header_->max_priority.store(1.0, release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
@@ -223,8 +222,8 @@ void SharedStore::expect_holes_until(std::uint64_t head) {
   header_->holes_made.fetch_add(1, acquire_release);
 }
 
-// Sequentially consistent, as lowering: an explorer that brings a large priority and finds the largest one large
-// enough, and a learner that lowers that one and then looks at the rows again, don't miss each other.
+// Sequentially consistent, like lowering, so that two processes do not miss each other: an explorer that adds a large
+// priority and finds the maximum large enough, and a learner that lowers the maximum and then looks at the rows again.
 void SharedStore::raise_max_priority(double priority) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   double known = header_->max_priority.load(relaxed);

@@ -1,4 +1,4 @@
-// The store that processes share: a ring in one segment, by the protocol of docs/protocol.md.
+// The store shared by processes: a ring in one segment, using the protocol of docs/protocol.md.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class SharedStore final : public Store {
  public:
   using View = SharedView;
 
-  // Bytes at the start of each row, for its slot's word and priority.
+  // Number of bytes at the start of each row for its slot's word and priority.
   static std::size_t front(bool prioritized) { return prioritized ? 16 : 8; }
 
   struct Shape {
@@ -33,10 +33,10 @@ class SharedStore final : public Store {
     std::string description{};  // for processes that attach by name (description.hpp)
   };
 
-  // A new, empty store in a segment of its own. Throws std::bad_alloc, std::system_error.
+  // Creates an empty store in a new segment. Throws std::bad_alloc, std::system_error.
   SharedStore(std::unique_ptr<Rows> rows, const Shape& shape);
-  // The store in the segment `name`. Throws std::system_error when it is gone, std::runtime_error when it is
-  // laid out otherwise.
+  // Attaches to the store in the segment `name`. Throws std::system_error if it is gone, std::runtime_error if its
+  // layout differs.
   SharedStore(std::unique_ptr<Rows> rows, const Shape& shape, const std::string& name);
   ~SharedStore() override;
 
@@ -89,7 +89,7 @@ class SharedStore final : public Store {
   bool reclaim_if_dead(std::size_t registration);
   void reclaim(std::size_t registration);
   void expect_holes_until(std::uint64_t head);
-  // Rows of one claim: so few that a process that is stopped while it writes holds only a small part of the ring.
+  // Rows per claim: so few that a process stopped while writing holds only a small part of the ring.
   std::uint64_t chunk() const;
 
   // Learners.
@@ -111,14 +111,15 @@ class SharedStore final : public Store {
   RowExpiry expiry_;
   bool framed_ = false;  // rows have frames that are stored once
   static constexpr std::size_t kNoRegistration = kRegistrations;
-  std::atomic<std::size_t> registration_ = kNoRegistration;  // that this process's next add tries first
-  std::atomic<bool> no_free_registration_ = false;           // when last looked for
-  std::uint64_t process_ = 0;                                // this one, as a registration's owner
-  std::size_t registrations_held_ = 0;                       // by the learner, in discipline "critical"
+  std::atomic<std::size_t> registration_ =
+      kNoRegistration;                              // the registration that this process's next add tries first
+  std::atomic<bool> no_free_registration_ = false;  // the result of the last search
+  std::uint64_t process_ = 0;                       // the owner word of this process
+  std::size_t registrations_held_ = 0;              // by the learner, in discipline "critical"
   struct Holes {
-    std::uint64_t made = 0, cleared = 0;  // of the segment, when all slots were looked at
-    std::uint64_t looked_at = 0;          // slots before it
-    std::vector<std::uint64_t> slots{};   // that had no row
+    std::uint64_t made = 0, cleared = 0;  // the segment's counters at the last scan of all slots
+    std::uint64_t looked_at = 0;          // slots before this one were scanned
+    std::vector<std::uint64_t> slots{};   // scanned slots without a row
   } holes_;
   std::unique_ptr<PriorityView> priorities_;
 };

@@ -1,4 +1,4 @@
-// What samplers see of a store that processes share. Explorers write meanwhile: see shared_read.cpp.
+// The samplers' view of a store shared by processes. Explorers write at the same time: see shared_read.cpp.
 #pragma once
 
 #include <sched.h>
@@ -14,9 +14,9 @@ class SharedView {
   // Whether another process may overwrite a row between its draw and its reading.
   static constexpr bool kRowsVanish = true;
 
-  // Explorers in a ring of very few rows may leave hardly a moment in which a row can be read.
+  // In a ring of very few rows, explorers may leave hardly any moment in which a row can be read.
   static constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 100;
-  // All slots, or all changes, are looked at this seldom, but before giving up.
+  // All slots, or all changes, are scanned only this rarely, but at least once before giving up.
   static constexpr std::size_t kSeldom = kTries / 2;
 
   // Slots that may hold a row.
@@ -32,14 +32,15 @@ class SharedView {
   Slots slots() const { return {store_.rows_possible()}; }
   std::vector<std::size_t> stored_slots() const { return store_.stored_slots(); }
 
-  // Reads the rows of drawn.slots; those that were overwritten meanwhile are in drawn.failed.
+  // Reads the rows of drawn.slots; those overwritten meanwhile are listed in drawn.failed.
   void read(Drawn& drawn, char* const* to, Waiting& waiting) { store_.read_drawn(drawn, to, waiting); }
-  // Reads other rows in place of those in drawn.failed. `draw(i)` draws place i anew; false if there is nothing to draw
-  // from just now. Returns false if that lasts. Throws std::runtime_error if rows are overwritten too fast.
+  // Reads other rows in place of those in drawn.failed. `draw(i)` draws place i again, and returns false if there is
+  // currently nothing to draw from. Returns false if that persists. Throws std::runtime_error if rows are overwritten
+  // too fast.
   template <class Draw>
   bool read_failed_again(Drawn& drawn, char* const* to, Draw&& draw);
-  // Why nothing could be drawn: no rows, or rows without mass. Throws std::runtime_error if every row is just being
-  // overwritten: such a buffer is not empty.
+  // Returns why nothing could be drawn: no rows, or rows without mass. Throws std::runtime_error if every row is being
+  // overwritten at this moment, since such a buffer is not empty.
   Found none_found();
 
   void catch_up() { priorities().catch_up(); }
@@ -56,7 +57,7 @@ class SharedView {
 
 template <class Draw>
 bool SharedView::read_failed_again(Drawn& drawn, char* const* to, Draw&& draw) {
-  unsigned failures = 0, nothing = 0;  // one after the other
+  unsigned failures = 0, nothing = 0;  // consecutive ones
   while (!drawn.failed.empty()) {
     const std::size_t i = drawn.failed.back();
     if (!draw(i)) {

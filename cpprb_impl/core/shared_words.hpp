@@ -1,4 +1,4 @@
-// The words by which processes agree on a slot, a claim and a priority; see docs/protocol.md.
+// The words through which processes agree on a slot, a claim and a priority; see docs/protocol.md.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,16 @@ namespace rb {
 using Atomic = std::atomic<std::uint64_t>;
 static_assert(Atomic::is_always_lock_free && sizeof(Atomic) == 8, "atomics in shared memory must not hide a lock");
 
-// What a slot holds. Rows are numbered for ever, the numbers of a slot only rise, and each is written at most
-// once, so that the same word means the same row. 2^52 rows are enough for a year at 10^8 a second.
+// The contents of a slot. Row numbers never repeat, those of a slot only increase, and each is written at most once, so
+// an unchanged word means the same row. 2^52 rows are enough for a year at 10^8 per second.
 struct SlotWord {
-  std::uint64_t bits = 0;  // 0: free from the start
+  std::uint64_t bits = 0;  // 0: never used
 
   static SlotWord writing(std::uint64_t row, std::uint64_t registration) { return {row << 12 | registration << 2 | 1}; }
   static SlotWord written(std::uint64_t row) { return {row << 12 | 2}; }
-  static SlotWord free(std::uint64_t row) { return {row << 12}; }  // the process that was to write that row died
+  static SlotWord free(std::uint64_t row) {
+    return {row << 12};
+  }  // the process that should have written this row has died
 
   bool is_writing() const { return (bits & 3) == 1; }
   bool is_written() const { return (bits & 3) == 2; }
@@ -38,8 +40,8 @@ struct ClaimWord {
   bool operator==(const ClaimWord&) const = default;
 };
 
-// A learner, and the low half of the number up to which it has read the journal; 0: none. No ticket is used twice
-// (before 2^32 learners have joined), so that a place that is unchanged is still that learner's.
+// A learner, and the low half of the number up to which it has read the journal; 0: none. Tickets are not reused
+// (within 2^32 learners), so an unchanged place still belongs to the same learner.
 struct LearnerWord {
   std::uint64_t bits = 0;
 
@@ -47,14 +49,14 @@ struct LearnerWord {
     return {std::uint64_t{ticket} << 32 | static_cast<std::uint32_t>(seen)};
   }
   std::uint32_t ticket() const { return static_cast<std::uint32_t>(bits >> 32); }
-  // Entries before number `end` that it has not read.
+  // The number of entries before `end` that it has not read.
   std::uint32_t behind(std::uint64_t end) const {
     return static_cast<std::uint32_t>(end) - static_cast<std::uint32_t>(bits);
   }
   bool operator==(const LearnerWord&) const = default;
 };
 
-// A leaf, and the row that it is of: by the low half of its number.
+// A leaf, and the low half of the number of its row.
 struct PriorityWord {
   std::uint64_t bits = 0;
 

@@ -1,5 +1,5 @@
-// Sizes of memory: sums and products that throw instead of wrapping around. Every size that follows from what a caller
-// asked for (a capacity, a field's shape, the length of a batch) is computed with these.
+// Sizes of memory: sums and products that throw instead of wrapping around. Every size derived from a caller's request
+// (a capacity, a field's shape, a batch size) is computed with these.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace rb {
 
-// A size beyond every address space.
+// Thrown for a size larger than any address space.
 class TooLarge : public std::bad_alloc {
  public:
   const char* what() const noexcept override {
@@ -15,7 +15,7 @@ class TooLarge : public std::bad_alloc {
   }
 };
 
-// Below what off_t, ptrdiff_t and npy_intp hold, so that offsets may be cast to them.
+// Small enough for off_t, ptrdiff_t and npy_intp, so that offsets may be cast to them.
 inline constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 62;
 
 constexpr std::uint64_t plus(std::uint64_t a, std::uint64_t b) {

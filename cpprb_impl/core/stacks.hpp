@@ -1,5 +1,5 @@
-// Stacks of frames as users hold them: the frames lie along the last dimension, so frame j of a value
-// is every k-th element from element j on.
+// Stacks of frames in the users' layout: the frames are along the last dimension, so frame j of a value consists of
+// every k-th element from element j on.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace rb {
 
 struct StackShape {
-  std::size_t frames;    // in a stack
-  std::size_t elements;  // in a frame
-  std::size_t element;   // bytes of an element
+  std::size_t frames;    // frames per stack
+  std::size_t elements;  // elements per frame
+  std::size_t element;   // bytes per element
 
   std::size_t frame_bytes() const { return elements * element; }
   std::size_t bytes() const { return frames * elements * element; }
@@ -24,25 +24,26 @@ struct StackShape {
 
 namespace detail {
 
-// Four one-byte frames, as in DQN's Atari: the four elements of one place are one word.
+// Whether a stack is four one-byte frames, as in DQN's Atari: then the four elements at each position are one word.
 inline bool in_words(const StackShape& shape) {
   return std::endian::native == std::endian::little && shape.frames == 4 && shape.element == 1;
 }
 
 inline std::uint32_t word(const char* stack, std::size_t place) {
-  std::uint32_t value;  // a caller's array may lie at any address
+  std::uint32_t value;  // a caller's array may have any address
   std::memcpy(&value, stack + 4 * place, 4);
   return value;
 }
 
 }  // namespace detail
 
-// Whether `later` is `earlier` moved on by one frame: all frames but the oldest, and any newest one.
+// Whether `later` is `earlier` advanced by one frame: all frames but the oldest, followed by any newest one.
 inline bool is_next_stack(const StackShape& shape, const char* earlier, const char* later) {
   const std::size_t elements = shape.elements;
   if (shape.frames == 1) return true;
   if (detail::in_words(shape)) {
-    constexpr std::size_t kBlock = 1024;  // places compared without a branch; most differences show in the first
+    constexpr std::size_t kBlock =
+        1024;  // positions compared without a branch; most differences are in the first block
     for (std::size_t at = 0; at < elements; at += kBlock) {
       std::uint32_t different = 0;
       const std::size_t end = std::min(at + kBlock, elements);
@@ -59,7 +60,7 @@ inline bool is_next_stack(const StackShape& shape, const char* earlier, const ch
   return true;
 }
 
-// Frame `nth` of `stack` to `frame`.
+// Copies frame `nth` of `stack` to `frame`.
 inline void take_frame(const StackShape& shape, const char* stack, std::size_t nth, char* frame) {
   const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
   if (shape.frames == 1) {
@@ -73,7 +74,7 @@ inline void take_frame(const StackShape& shape, const char* stack, std::size_t n
   }
 }
 
-// The stack of frames frames[0] .. frames[shape.frames - 1], oldest first, to `stack`.
+// Combines frames[0] .. frames[shape.frames - 1], oldest first, into `stack`.
 inline void put_frames(const StackShape& shape, const char* const* frames, char* stack) {
   const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
   if (shape.frames == 1) {
@@ -96,12 +97,12 @@ inline void put_frames(const StackShape& shape, const char* const* frames, char*
   }
 }
 
-// The stack that was stored last, against which the next one is held.
+// The last stack that was stored, to which the next one is compared.
 class LastStack {
  public:
   explicit LastStack(const StackShape& shape) : shape_(shape), stack_(shape.bytes()) {}
 
-  // How many frames `stack` brings: none if it is the same again, one if it is moved on by one, else all.
+  // Returns how many frames of `stack` are new: none if it is unchanged, one if it is advanced by one, otherwise all.
   std::size_t new_frames(const char* stack) const {
     if (!is_known_) return shape_.frames;
     if (std::memcmp(data(), stack, stack_.size()) == 0) return 0;

@@ -1,4 +1,4 @@
-// A store: rows in a ring, and their priorities. `PrivateStore` is one process's, `SharedStore` is shared by many.
+// A store: rows in a ring, and their priorities. `PrivateStore` belongs to one process, `SharedStore` to many.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace rb {
 
 // The arguments of one call of add().
 struct NewRows {
-  const char* const* data;  // by field: the values of `count` rows, one behind the other
+  const char* const* data;  // by field: the contiguous values of `count` rows
   std::size_t count;
   const float* leaves;  // one per row; null: all have `leaf`
   float leaf;
-  double largest;  // raw priority of any; 0 where they have none of their own
+  double largest;  // largest raw priority; 0 if the rows have none of their own
 };
 
 inline constexpr std::size_t kAllGood = ~std::size_t{0}, kAllLate = kAllGood - 1;
@@ -33,38 +33,37 @@ class Store {
 
   virtual std::uint64_t capacity() const = 0;
   virtual std::uint64_t next_slot() const = 0;
-  virtual std::uint64_t stored() = 0;  // rows that can be sampled; while others write, a moment's view
+  virtual std::uint64_t stored() = 0;  // number of rows that can be sampled; may change while others write
   virtual bool prioritized() const = 0;
   virtual std::size_t bytes() const = 0;
   virtual std::string name() const { return {}; }  // of the shared segment
 
-  // Stores rows; of more than the ring holds only the last ones. Returns the first one's slot. Throws
+  // Stores rows; if there are more than the ring holds, only the last ones. Returns the first one's slot. Throws
   // std::bad_alloc (nothing has changed then), Interrupted.
   virtual std::uint64_t add(const NewRows& rows, Waiting& waiting) = 0;
 
-  // The largest raw priority that any row was given.
+  // The largest raw priority given to any row.
   virtual double max_priority() const = 0;
   virtual void raise_max_priority(double priority) = 0;
-  // Unless it was raised since it was `known`.
+  // Lowers the largest priority, unless it has been raised since it was `known`.
   virtual void lower_max_priority(double known, double priority) = 0;
 
-  // This process was forked from the one that used the store.
+  // Called in a process that was forked from the one using the store.
   virtual void forked() {}
 
-  // The following need a LearnerGuard. `to` is by field: where the values go.
+  // The following need a LearnerGuard. `to` holds the destination of each field's values.
 
   // Sets the leaves of the rows at `index`; `largest` is the largest raw priority. `sample` is the number of the sample
-  // that `index` came from, 0 if that is not known. Returns the place of the first index where no row can be
-  // (nothing has changed then), kAllLate if none of the rows was to be changed, else kAllGood.
+  // that `index` came from, 0 if unknown. Returns the place of the first index where no row can be (nothing has changed
+  // then), kAllLate if none of the rows was to be changed, otherwise kAllGood.
   virtual std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                              std::uint64_t sample) = 0;
   virtual float largest_leaf() = 0;
-  // The rows in `slots`. Returns the place of the first slot that holds none, else kAllGood.
+  // Reads the rows in `slots`. Returns the place of the first slot without a row, otherwise kAllGood.
   virtual std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) = 0;
-  // All slots that hold a row, in order.
+  // Returns all slots that hold a row, in order.
   virtual std::vector<std::size_t> stored_slots() = 0;
-  // The rows in `slots`, which were returned by stored_slots(), but for those that have gone. Returns how many there
-  // are.
+  // Reads the rows in `slots`, as returned by stored_slots(), except those removed since. Returns how many were read.
   virtual std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) = 0;
   virtual void clear() = 0;
 
@@ -73,7 +72,7 @@ class Store {
  protected:
   explicit Store(std::unique_ptr<Rows> rows) : rows_(std::move(rows)) {}
 
-  // Calls read(), which copies `count` rows; others may run meanwhile if that takes long.
+  // Calls read(), which copies `count` rows; other threads may run meanwhile if the copy is long.
   template <class Read>
   void copy(std::size_t count, Waiting& waiting, Read&& read) {
     if (count * rows_->bytes() < waiting.long_copy)
@@ -90,7 +89,7 @@ class Store {
   virtual void unlock_for_learner() {}
 };
 
-// While it lives, its holder may read and change what is stored; what that keeps from others depends on the store.
+// During its lifetime, its holder may read and change the rows; what other processes may do depends on the store.
 class LearnerGuard {
  public:
   LearnerGuard(Store& store, Waiting& waiting) : store_(store) { store.lock_for_learner(waiting); }

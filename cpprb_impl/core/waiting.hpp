@@ -1,4 +1,4 @@
-// Hooks around waits and long copies. The core knows nothing of Python: the binding's hooks let other threads run
+// Hooks around waits and long copies. The core is independent of Python: the binding's hooks let other threads run
 // meanwhile, and check for signals.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace rb {
 
-// Thrown when a wait was given up (Ctrl-C); no lock is kept.
+// Thrown when a wait is abandoned (Ctrl-C); no lock is held then.
 struct Interrupted : std::exception {};
 
 struct Waiting {
@@ -17,7 +17,7 @@ struct Waiting {
   virtual bool go_on() { return true; }  // called now and then; false: give up
   virtual void end() {}
 
-  // A copy of so many bytes is long enough to let others run.
+  // Copies of at least this many bytes are long enough to let other threads run.
   std::size_t long_copy = ~std::size_t{0};
   virtual void copy(const std::function<void()>& work) { work(); }
 };
