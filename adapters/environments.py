@@ -107,8 +107,8 @@ def _make(environment: str, lock: IO[str]) -> None:
             errors="replace",
         )
         if done.returncode:
-            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-            reason = " | ".join([line for line in said if line.startswith("ERROR")] or said)[-LONGEST_REASON:]
+            errors = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            reason = " | ".join([line for line in errors if line.startswith("ERROR")] or errors)[-LONGEST_REASON:]
     except (OSError, subprocess.SubprocessError) as error:
         reason = str(error)
     if reason is None:

@@ -74,21 +74,21 @@ $environment    usage = "TODO: the calls that are used here (the page that docum
 ''')
 
 
-def main(arguments: Sequence[str], room: Path = HERE) -> int:
+def main(arguments: Sequence[str], folder: Path = HERE) -> int:
     name, environment = ([*arguments, ""] if len(arguments) == 1 else arguments) if arguments else ("", "")
     module = name.replace("-", "_")
-    if trouble := _trouble(name, module, room):
-        print(trouble, file=sys.stderr)
+    if error := _check_name(name, module, folder):
+        print(error, file=sys.stderr)
         return 2
     cls = "".join(part.capitalize() for part in module.split("_"))
     line = f'    environment = "{environment}"\n' if environment else ""
-    (room / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
-    _register(room / "registry.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
+    (folder / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
+    _register(folder / "registry.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
     print(f"wrote adapters/peers/{module}.py and its line in adapters/registry.py; next: see CONTRIBUTING.md")
     return 0
 
 
-def _trouble(name: str, module: str, room: Path) -> str | None:
+def _check_name(name: str, module: str, folder: Path) -> str | None:
     if not name:
         return "NAME must be the name of the new peer: make new-peer NAME=..."
     if not NAME.fullmatch(name):
@@ -96,7 +96,7 @@ def _trouble(name: str, module: str, room: Path) -> str | None:
     if name in map(registry.family, registry.every()):
         return f"NAME must be new, got {name!r}, which adapters/registry.py already lists"
     for path in (f"{module}.py", module):
-        if (room / "peers" / path).exists():
+        if (folder / "peers" / path).exists():
             return f"NAME must be new, got {name!r}, and adapters/peers/{path} exists"
     return None
 

@@ -19,7 +19,7 @@ def environments(capacity: int) -> int:
     return math.gcd(capacity, ENVIRONMENTS)
 
 
-class Gathered:
+class RowCollector:
     """Collect rows, and call `put` with every `at_once` of them."""
 
     def __init__(self, at_once: int, put: Callable[[Columns], None]) -> None:

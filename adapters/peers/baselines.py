@@ -1,8 +1,8 @@
 """OpenAI Baselines' deepq replay buffers: the code of the last release (`baselines.deepq.replay_buffer`).
 
 Used as its training loop, `baselines.deepq.simple.learn`, does: positional `add`, `sample(batch_size, beta)`,
-`update_priorities(batch_idxes, new_priorities)`. `add` takes no priority, so the priority of a new row is set right
-after it. Draws use Python's global `random`. Two oddities: the row in the last occupied slot is never drawn by
+`update_priorities(batch_idxes, new_priorities)`. `add` takes no priority, so a new row's priority is set immediately
+after the add. Draws use Python's global `random`. Two oddities: the row in the last occupied slot is never drawn by
 priority, and rows are references to the caller's arrays, so changing such an array changes the buffer.
 """
 

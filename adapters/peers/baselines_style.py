@@ -83,7 +83,7 @@ class SegmentTree:
         return self.nodes[idx + self.capacity]
 
     def over(self, start: int = 0, end: int | None = None) -> float:
-        """The operation over leaves start .. end - 1."""
+        """Return the operation's result over leaves start .. end - 1."""
         return self._over(start, self.capacity if end is None else end, 1, 0, self.capacity)
 
     def _over(self, start: int, end: int, node: int, low: int, high: int) -> float:
@@ -100,7 +100,7 @@ class SegmentTree:
         )
 
     def find_prefix(self, mass: float) -> int:
-        """The first leaf at which the running sum exceeds `mass` (for a sum tree)."""
+        """Return the first leaf at which the running sum exceeds `mass` (for a sum tree)."""
         if not 0 <= mass <= self.over() + 1e-5:
             raise ValueError(f"mass must be between 0 and the sum of the leaves, got {mass}")
         node = 1
@@ -132,8 +132,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def sample(self, batch_size: int, beta: float) -> tuple[Any, ...]:
         count = len(self._rows)
-        # Baselines leaves the last slot out of the total that it draws from, and computes that total once per row of
-        # the batch. Computing it once per batch would be faster than the original.
+        # Baselines omits the last slot from the total that it draws from, and computes that total once per row of the
+        # batch. Computing it once per batch would be faster than the original.
         idxes = [
             self._sums.find_prefix(self._random.random() * self._sums.over(0, count - 1)) for _ in range(batch_size)
         ]

@@ -1,11 +1,12 @@
 """ChainerRL's replay buffers: the code of its last release (`chainerrl.replay_buffers`).
 
 Used as its agents do (`chainerrl.replay_buffer.batch_experiences`): `append(state=..., ...)`, `sample(n)`, rows stacked
-key by key, `update_errors(errors)`. Each row is a list of `num_steps` dicts, here of one. Draws use NumPy's global
-random state. Beta is constant and errors are not clipped (both are options), so that all peers do the same work with
-the same priorities. Only the inner memory, `buffer.memory.append`, takes a priority with a row.
+key by key, `update_errors(errors)`. Each row is a list of `num_steps` dicts, here one. Draws use NumPy's global random
+state. Beta is constant and errors are not clipped (both are options), so that all peers do the same work with the same
+priorities. Only the inner memory's method, `buffer.memory.append`, takes a priority with a row.
 
-Oddities: a row keeps references to the caller's arrays. A second `sample` is refused before `update_errors`. An index
+Oddities: a row keeps references to the caller's arrays. `sample` cannot be called twice without `update_errors`. An
+index
 counts from the oldest row: if rows are added to a full buffer between a sample and its update, the errors go to the
 wrong rows, and the sampled rows stay at priority 0 and are never drawn again.
 """
@@ -35,7 +36,7 @@ class ChainerRL(ChainerRLStyle):
         ChainerRLStyle.contract,
         framework="NumPy (the whole package: Chainer)",
         licence="MIT",
-        disk=yes("save and load: a pickle", "its source: ReplayBuffer.save"),
+        disk=yes("save and load, as a pickle", "its source: ReplayBuffer.save"),
         release=Release("0.8.0", datetime.date(2020, 2, 14)),
     )
 

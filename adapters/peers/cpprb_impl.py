@@ -23,7 +23,7 @@ CONTRACT = Contract(
     n_step=yes("option Nstep", SEEN),
     processes=Stated(Processes.ONE, "see its MP classes"),
     disk=yes("save_transitions, load_transitions; option mmap_prefix", SEEN),
-    compression=yes("options next_of and stack_compress; the ends of episodes are found in the data"),
+    compression=yes("options next_of and stack_compress; the ends of episodes are detected in the data"),
     framework="NumPy",
     licence="MIT",
     eps=1e-4,
@@ -33,7 +33,7 @@ CONTRACT = Contract(
 )
 SHARED_CONTRACT = replace(
     CONTRACT,
-    n_step=yes("a window in each process", SEEN),
+    n_step=yes("each process has its own window", SEEN),
     disk=no(evidence=SEEN),
     compression=no(),
     stale_update=StaleUpdate.IGNORED,

@@ -1,11 +1,11 @@
 """d3rlpy: the replay buffer of a library for offline learning, which stores whole episodes.
 
-It is the best known library of its kind, with far fewer users than Stable-Baselines3 or TorchRL, and is not chosen for
-online learning. Its `append` and `clip_episode` (page "Replay Buffer") take the steps of one episode after another and
-no next_obs, which is the obs of the following step, or zeros where an episode terminates. A row with its own next_obs
-is therefore stored as an episode of two steps, and the `FIFOBuffer` keeps one transition of it. A `TransitionPicker`
-of ours, the library's own way to define a transition, reports whether it is terminal. A user with whole episodes adds
-them at a lower cost; sampling costs the same.
+It is the best-known library for offline reinforcement learning, with far fewer users than Stable-Baselines3 or TorchRL,
+and is not commonly used for online learning. Its `append` and `clip_episode` (page "Replay Buffer") take the steps of
+one episode after another without next_obs, which is the obs of the following step, or zeros where an episode
+terminates. A row with its own next_obs is therefore stored as an episode of two steps, of which the `FIFOBuffer` keeps
+one transition. A `TransitionPicker`, the library's own way to define a transition, is implemented here to report
+whether it is terminal. A user with whole episodes adds them at a lower cost; sampling costs the same.
 
 A batch is float32 throughout, images included, and is cast back to the dtypes of the fields.
 """
@@ -27,7 +27,7 @@ class D3rlpy(Adapter):
     name = "d3rlpy"
     distribution = "d3rlpy"
     environment = "d3rlpy"
-    usage = "ReplayBuffer(FIFOBuffer(limit)), an Episode a row, sample_transition_batch (d3rlpy docs, Replay Buffer)"
+    usage = "ReplayBuffer(FIFOBuffer(limit)), one Episode per row, sample_transition_batch (d3rlpy docs, Replay Buffer)"
     contract = Contract(
         batch_add=no("whole episodes"),
         fields=Stated(RowFields.FIXED, "observation (which may be a tuple), action and reward; batches are float32"),
@@ -77,7 +77,7 @@ class D3rlpy(Adapter):
             reward_signature=signature("rew"),
             action_space=ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS,
             action_size=1 if discrete else spec.fields["act"].shape[0],
-            cache_size=1,  # for episodes that are appended step by step, of which there are none
+            cache_size=1,  # only used for episodes appended step by step, which do not occur here
         )
 
     def add(self, steps: Sequence[Step]) -> None:

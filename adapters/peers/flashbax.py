@@ -6,17 +6,17 @@ Rows are whole transitions, so the item buffer is used, as its README advises ("
   (README, "In-place Updating of Buffer State", and the quickstart notebooks). The compiled sample also splits the key
   and computes the importance weights, as in `examples/anakin_prioritised_dqn_example.ipynb`.
 - "flashbax[naive]" is compiled without donation, so that each add copies the whole buffer.
-- "flashbax[jitted step]" does a learner's whole step in one compiled function, as that notebook does: it stacks and
-  adds the rows, samples, and sets the new priorities. With 10^5 CartPole rows with priorities, a step with 16 adds
-  takes half as long that way, a step with 4 adds as long, and a step with a single add 1.6 times as long.
-- The README's quickstart, which compiles nothing, is not measured: each prioritized call takes half a second, since
+- "flashbax[jitted step]" runs a learner's whole step in one compiled function, as that notebook does: it stacks and
+  adds the rows, samples, and sets the new priorities. With 10^5 prioritized CartPole rows, a step with 16 adds takes
+  half as long this way, a step with 4 adds the same time, and a step with a single add 1.6 times as long.
+- The README's quickstart, which compiles nothing, is not measured: each prioritized call takes half a second, because
   its loop is compiled again every time.
 
 JAX compiles a function once for each shape of its arguments, so the first add and sample of each batch size take up to
-seconds. The throughput figures exclude that, since they warm up first. Calls return before their work is done, so an
-add waits for its last row, and a sample for its columns, which become read-only NumPy arrays without a copy. JAX
-reduces 64-bit numbers to 32 bits by default; that is switched off for rows with 64-bit fields (as fast, measured).
-An oddity: a new row's priority is the largest so far, rounded down to a whole number.
+several seconds. The throughput figures exclude that time, since they are measured after a warm-up. Calls return before
+their work is done, so an add waits for its last row, and a sample for its columns, which become read-only NumPy arrays
+without a copy. By default, JAX reduces 64-bit numbers to 32 bits; that is switched off for rows with 64-bit fields (no
+measured effect on speed). An oddity: a new row's priority is the largest so far, rounded down to an integer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Flashbax(Adapter):
         priorities=yes("priorities on add (by set_priorities in the same compiled call) and later"),
         returns=Stated(Returns.COLUMNS, "JAX arrays"),
         n_step=no("its trajectory buffer returns sequences"),
-        disk=yes("Vault writes what was added", "its source: flashbax.vault"),
+        disk=yes("Vault writes added rows to disk", "its source: flashbax.vault"),
         framework="JAX",
         licence="Apache-2.0",
         release=Release("0.1.3", datetime.date(2025, 3, 27)),
@@ -56,7 +56,7 @@ class Flashbax(Adapter):
         new_row_priority=NewRowPriority.LARGEST,  # its docstring says so, but the priority is rounded down
         weights=Weights.OVER_BATCH,
         prioritized_replacement=Replacement.STRATIFIED,
-        empty=Empty.GARBAGE,  # a user must ask its `can_sample` first
+        empty=Empty.GARBAGE,  # users must check its `can_sample` first
         nan_priority=BadPriority.POISONS,
         negative_priority=BadPriority.POISONS,
         infinite_priority=BadPriority.POISONS,
@@ -162,7 +162,7 @@ class FlashbaxJittedStep(Flashbax):
 
 @functools.cache
 def compiled_for(*asked: Any) -> Functions:
-    """Shared by all equal buffers of this process, since JAX takes up to seconds for each shape."""
+    """Return functions shared by all equal buffers of this process: JAX takes up to seconds to compile each shape."""
     return Functions(*asked)
 
 
@@ -210,11 +210,11 @@ class Functions:
             self.set_priorities = compiled(one.set_priorities)
 
     def empty(self) -> Any:
-        """The state of an empty buffer."""
+        """Return the state of an empty buffer."""
         return self.init({name: self.jnp.zeros(field.shape, self.dtypes[name]) for name, field in self.fields.items()})
 
     def make_buffer(self, batch_size: int = 1, add_batches: bool = False) -> Any:
-        """A buffer is only functions, so buffers with different batch sizes can share one state."""
+        """Return a buffer, which only consists of functions: buffers with different batch sizes can share one state."""
         sizes = {"max_length": self.capacity, "min_length": 1, "sample_batch_size": batch_size}
         if self.alpha is not None:
             return self.flashbax.make_prioritised_item_buffer(
@@ -241,7 +241,7 @@ class Functions:
         return self.jax.jit(step, donate_argnums=0)
 
     def drawing(self, batch_size: int) -> Any:
-        """An uncompiled function of the state and a key that returns a batch with its weights."""
+        """Return an uncompiled function of the state and a key that samples a batch with its weights."""
         jax, jnp, prioritized, beta = self.jax, self.jnp, self.alpha is not None, self.beta
         buffer = self.make_buffer(batch_size)
 

@@ -1,8 +1,9 @@
 """PFRL: ChainerRL's successor for PyTorch, with the same two replay buffers.
 
 Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is
-a list of n-step lists of dicts, which the learner turns into columns. "pfrl" stacks each key with NumPy.
-"pfrl[naive]" calls `batch_experiences`, as PFRL's agents do, which returns tensors (and `is_state_terminal` as floats).
+a list of n-step lists of dicts, which the learner converts to columns. "pfrl" stacks the values of each key with NumPy.
+"pfrl[naive]" calls `batch_experiences`, as PFRL's agents do, which returns tensors (with `is_state_terminal` as
+floats).
 `append` takes no priority, so a row with a priority is appended to the buffer's inner memory.
 """
 
@@ -45,11 +46,11 @@ class Pfrl(Adapter):
     )
     contract = Contract(
         batch_add=no("a loop of single appends"),
-        fields=Stated(RowFields.ANY, "any Python object, more keys as keywords of append"),
+        fields=Stated(RowFields.ANY, "any Python object; further keys as keywords of append"),
         priorities=yes("on add only through its inner memory"),
         returns=Stated(Returns.ROWS, "stacked here"),
         n_step=yes(),
-        disk=yes("save and load: a pickle", "its source: ReplayBuffer.save"),
+        disk=yes("save and load, as a pickle", "its source: ReplayBuffer.save"),
         framework="PyTorch",
         licence="MIT",
         release=Release("0.4.0", datetime.date(2023, 7, 16)),
@@ -67,7 +68,7 @@ class Pfrl(Adapter):
         seed=Seed.GLOBAL,
         source="docstrings of AbstractReplayBuffer (n unique transitions) and PrioritizedReplayBuffer "
         "(normalize_by_max); the rest is not documented, observed",
-        remarks={"weights": "or, as an option, in the buffer"},
+        remarks={"weights": "optionally, the largest in the buffer"},
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -78,7 +79,7 @@ class Pfrl(Adapter):
         self.prioritized, self.fields = spec.prioritized, spec.fields
         self.keys = {name: _KEYS.get(name, name) for name in spec.fields}
         if spec.fields.get("done", _ONE).shape:
-            self.keys["done"] = "done"  # `is_state_terminal` is a single bool, and a sequence has many
+            self.keys["done"] = "done"  # `is_state_terminal` is a single bool, but a sequence has many
         self.absent = {key: value for key, value in _NEEDED.items() if key not in self.keys.values()}
         if spec.prioritized:
             self.buffer = PrioritizedReplayBuffer(
@@ -87,7 +88,7 @@ class Pfrl(Adapter):
                 beta0=spec.beta,
                 betasteps=None,
                 eps=self.contract.eps,
-                error_max=None,  # the default, 1, would cut all larger priorities to 1
+                error_max=None,  # the default, 1, would clip all larger priorities to 1
             )
         else:
             self.buffer = ReplayBuffer(spec.capacity)
@@ -150,7 +151,7 @@ class Pfrl(Adapter):
 
 class PfrlNaive(Pfrl):
     name = "pfrl[naive]"
-    usage = "the same, with batch_experiences, as its agents do, for the columns (pfrl.replay_buffer)"
+    usage = "as pfrl, with columns from batch_experiences, as in its agents (pfrl.replay_buffer)"
     contract = replace(
         Pfrl.contract,
         fields=Stated(RowFields.FIXED, "the five fields of batch_experiences; append takes any"),
@@ -159,7 +160,7 @@ class PfrlNaive(Pfrl):
 
     def __init__(self, spec: Spec) -> None:
         if spec.fields["done"].shape:
-            raise NotImplementedError(f"{self.name} returns one is_state_terminal per row, and a sequence has many")
+            raise NotImplementedError(f"{self.name} returns one is_state_terminal per row, but a sequence has many")
         super().__init__(spec)
         import torch
         from pfrl.replay_buffer import batch_experiences

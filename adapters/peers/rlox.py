@@ -1,4 +1,4 @@
-"""rlox: a Rust library for reinforcement learning, of which two replay buffers are used.
+"""rlox: a reinforcement learning library written in Rust, of which two replay buffers are used.
 
 Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action in an array, `sample` with a seed that
 the caller increments, `update_priorities` with uint64 indices. Rows are flat and float32 throughout. Other values are
@@ -81,7 +81,7 @@ class Rlox(Adapter):
             self.buffer = core.PrioritizedReplayBuffer(spec.capacity, *size, alpha=spec.alpha, beta=spec.beta)
         else:
             self.buffer = core.ReplayBuffer(spec.capacity, *size)
-        # Values that already have rlox's form are passed on unchanged.
+        # Values already in rlox's form are passed unchanged.
         self.flat_obs, self.flat_act = (_is_flat(spec.fields[name]) for name in ("obs", "act"))
         self.scalar_act = not spec.fields["act"].shape
         self.action = np.empty(size[1], np.float32)  # reused: push copies it
@@ -160,7 +160,10 @@ def _flat(array: np.ndarray | int) -> np.ndarray:
 
 
 def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Convert a column of rlox, (rows, size) or (rows,), to the field's shape and dtype; None if it has both."""
+    """Return a function that converts a column of rlox, (rows, size) or (rows,), to the field's shape and dtype.
+
+    Returns None if the column already has both.
+    """
     dtype, shape = np.dtype(field.dtype), (-1, *field.shape)
     if dtype.kind == "b":
         return lambda column: column.view(dtype)

@@ -1,7 +1,8 @@
 """A prioritized buffer in TensorFlow variables, in the style of SEED RL's `PrioritizedReplay` (its `common/utils.py`).
 
-SEED RL has no release to install. This buffer was written for this project without any code of it, and its speed is
-not the original's. The idea: columns and priorities are variables on the device that trains, and everything is a
+SEED RL has no installable release. This buffer was written for this project without any of its code, so its speed is
+not the original's. In this design, columns and priorities are variables on the training device, and every operation is
+a
 `tf.function`. There is no tree: each sample raises all priorities to their exponent, sums them and draws from them, so
 its time grows with the capacity. Weights are relative to the largest in the batch. An exponent of 0 draws uniformly,
 without that work.
@@ -32,7 +33,7 @@ class PrioritizedReplay:
         }
         self.priorities = tf.Variable(tf.zeros([capacity]))
         self.inserted = tf.Variable(0, dtype=tf.int64)
-        # The first axis has no fixed size, so that a function is traced once instead of once per size.
+        # The first axis has no fixed size, so that a function is traced once rather than once per size.
         rows = {name: tf.TensorSpec([None, *field.shape], field.dtype) for name, field in fields.items()}
         numbers, places = tf.TensorSpec([None], tf.float32), tf.TensorSpec([None], tf.int64)
         self.insert = tf.function(self._insert, input_signature=[rows, numbers])

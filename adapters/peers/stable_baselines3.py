@@ -1,12 +1,13 @@
 """Stable-Baselines3: the replay buffers of its off-policy algorithms.
 
-Used as `OffPolicyAlgorithm._store_transition` does: `add` stores one step of every parallel environment, `sample`
+Used as in `OffPolicyAlgorithm._store_transition`: `add` stores one step of every parallel environment, and `sample`
 returns PyTorch tensors. "stable-baselines3" has one environment, so a call adds one row and a batch takes one call per
-row. "stable-baselines3[vector]" has up to 100 (`n_envs`), and rows wait until there is one for each environment.
-Fields named "obs.x" and "next_obs.x" select a `DictReplayBuffer`. `handle_timeout_termination` is off: it needs steps
-whose `infos` report a timeout, and a `Step` has none. `done` is stored and returned as float32.
+row. "stable-baselines3[vector]" has up to 100 (`n_envs`); rows wait until there is one for each environment. Fields
+named "obs.x" and "next_obs.x" select a `DictReplayBuffer`. `handle_timeout_termination` is off, because it needs steps
+whose `infos` report a timeout, which a `Step` lacks. `done` is stored and returned as float32.
 
-Its `optimize_memory_usage` is not the `next_of` of this project: the last next_obs of an episode is overwritten with
+Its `optimize_memory_usage` is not equivalent to this project's `next_of`: an episode's last next_obs is overwritten
+with
 the first obs of the next one, and one row of a full buffer is never drawn.
 """
 
@@ -23,7 +24,7 @@ from adapters.base import Adapter, Columns, Field, Spec, Step
 from adapters.behaviours import Seed, Shape
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 from adapters.dict_observations import NEXT_OBS, OBS, nested
-from adapters.parallel import Gathered
+from adapters.parallel import RowCollector
 
 
 class StableBaselines3(Adapter):
@@ -130,7 +131,7 @@ class StableBaselines3Vector(StableBaselines3):
     contract = replace(StableBaselines3.contract, batch_add=yes("one row of each parallel environment per call"))
 
     def environments(self, spec: Spec) -> int:
-        self.gathered = Gathered(parallel.environments(spec.capacity), self._put)
+        self.gathered = RowCollector(parallel.environments(spec.capacity), self._put)
         self.infos = [{}] * self.gathered.at_once
         # In its space a number has an axis: see `space` in the constructor.
         self.numbers = [name for name, field in spec.fields.items() if not field.shape and "obs" in name]

@@ -1,11 +1,11 @@
 """TF-Agents' TFUniformReplayBuffer: the replay buffer of its tutorials, in TensorFlow variables. No priorities.
 
 - "tf-agents" is tuned as in its tutorials "Replay Buffers" and "DQN": `add_batch` in a `tf.function`, and
-  `buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. A dataset works ahead, so its next
+  `buffer.as_dataset(sample_batch_size=..., num_parallel_calls=3).prefetch(3)`. A dataset prefetches, so its next
   batches do not contain rows that were just added.
 - "tf-agents[get_next]" calls `get_next` in a `tf.function`. Its docstring calls it deprecated; it is faster for small
   batches.
-- "tf-agents[vector]" has up to 100 environments, and rows wait until there is one for each.
+- "tf-agents[vector]" has up to 100 environments; rows wait until there is one for each.
 
 The buffer takes exactly `batch_size` rows per add, one for each environment. With one environment, a batch is added by
 a loop inside one `tf.function`. (Outside of any `tf.function` an add takes about ten times as long: too slow to be
@@ -25,7 +25,7 @@ from adapters import parallel
 from adapters.base import Adapter, Columns, Spec, Step
 from adapters.behaviours import Seed
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
-from adapters.parallel import Gathered
+from adapters.parallel import RowCollector
 
 PARALLEL, PREFETCHED = 3, 3  # batches, in the DQN tutorial
 
@@ -51,7 +51,7 @@ class TFAgents(Adapter):
         licence="Apache-2.0",
         release=Release("0.19.0", datetime.date(2023, 12, 14)),
         batches_ahead=PARALLEL + PREFETCHED,
-        seed=Seed.NONE,  # parallel calls race, so a seed sometimes gives other rows
+        seed=Seed.NONE,  # parallel calls race, so a seed does not always give the same rows
         source="docstrings of TFUniformReplayBuffer (new rows overwrite old ones; items sampled uniformly) and "
         "tf.random.set_seed (the same sequence again); the rest is not documented, observed",
         remarks={"weights": "probabilities, all equal"},
@@ -148,7 +148,7 @@ class TFAgentsVector(TFAgents):
             self.buffer.add_batch(columns)
 
         self.put = tf.function(add, input_signature=[all_rows])
-        self.gathered = Gathered(self.environments, self._put)
+        self.gathered = RowCollector(self.environments, self._put)
 
     def _put(self, columns: Columns) -> None:
         constant, dtypes = self.tf.constant, self.dtypes

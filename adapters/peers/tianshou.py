@@ -1,11 +1,11 @@
 """Tianshou 2: replay buffers of Batches, its own nested columns of NumPy arrays.
 
 Used as in its tutorial (pages "Buffer" and "Batch"): `add(Batch(...))` of one step, `sample(n)`, which returns a Batch
-and its indexes, `update_weight(indexes, priorities)`. Many rows of one environment have no add of their own:
-"tianshou" creates a buffer from them with `ReplayBuffer.from_data` and copies it with `update`, ten times as fast as a
-loop. "tianshou[vector]" is a `VectorReplayBuffer`, which takes a row of each parallel environment per call. Here each
-row goes to the next of up to 100 environments, so that a batch of 100 is one call and the oldest rows are overwritten
-first.
+and its indexes, and `update_weight(indexes, priorities)`. There is no method to add many rows of one environment:
+"tianshou" creates a buffer from them with `ReplayBuffer.from_data` and copies it with `update`, which is ten times as
+fast as a loop. "tianshou[vector]" is a `VectorReplayBuffer`, which takes a row of each parallel environment per call.
+Here each row goes to the next of up to 100 environments, so that a batch of 100 is one call and the oldest rows are
+overwritten first.
 
 Weights are relative to the largest in the batch (`weight_norm`, the default); without it they would be relative to the
 smallest priority ever seen, before alpha. `random_seed` applies to uniform draws only; prioritized draws use NumPy's
@@ -48,7 +48,7 @@ class Tianshou(Adapter):
         framework="PyTorch, Gymnasium, Numba",
         licence="MIT",
         release=Release("2.0.1", datetime.date(2026, 4, 2)),
-        eps=float(np.finfo(np.float32).eps),  # its own
+        eps=float(np.finfo(np.float32).eps),  # as in its source
         dtype=Dtype.WIDER,
         weights=Weights.OVER_BATCH,
         nan_priority=BadPriority.POISONS,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-Row = list[dict[str, Any]]  # its steps: one, unless rows are of n steps
+Row = list[dict[str, Any]]  # its steps: one, or several for n-step rows
 
 
 def distinct(random: np.random.RandomState, n: int, k: int) -> Iterable[int]:

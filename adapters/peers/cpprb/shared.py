@@ -27,7 +27,7 @@ from adapters.peers.cpprb.adapter import CONTRACT, SEEN, CpprbAPI, options
 class CpprbMP(CpprbAPI):
     """Allows one learner. A gate, which is not atomic, keeps it and the explorers apart.
 
-    If an explorer is killed or raises inside `add`, the learner waits forever: give it a time limit.
+    If an explorer is killed or raises inside `add`, the learner waits forever, so it needs a time limit.
     """
 
     name = "cpprb[MP]"
@@ -48,7 +48,7 @@ class CpprbMP(CpprbAPI):
         from cpprb import MPPrioritizedReplayBuffer, MPReplayBuffer
 
         super().__init__(spec)
-        # Without a context as an argument, cpprb fixes the start method of the whole process.
+        # Without an explicit context, cpprb sets the start method of the whole process.
         shared = {"ctx": multiprocessing.get_context("fork"), **options(spec)}
         if spec.prioritized:
             self.buffer = MPPrioritizedReplayBuffer(spec.capacity, alpha=spec.alpha, eps=self.contract.eps, **shared)
@@ -61,7 +61,7 @@ class CpprbMP(CpprbAPI):
 
 
 class _Manager(SyncManager):
-    """A class of its own, so that registering a method changes no other manager."""
+    """A separate class, so that registering a method affects no other manager."""
 
 
 def _make_buffer(kind: str, capacity: int, **options: Any) -> Any:

@@ -1,20 +1,23 @@
-"""Reverb: a table in a real server, in another process on this machine, reached over gRPC.
+"""Reverb: a table on a real server, in another process on this machine, reached over gRPC.
 
-Of the documented ways (the others are in `variants.py`), the fastest measured for each job (CartPole rows, 2 cores):
+Of the documented ways to use it (the others are in `variants.py`), this is the fastest for each task, measured with
+CartPole rows on 2 cores:
 - rows without priorities: StructuredWriter, 30 us per row; TrajectoryWriter takes 55 us, Client.insert 355 us.
 - rows with priorities: TrajectoryWriter, since StructuredWriter takes no priority per item. Both are flushed every
   `FLUSH_EVERY` items without waiting for the last `LEFT_PENDING` of them (`flush(block_until_num_items=...)`), and
-  each call ends when the server has confirmed all. Waiting for all at each flush is as fast, within the noise.
-- sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows. TimestepDataset is as fast; Client.sample takes 5 ms, and
-  Reverb's documentation advises against it for training. There are as many workers as the CPU has threads (its
-  docstring), with twice the batch in flight for each (its README). Reverb's own choice of workers was slower in most
+  each call ends when the server has confirmed all items. Waiting for all of them at each flush is equally fast, within
+  the noise.
+- sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows. TimestepDataset is equally fast; Client.sample takes 5 ms,
+  and Reverb's documentation advises against it for training. There are as many workers as the CPU has threads (its
+  docstring), with twice the batch in flight for each (its README). Reverb's default number of workers was slower in
+  most
   settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20% longer.
 - new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities takes 0.18 ms.
 
-A dataset fetches ahead, so an update or a new row takes effect some batches later. tf.data would add a queue that
-grows to 130 batches; it is switched off, and samples are as fast as with that queue once it is empty. Reverb returns
-probabilities; the adapter computes the weights from them, as a user must (largest in the batch = 1, as Acme's learners
-do). `suites.reverb_settings` compares the settings.
+A dataset prefetches, so an update or a new row takes effect some batches later. tf.data would add a queue that grows to
+130 batches. It is switched off; sampling is as fast as with that queue once the queue is empty. Reverb returns
+probabilities, from which the adapter computes the weights, as a user must (largest in the batch = 1, as in Acme's
+learners). `suites.reverb_settings` compares the settings.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ import numpy as np
 from adapters.base import Adapter, Columns, Spec, Step
 from adapters.behaviours import BadPriority, Empty, NewRowPriority, Seed, StaleUpdate, Weights
 from adapters.contract import Contract, Processes, Release, Returns, RowFields, Stated, no, yes
-from adapters.peers.reverb.server import TABLE, ServerHere, ServerProcess, table_for
+from adapters.peers.reverb.server import TABLE, InProcessServer, ServerProcess, table_for
 
 FLUSH_EVERY, LEFT_PENDING = 32, 16  # items; Reverb warns if more than 50 are pending
-#: one per thread of the CPU, as the docstring of TrajectoryDataset advises
+#: one per CPU thread, as the docstring of TrajectoryDataset advises
 WORKERS = min(8, os.cpu_count() or 1)
 Rows = Iterable[dict]
 
@@ -42,7 +45,7 @@ class Reverb(Adapter):
     distribution = "dm-reverb"
     last_python = (3, 11)
     usage = "server in its own process; StructuredWriter or TrajectoryWriter in, batched TrajectoryDataset out"
-    start_method = "forkserver"  # gRPC does not survive a fork; a process that has only imported the library does
+    start_method = "forkserver"  # gRPC does not survive a fork, except in a process that has only imported the library
     preload = ("reverb",)
     contract = Contract(
         batch_add=no("a writer streams single steps"),
@@ -57,8 +60,8 @@ class Reverb(Adapter):
         licence="Apache-2.0",
         release=Release("0.14.0", datetime.date(2023, 12, 10)),
         returns_weights=False,
-        batches_ahead=2 * WORKERS + 2,  # at least two per worker, and what is in transit; 5 seen with 2 workers
-        new_row_priority=NewRowPriority.FIXED,  # the user states the priority of each item: here 1
+        batches_ahead=2 * WORKERS + 2,  # at least two per worker, plus those in transit; 5 were observed with 2 workers
+        new_row_priority=NewRowPriority.FIXED,  # the user sets the priority of each item, here 1
         weights=Weights.OVER_BATCH,
         stale_update=StaleUpdate.IGNORED,
         empty=Empty.WAITS,
@@ -76,16 +79,16 @@ class Reverb(Adapter):
     left_pending: int = LEFT_PENDING  # items that such a flush does not wait for
 
     #: where the server runs
-    host: ClassVar[type[ServerProcess] | type[ServerHere]] = ServerProcess
+    host: ClassVar[type[ServerProcess] | type[InProcessServer]] = ServerProcess
 
     def __init__(self, spec: Spec) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no start-up messages on stderr
-        self.host.prepare()  # imports the library at the same time as this process
+        self.host.prepare()  # so that it imports the library in parallel with this process
         import reverb  # noqa: F401
         import tensorflow as tf
 
         limit_threads(tf)
-        self.server: ServerProcess | ServerHere = self.host([table_for(spec)])
+        self.server: ServerProcess | InProcessServer = self.host([table_for(spec)])
         try:
             self._connect(spec, self.server.wait_for_address())
         except BaseException:
@@ -97,18 +100,18 @@ class Reverb(Adapter):
         import tensorflow as tf
 
         self.spec, self.address, self.reverb = spec, address, reverb
-        # Otherwise tf.data adds a queue to the end of the pipeline, which has been seen to grow to 67 batches.
+        # Otherwise tf.data adds a queue to the end of the pipeline, which was observed to grow to 67 batches.
         self.options = tf.data.Options()
         self.options.experimental_optimization.inject_prefetch = False
         self.prioritized, self.beta, self.fields = spec.prioritized, spec.beta, spec.fields
-        # A Python int would become TensorFlow's default type, int32, which the table refuses.
+        # A Python int would become an int32, TensorFlow's default type, which the table rejects.
         self.scalars = {name: np.dtype(f.dtype).type for name, f in spec.fields.items() if not f.shape}
         self.client = reverb.Client(address)
         self.writers: dict = {}
         self.batch_size, self.batches = 0, None
 
     def __reduce__(self) -> tuple:
-        """Unpickled in another process, this is a client of the same server."""
+        """Unpickle as a client of the same server in another process."""
         return _client, (type(self), self.spec, self.address)
 
     # Adding: each step becomes the structure of the table's signature.
@@ -174,7 +177,7 @@ class Reverb(Adapter):
     # Sampling.
 
     def _dataset(self, batch_size: int):
-        """A dataset of single rows."""
+        """Return a dataset of single rows."""
         return self.reverb.TrajectoryDataset.from_table_signature(
             self.address,
             TABLE,
@@ -183,7 +186,7 @@ class Reverb(Adapter):
         )
 
     def _batches(self, batch_size: int):
-        """An endless iterator of batches. There is one at a time, since each fetches ahead."""
+        """Return an endless iterator of batches. Only one exists at a time, since each prefetches."""
         if batch_size != self.batch_size:
             self.batches = None
             self.batch_size = batch_size
@@ -228,7 +231,7 @@ def _unchanged(value: np.ndarray) -> np.ndarray:
 
 
 def limit_threads(tf) -> None:
-    """Use one thread, as all peers do. Without effect once TensorFlow runs."""
+    """Use one thread, like all peers. Has no effect once TensorFlow is running."""
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -18,14 +18,14 @@ from pathlib import Path
 from adapters.base import Field, Spec
 from adapters.child_process import exit_with_parent
 
-START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times that on a busy machine
+START_SECONDS = 90.0  # importing TensorFlow takes seconds, and many times longer on a busy machine
 TABLE = "replay"
-ERRORS = "errors"  # the file in its folder that a server's standard error goes to
+ERRORS = "errors"  # file name of a server's standard error
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table's settings: names from `reverb.selectors` and `reverb.rate_limiters`, and their arguments."""
+    """A table's settings: the names of its `reverb.selectors` and `reverb.rate_limiters`, and their arguments."""
 
     max_size: int
     fields: Mapping[str, Field]
@@ -37,19 +37,19 @@ class Table:
 
 
 def table_for(spec: Spec) -> Table:
-    """A ring of rows: the oldest is removed first."""
+    """Return a table that works as a ring of rows: the oldest is removed first."""
     return Table(spec.capacity, spec.fields, sampler=("Prioritized", spec.alpha) if spec.prioritized else ("Uniform",))
 
 
 class ServerProcess:
     """A server in a process of its own, started with a time limit.
 
-    Python's forkserver imports the library once for all servers of a launch; each import takes seconds.
+    Python's forkserver imports the library once for all servers of a launch; each import would take seconds.
     """
 
     @staticmethod
     def prepare() -> None:
-        """Start to import the library."""
+        """Start importing the library in the forkserver."""
         multiprocessing.set_forkserver_preload(["reverb"])
         forkserver.ensure_running()
         _end_forkserver_at_exit()
@@ -63,7 +63,7 @@ class ServerProcess:
         theirs.close()
 
     def wait_for_address(self) -> str:
-        """Return the server's address once it serves."""
+        """Return the server's address once it accepts connections."""
         if not self._pipe.poll(START_SECONDS):
             raise RuntimeError(f"the Reverb server did not start in {START_SECONDS:.0f} s:\n{self.errors()}")
         try:
@@ -72,7 +72,7 @@ class ServerProcess:
             raise RuntimeError(f"the Reverb server exited during start-up:\n{self.errors()}") from None
 
     def errors(self) -> str:
-        """The end of the server's standard error."""
+        """Return the end of the server's standard error."""
         errors = Path(self._folder, ERRORS)
         return (
             errors.read_text(errors="replace")[-2000:].strip() if errors.exists() else "(the process had not started)"
@@ -89,12 +89,12 @@ class ServerProcess:
 
 @cache
 def _end_forkserver_at_exit() -> None:
-    """Stop the forkserver, which would otherwise exit some time after this process, since it holds TensorFlow."""
+    """Stop the forkserver at exit. It holds TensorFlow, and would otherwise exit some time after this process."""
     atexit.register(forkserver._forkserver._stop)
 
 
-class ServerHere:
-    """A server in this process, whose samplers reach the table without gRPC."""
+class InProcessServer:
+    """A server in this process. Its samplers reach the table without gRPC."""
 
     @staticmethod
     def prepare() -> None:
@@ -112,7 +112,7 @@ class ServerHere:
         return f"localhost:{self._server.port}"
 
     def close(self) -> None:
-        # Waits up to ten seconds for clients with an open stream, so writers are closed before.
+        # Waits up to ten seconds for clients with an open stream, so close writers first.
         self._server.stop()
         shutil.rmtree(self._checkpoints, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""The other documented ways to use Reverb; `adapter.py` has the fastest. Each class differs from it only in what its
+"""The other documented ways to use Reverb; `adapter.py` has the fastest. Each class differs from it only as its
 docstring says.
 
 The pages are Reverb's README (Client.insert, Client.sample, the datasets) and the docstrings of `reverb.Client`,
@@ -17,7 +17,7 @@ from adapters.base import Columns, Spec
 from adapters.behaviours import BatchOverStored
 from adapters.contract import Returns, RowFields, Stated, no
 from adapters.peers.reverb.adapter import FLUSH_EVERY, Reverb, Rows
-from adapters.peers.reverb.server import TABLE, ServerHere
+from adapters.peers.reverb.server import TABLE, InProcessServer
 
 NOTHING_AHEAD = replace(Reverb.contract, batches_ahead=0)
 
@@ -50,7 +50,7 @@ class Naive(Reverb):
 
 
 class ByTrajectoryWriter(Reverb):
-    """TrajectoryWriter for all rows, also without priorities, where StructuredWriter is faster."""
+    """Uses TrajectoryWriter for all rows, even without priorities, where StructuredWriter is faster."""
 
     name = "reverb[TrajectoryWriter]"
     usage = "TrajectoryWriter in, batched TrajectoryDataset out (the README's recommendation)"
@@ -60,7 +60,7 @@ class ByTrajectoryWriter(Reverb):
 
 
 class SharingChunks(ByTrajectoryWriter):
-    """Sends an observation once where a row's obs is the next_obs of the previous row: both items refer to it.
+    """Sends an observation once if a row's obs is the next_obs of the previous row: both items refer to it.
 
     Only for the five fields of a step. On CartPole and Atari rows it is as fast as `ByTrajectoryWriter`, within noise.
     """
@@ -99,7 +99,7 @@ class OutByTimestepDataset(Reverb):
 
 
 class ByWriter(OutByTimestepDataset):
-    """The predecessor of TrajectoryWriter, which its docstring says will be deprecated.
+    """Uses the predecessor of TrajectoryWriter, which its docstring says will be deprecated.
 
     Its items have a time axis of one step, which TrajectoryDataset refuses for a signature of steps.
     """
@@ -119,15 +119,15 @@ class ByWriter(OutByTimestepDataset):
 
 
 class InProcess(Reverb):
-    """The server runs in this process: samplers reach the table directly, writers still use gRPC."""
+    """Runs the server in this process: samplers reach the table directly, writers still use gRPC."""
 
     name = "reverb[in-process]"
     usage = "the server in the learner's process; StructuredWriter or TrajectoryWriter in, TrajectoryDataset out"
-    host = ServerHere
+    host = InProcessServer
 
 
 class ByTFClient(Reverb):
-    """Every call from within a TensorFlow graph. A call adds or samples one row, so the loops are graphs too."""
+    """Makes every call within a TensorFlow graph. A call adds or samples one row, so the loops are graphs too."""
 
     name = "reverb[TFClient]"
     usage = "TFClient.insert, .sample and .update_priorities in tf.functions that loop over the rows"

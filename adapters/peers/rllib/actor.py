@@ -1,8 +1,8 @@
 """RLlib's prioritized buffer in a Ray actor, which other processes call through the actor's handle.
 
-Ray shares any object that way (Ray docs, Actors), and RLlib's own Ape-X did so with its buffers. Explorers are drivers
-of their own that connect to the same local cluster and find the actor by its name. Rows with priorities are added one
-per call, as in `adapter.py`, and all calls of a batch are submitted before the first is waited for.
+Any object can be shared like this in Ray (Ray docs, Actors), and RLlib's own Ape-X shared its buffers this way.
+Explorers are separate drivers that connect to the same local cluster and find the actor by name. Rows with priorities
+are added one per call, as in `adapter.py`; all calls of a batch are submitted before waiting for the first.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _connect(kind: type[RLlibActor], spec: Spec, address: str) -> RLlibActor:
     import ray
 
     ray.init(address=address, namespace=NAMESPACE, **QUIET)
-    util.Finalize(None, ray.shutdown, exitpriority=0)  # without it, a driver takes seconds to exit
+    util.Finalize(None, ray.shutdown, exitpriority=0)  # otherwise a driver takes seconds to exit
     adapter = kind.__new__(kind)
     adapter._use(spec, address, ray.get_actor(ACTOR))
     return adapter

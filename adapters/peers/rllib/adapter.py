@@ -1,8 +1,9 @@
-"""RLlib's replay buffers, in this process and without a Ray cluster.
+"""RLlib's replay buffers, used within this process without a Ray cluster.
 
 Used as the docstrings of `ray.rllib.utils.replay_buffers` show: a SampleBatch of lists for one step, of arrays for
-many, storage unit "timesteps". An add call takes one weight, so rows with priorities are added one by one (as fast,
-measured, as one add followed by `update_priorities`).
+many, storage unit "timesteps". An add call takes one weight, so rows with priorities are added one by one (measured to
+be
+as fast as one add followed by `update_priorities`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class RLlib(Adapter):
     def add(self, steps: Sequence[Step]) -> None:
         add, batch = self.buffer.add, self.SampleBatch
         for obs, act, rew, next_obs, done in steps:
-            # Lists become new arrays: without that copy, the caller's next step could change the stored one.
+            # Lists are converted to new arrays: without that copy, the caller's next step could change the stored one.
             row = {"obs": [obs], "actions": [act], "rewards": [rew], "new_obs": [next_obs], "terminateds": [done]}
             for key, dtype in self.unsigned:
                 row[key] = np.array(row[key], dtype)

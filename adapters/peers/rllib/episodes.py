@@ -1,13 +1,13 @@
-"""RLlib's buffers of its new API stack, which store episodes; in this process and without a Ray cluster.
+"""RLlib's episode buffers, part of its new API stack, used within this process without a Ray cluster.
 
 Used as the docstrings of EpisodeReplayBuffer and PrioritizedEpisodeReplayBuffer show (RLlib docs, Episodes and Replay
 Buffers): steps go into a SingleAgentEpisode, episodes into the buffer, which joins the parts of one episode. A sample
 is a list of episodes of one step each, which the user stacks.
 
-- One step is added as by an EnvRunner that returns after every step: it adds a part, and `cut()` begins the next.
-- A batch is cut into episodes where a row does not continue the previous one. They are added as arrays in one call.
+- One step is added as by an EnvRunner that returns after every step: it adds a part, and `cut()` starts the next.
+- A batch is split into episodes where a row does not continue the previous one. They are added as arrays in one call.
 - A call takes one weight, so rows with priorities are added step by step.
-- `update_priorities` takes no indexes and applies to the last sample, so the indexes here are positions in it.
+- `update_priorities` takes no indexes and applies to the last sample, so indexes here are positions in that sample.
 - Whole episodes are overwritten, so fewer rows than the capacity are stored, or more if an episode is longer.
 """
 
@@ -76,7 +76,7 @@ class RLlibEpisodes(Adapter):
             add(part, weight=priority)
 
     def _parts(self, steps: Iterable[Step]) -> Iterator:
-        """Parts of episodes, one step each. A step whose `obs` is the last `next_obs` continues its episode."""
+        """Yield parts of episodes, one step each. A step whose `obs` is the last `next_obs` continues its episode."""
         for obs, act, rew, next_obs, done in steps:
             part = self.episode
             if part is None or obs is not self.last_obs:
@@ -135,7 +135,7 @@ class RLlibEpisodes(Adapter):
 
 
 def _episodes(columns: Columns) -> Iterator[tuple[list, np.ndarray, np.ndarray, np.ndarray]]:
-    """Per run of rows that continue each other: observations (one more than rows), actions, rewards and ends."""
+    """Yield, for each run of consecutive rows: observations (one more than rows), actions, rewards and ends."""
     obs, act, rew, next_obs, done = (columns[name] for name in Step._fields)
     continued = (next_obs[:-1] == obs[1:]).all(axis=tuple(range(1, obs.ndim))) & ~done[:-1]
     ends = [*(np.flatnonzero(~continued) + 1).tolist(), len(done)]

@@ -3,12 +3,12 @@
 - "torchrl" is what its reference calls composable (page "Replay Buffers": `ReplayBuffer`, `LazyTensorStorage`,
   `PrioritizedSampler`): `extend` with a TensorDict around the caller's arrays, `sample(return_info=True)`,
   `update_priority(index, priority)`.
-- "torchrl[TensorDictReplayBuffer]" are the classes that the page offers first. They set an index in each TensorDict,
+- "torchrl[TensorDictReplayBuffer]" uses the classes that the page presents first. They set an index in each TensorDict,
   which takes up to 1.5 times as long.
 - "torchrl[memmap]" keeps the rows in files (`LazyMemmapStorage`).
 - "torchrl[naive]" keeps them in the default `ListStorage`, as the tutorial "Using Replay Buffers" begins.
 
-`variants.py` has prefetching and compiled functions, `shared.py` a buffer for several processes. Priorities are
+`variants.py` adds prefetching and compiled functions, `shared.py` a buffer for several processes. Priorities are
 float32; float64 raises an error ("expected scalar type Float but found Double").
 """
 
@@ -46,7 +46,7 @@ CONTRACT = Contract(
     infinite_priority=BadPriority.RULES_EVERY_DRAW,
     source="docstring of PrioritizedSampler (proportional draws; weights relative to the smallest priority, in its "
     "example; new rows get the largest priority so far); bad priorities, seeds and copies: not documented, observed",
-    remarks={"duplicates": "without, as an option, if uniform"},
+    remarks={"duplicates": "optionally without, if uniform"},
 )
 
 
@@ -76,7 +76,7 @@ class TorchRL(Adapter):
         return ReplayBuffer(storage=self.storage(spec), sampler=sampler, generator=generator, **self.options())
 
     def options(self) -> dict[str, Any]:
-        """Further arguments of the buffer."""
+        """Return further arguments for the buffer's constructor."""
         return {}
 
     def storage(self, spec: Spec) -> Any:
@@ -128,7 +128,7 @@ class TorchRL(Adapter):
         drawn, info = self.draw(batch_size)
         batch = {name: drawn.get(name).numpy() for name in self.dtypes}
         if self.prioritized:
-            # The weight of a batch of one row has no axis.
+            # The weights of a batch of one row lack an axis.
             batch["weights"], batch["indexes"] = info["priority_weight"].view(-1).numpy(), info["index"].numpy()
         return batch
 

@@ -2,11 +2,11 @@
 
 Used as its reference shows ("Sharing replay buffers across processes" and `TensorDictPrioritizedReplayBuffer`):
 `LazyMemmapStorage`, which is shared memory if it has no folder; `shared=True`, which puts each call under one lock; and
-`sync=False`, with which only the learner has the priorities. Before each sample it gives the rows added since the last
-one the largest priority so far. An explorer can't set the priorities of its rows, so they are dropped here. The
-learner can, once a sample has noticed its rows.
+`sync=False`, with which only the learner holds the priorities. Before each sample, it sets the priority of rows added
+since the last one to the largest so far. An explorer cannot set the priorities of its rows, so they are ignored here.
+The learner can, once a sample has registered its rows.
 
-The storage takes its layout from the first row, which must be there before processes start, so one row is added and
+The storage takes its layout from the first row, which must exist before other processes start, so one row is added and
 removed again.
 """
 
@@ -51,7 +51,7 @@ class TorchRLShared(TorchRL):
         buffer.empty()
         return buffer
 
-    add_with_priorities = Adapter.add_with_priorities  # without the priorities
+    add_with_priorities = Adapter.add_with_priorities  # ignores the priorities
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
         super().add_batch(columns)

@@ -1,7 +1,7 @@
 """TorchRL's options for speed: batches that threads prefetch, and functions compiled by torch.compile.
 
 "torchrl[prefetch]" is the buffer of `adapter.py` with `prefetch=3`, as in TorchRL's own implementations of SAC and
-others. Prefetched batches have the size of the previous request: if another size is requested, they are dropped here.
+others. Prefetched batches have the size of the previous request; if another size is requested, they are dropped here.
 
 "torchrl[compile]" compiles `extend` and `sample`, as TorchRL's benchmark of its replay buffers does, with a compilable
 storage and writer. Each new shape is compiled again, which takes seconds (13 for the first `extend`, 3 for `sample`)
