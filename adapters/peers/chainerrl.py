@@ -6,9 +6,8 @@ state. Beta is constant and errors are not clipped (both are options), so that a
 priorities. Only the inner memory's method, `buffer.memory.append`, takes a priority with a row.
 
 Oddities: a row keeps references to the caller's arrays. `sample` cannot be called twice without `update_errors`. An
-index
-counts from the oldest row: if rows are added to a full buffer between a sample and its update, the errors go to the
-wrong rows, and the sampled rows stay at priority 0 and are never drawn again.
+index counts from the oldest row: if rows are added to a full buffer between a sample and its update, the errors go to
+the wrong rows, and the sampled rows stay at priority 0 and are never drawn again.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Used as its agents do (`pfrl.agents.dqn`): `append` with keywords, `sample(n)`, `update_errors` with a list. A sample is
 a list of n-step lists of dicts, which the learner converts to columns. "pfrl" stacks the values of each key with NumPy.
 "pfrl[naive]" calls `batch_experiences`, as PFRL's agents do, which returns tensors (with `is_state_terminal` as
-floats).
-`append` takes no priority, so a row with a priority is appended to the buffer's inner memory.
+floats). `append` takes no priority, so a row with a priority is appended to the buffer's inner memory.
 """
 
 from __future__ import annotations

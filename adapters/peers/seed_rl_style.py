@@ -2,9 +2,8 @@
 
 SEED RL has no installable release. This buffer was written for this project without any of its code, so its speed is
 not the original's. In this design, columns and priorities are variables on the training device, and every operation is
-a
-`tf.function`. There is no tree: each sample raises all priorities to their exponent, sums them and draws from them, so
-its time grows with the capacity. Weights are relative to the largest in the batch. An exponent of 0 draws uniformly,
+a `tf.function`. There is no tree: each sample raises all priorities to their exponent, sums them and draws from them,
+so its time grows with the capacity. Weights are relative to the largest in the batch. An exponent of 0 draws uniformly,
 without that work.
 """
 

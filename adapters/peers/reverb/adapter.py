@@ -10,8 +10,8 @@ CartPole rows on 2 cores:
 - sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows. TimestepDataset is equally fast; Client.sample takes 5 ms,
   and Reverb's documentation advises against it for training. There are as many workers as the CPU has threads (its
   docstring), with twice the batch in flight for each (its README). Reverb's default number of workers was slower in
-  most
-  settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20% longer.
+  most settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20%
+  longer.
 - new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities takes 0.18 ms.
 
 A dataset prefetches, so an update or a new row takes effect some batches later. tf.data would add a queue that grows to

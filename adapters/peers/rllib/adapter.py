@@ -2,8 +2,7 @@
 
 Used as the docstrings of `ray.rllib.utils.replay_buffers` show: a SampleBatch of lists for one step, of arrays for
 many, storage unit "timesteps". An add call takes one weight, so rows with priorities are added one by one (measured to
-be
-as fast as one add followed by `update_priorities`).
+be as fast as one add followed by `update_priorities`).
 """
 
 from __future__ import annotations
