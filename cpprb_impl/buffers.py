@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, parse_seed, parse_size, path_prefix
 from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
@@ -128,7 +128,7 @@ class ReplayBuffer(SavableBuffer):
         **prioritized: Any,
     ) -> None:
         """Create the native ring and, for fields of Python objects, what reads and stores them."""
-        capacity, prefix = whole_size(size), path_prefix(mmap_prefix)
+        capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
         objects = object_shapes(fields)
         # For n-step transitions, next_* is N rows later or at the episode's end, and for objects the ring has no bytes
@@ -154,7 +154,7 @@ class ReplayBuffer(SavableBuffer):
             next_of=following,
             stack_compress=stacked,
             mmap_prefix=prefix,
-            seed=whole_seed(seed),
+            seed=parse_seed(seed),
             nstep=None if objects else steps,
             add_through_python=bool(objects),
             batch_through_python=bool(objects),

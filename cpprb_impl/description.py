@@ -40,7 +40,7 @@ class Description:
     @classmethod
     def read(cls, text: str, segment: str) -> Description:
         """Parse a description's `text`; raises ValueError unless a valid buffer could have written it."""
-        with refusing(segment):
+        with attach_errors(segment):
             about = JsonObject(json.loads(text), "the description")
             fields = []
             for each in about.objects("fields"):
@@ -59,7 +59,7 @@ class Description:
 
 
 @contextmanager
-def refusing(segment: str) -> Iterator[None]:
+def attach_errors(segment: str) -> Iterator[None]:
     """Turn exceptions that a constructor raises for bad arguments, and `json` for deep nesting, into ValueError."""
     try:
         yield

@@ -82,7 +82,7 @@ def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeF
     return [(f"next_{name}", *by_name[name]) for name in names if f"next_{name}" not in by_name]
 
 
-def whole_size(size: Any) -> int:
+def parse_size(size: Any) -> int:
     """Return a capacity as cpprb interprets it: an int, or a truncated float (1e6, 10.7 -> 10).
 
     Raises TypeError for anything else, OverflowError when negative or too large, ValueError for 0 and NaN.
@@ -101,7 +101,7 @@ def whole_size(size: Any) -> int:
     return whole
 
 
-def whole(name: str, value: Any) -> int:
+def integer(name: str, value: Any) -> int:
     """Return `value` as an int. Raises TypeError, naming it, for any other type, floats included."""
     try:
         return operator.index(value)
@@ -109,7 +109,7 @@ def whole(name: str, value: Any) -> int:
         raise TypeError(f"{name} must be an int, got {value!r}") from None
 
 
-def whole_seed(seed: Any) -> int | None:
+def parse_seed(seed: Any) -> int | None:
     """Return `seed` as an int, or None. Raises TypeError (also for a bool) or ValueError if it is not a valid seed."""
     if seed is None:
         return None
@@ -124,7 +124,7 @@ def whole_seed(seed: Any) -> int | None:
     return number
 
 
-def positive_whole(name: str, value: Any) -> int:
+def positive_integer(name: str, value: Any) -> int:
     """Return `value` as an int of at least 1; a float is truncated. Raises TypeError or ValueError naming it."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
         raise TypeError(f"{name} must be a number, got {value!r}")

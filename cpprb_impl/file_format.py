@@ -142,7 +142,7 @@ def _read_waiting(buffer: SavableBuffer, own: dict[str, np.ndarray]) -> dict[str
 
 def _read_cpprb(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     kinds = kinds_of(buffer)
-    # Limit a member's size: once more for what is cached, plus the overhead of each cached value's header.
+    # The largest size of a member: a cache repeats each value and adds a header to it.
     a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
     most = (1 << 20) + buffer.get_buffer_size() * a_row
     columns, rows, nstep = cpprb_files.read(reader, kinds.keys(), most)

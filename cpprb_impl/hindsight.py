@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.fields import field_names, native_fields, next_fields, positive_whole, whole, whole_seed
+from cpprb_impl.fields import field_names, integer, native_fields, next_fields, parse_seed, positive_integer
 from cpprb_impl.row_reader import RowReader
 
 STRATEGIES = ("future", "episode", "random", "final")
@@ -85,10 +85,10 @@ class HindsightReplayBuffer:
         if strategy not in STRATEGIES:
             raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
         self.strategy = strategy
-        self.additional_goals = 1 if strategy == "final" else whole("additional_goals", additional_goals)
+        self.additional_goals = 1 if strategy == "final" else integer("additional_goals", additional_goals)
         if self.additional_goals < 0:
             raise ValueError(f"additional_goals must not be negative, got {additional_goals}")
-        self.max_episode_len = positive_whole("max_episode_len", max_episode_len)
+        self.max_episode_len = positive_integer("max_episode_len", max_episode_len)
         self.reward_func = reward_func
         self.goal_func = goal_func or _themselves
         self.state, self.action, self.next_state = state, action, next_state
@@ -112,7 +112,7 @@ class HindsightReplayBuffer:
         self._read = RowReader(fields)
         self._episode: list[dict[str, np.ndarray]] = []  # the arguments of each call of add
         self._waiting = 0
-        self.rng = np.random.default_rng(whole_seed(seed))
+        self.rng = np.random.default_rng(parse_seed(seed))
 
     def add(self, **transition: Any) -> None:
         """Append one step to the episode, or many along axis 0.

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import check_exponent
-from cpprb_impl.fields import positive_whole, whole_seed
+from cpprb_impl.fields import parse_seed, positive_integer
 
 
 class LaBER:
     """Sub-sampling in proportion to priority + eps; subclasses define `_normalize_weight`."""
 
     def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:
-        self.batch_size = positive_whole("batch_size", batch_size)
+        self.batch_size = positive_integer("batch_size", batch_size)
         if not 0 < m < float("inf"):
             raise ValueError(f"m must be positive and finite, got {m!r}")
         self.eps = check_exponent("eps", eps)
-        self.idx = np.arange(positive_whole("batch_size * m", self.batch_size * m))
-        self.rng = np.random.default_rng(whole_seed(seed))
+        self.idx = np.arange(positive_integer("batch_size * m", self.batch_size * m))
+        self.rng = np.random.default_rng(parse_seed(seed))
 
     def __call__(self, *, priorities: Any, **arrays: Any) -> dict[str, Any]:
         """Draw `batch_size` rows of a large batch, with replacement.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpprb_impl.fields import LARGEST, NativeField, field_names, positive_whole
+from cpprb_impl.fields import LARGEST, NativeField, field_names, positive_integer
 from cpprb_impl.fork_safety import ForkSafe
 from cpprb_impl.row_reader import Columns, RowReader
 
@@ -47,7 +47,7 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
             raise TypeError(f"Nstep has no option {name!r}, only {', '.join(KNOWN)}")
     if "size" not in options:
         raise KeyError("Nstep needs 'size', the number of steps")
-    size = positive_whole("Nstep: size", options["size"])
+    size = positive_integer("Nstep: size", options["size"])
     if size > LARGEST:
         raise OverflowError(f"Nstep: size must be below 2**63, got {options['size']!r}")
     try:

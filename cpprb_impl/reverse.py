@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, ReplayBuffer
-from cpprb_impl.fields import positive_whole
+from cpprb_impl.fields import positive_integer
 
 
 class ReverseReplayBuffer(ReplayBuffer):
@@ -32,7 +32,7 @@ class ReverseReplayBuffer(ReplayBuffer):
     """
 
     def __init__(self, size: int, env_dict: EnvDict | None = None, *, stride: int = 300, **options: Any) -> None:
-        self._stride = positive_whole("stride", stride)
+        self._stride = positive_integer("stride", stride)
         super().__init__(size, env_dict, **options)
         self._last: int | None = None  # first slot of the last sample; None if there was none
 

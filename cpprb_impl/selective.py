@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer
-from cpprb_impl.fields import positive_whole
+from cpprb_impl.fields import positive_integer
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:
@@ -69,7 +69,7 @@ class SelectiveReplayBuffer:
         }
         # A native ring that never wraps: it reads the arguments and draws the samples.
         self._ring = ReplayBuffer(
-            positive_whole("episode_len", episode_len) * positive_whole("Nepisodes", Nepisodes),
+            positive_integer("episode_len", episode_len) * positive_integer("Nepisodes", Nepisodes),
             fields,
             default_dtype=np.float64,
             seed=seed,

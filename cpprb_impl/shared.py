@@ -26,8 +26,8 @@ from typing import Any, Self, TypeVar
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
-from cpprb_impl.description import Description, description_of, refusing
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, path_prefix, whole_seed, whole_size
+from cpprb_impl.description import Description, attach_errors, description_of
+from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, parse_seed, parse_size, path_prefix
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
@@ -82,11 +82,11 @@ class _SharedBuffer(BufferBase):
         if prefix := path_prefix(mmap_prefix):  # absolute, so that processes in other folders find it
             native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
         steps = read_options(nstep, fields) if nstep else None
-        self._make(Description(whole_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
+        self._make(Description(parse_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
         """Create the segment, or attach to the one named."""
-        number = whole_seed(seed)
+        number = parse_seed(seed)
         if segment is None:
             watch()
         super().__init__(
@@ -122,13 +122,13 @@ class _SharedBuffer(BufferBase):
         OSError
             If those files can't be opened.
         """
-        whole_seed(seed)
+        parse_seed(seed)
         segment, text = description_of(segment)
         recipe = Description.read(text, segment)
         if recipe.prioritized != issubclass(cls, PrioritizedRing):
             of = "MPPrioritizedReplayBuffer" if recipe.prioritized else "MPReplayBuffer"
             raise ValueError(f"shared segment {segment} holds an {of}: attach with that class, not with {cls.__name__}")
-        with refusing(segment):
+        with attach_errors(segment):
             for name in ("alpha", "eps") if recipe.prioritized else ():
                 check_exponent(name, recipe.options[name])
             return _attach(cls, recipe, segment, seed)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cpprb_impl.fields import whole
+from cpprb_impl.fields import integer
 from cpprb_impl.hindsight import HindsightReplayBuffer
 
 Transition = Mapping[str, Any]
@@ -83,8 +83,8 @@ def train(
     KeyError
         If a transition lacks a key that a default needs; the message names the parameter to pass instead.
     """
-    last_step = whole("max_steps", max_steps)
-    last_episode = float("inf") if max_episodes is None else whole("max_episodes", max_episodes)
+    last_step = integer("max_steps", max_steps)
+    last_episode = float("inf") if max_episodes is None else integer("max_episodes", max_episodes)
     if last_step > MOST_STEPS:
         raise ValueError(f"max_steps must be at most {MOST_STEPS}, got {max_steps}")
     if beta is not None and not _is_prioritized(buffer):

@@ -33,7 +33,7 @@ Field parse_field(PyObject* entry) {
   if (field.shape.size() + 1 > 32) raise(PyExc_ValueError, "%U: shape %R has too many dimensions", name, shape);
   Ref itemsize(checked(PyObject_GetAttrString(field.dtype.get(), "itemsize")));
   const npy_intp size = PyLong_AsSsize_t(itemsize.get());
-  if (size <= 0) raise(PyExc_ValueError, "%U: dtype %R has no size", name, dtype);
+  if (size <= 0) raise(PyExc_ValueError, "%U: dtype %R must have a size above 0", name, dtype);
   if (__builtin_mul_overflow(field.elements, size, &field.bytes))
     raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
   field.put_numbers = put_numbers_for(descr);

@@ -75,8 +75,8 @@ std::size_t SharedStore::take_registration(Waiting& waiting) {
   return registration;
 }
 
-// The lock is only tried: if it is taken, another registration works as well. With "critical" it is waited for: a
-// learner may hold it to keep explorers out, and a registration that the learner does not hold would be wrong.
+// Only tries the lock: if it is taken, another registration works as well. With "critical", waits for the lock, because
+// a learner may hold it to keep explorers out; using a registration that the learner does not hold would be wrong.
 bool SharedStore::try_registration(std::size_t registration, Waiting& waiting) {
   // Done before taking the lock: a learner that closes the gate takes all registrations in use.
   std::uint32_t used = header_->registrations_used.load();
