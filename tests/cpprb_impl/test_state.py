@@ -154,6 +154,6 @@ def test_shared_buffers_and_those_without_priorities_refuse():
             lambda b: b._get_unseen(),
             lambda b: b._set_unseen(0),
         ):
-            with pytest.raises(ValueError, match="processes share"):
+            with pytest.raises(ValueError, match="requires a buffer that is not shared"):
                 use(buffer)
         buffer.close()
