@@ -91,7 +91,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
         if chosen:
             each, headline = chosen
             lines += [
-                f"- **{headline.title}.** {headline.text} *Not shown:* {headline.not_shown}",
+                f"- **{headline.title}.** {headline.text} *Limits:* {headline.not_shown}",
                 f"  {each.source}",
             ]
     return [*lines, ""] if lines else []

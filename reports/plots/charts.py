@@ -200,7 +200,7 @@ def filling(
     axes.set_yscale("log")
     axes.set_ylim(least / 1.1, most * 1.25)
     _log_ticks(axes.yaxis, most / least)
-    axes.set_xticks([0, 0.25, 0.5, 1.0], ["just made", "quarter", "half", "full"])
+    axes.set_xticks([0, 0.25, 0.5, 1.0], ["empty", "quarter", "half", "full"])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.set_ylabel("B/transition of capacity", fontsize=9)
     axes.grid(axis="y", color=GRID, linewidth=0.8)

@@ -10,12 +10,26 @@ from reports.figures.formatting import spoken_time
 from reports.sections.section import Context, Part, Section
 from results import Run
 
+DIRTY = "+dirty"
+UNCOMMITTED = (
+    "This run was made with uncommitted changes, so its revision does not exactly identify the code that was measured."
+)
+
 
 @dataclass(frozen=True)
 class Again:
     run: Run
     started: str
     peers_option: str
+
+    @property
+    def commit(self) -> str:
+        return self.run.revision.removesuffix(DIRTY)
+
+    @property
+    def before_commands(self) -> str:
+        dirty = f"{UNCOMMITTED} " if self.run.revision.endswith(DIRTY) else ""
+        return f"{dirty}In a clone of this project:"
 
 
 def parts(context: Context) -> list[Part]:
@@ -26,7 +40,7 @@ def parts(context: Context) -> list[Part]:
 
 
 def peers_option(command: str) -> str:
-    """For make: the peers that this command names."""
+    """The option of `make` that chooses the peers of this command, or ""."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--peers")
     peers = parser.parse_known_args(shlex.split(command))[0].peers

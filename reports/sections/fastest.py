@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.figures.formatting import NOTHING, interval, scale_for
+from reports.figures.formatting import NOTHING, TIMES, interval, scale_for
 from reports.figures.jobs import Job, Suite
 from reports.figures.ranking import Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
@@ -14,6 +14,19 @@ from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note, is_scaling
 from reports.tables import notes
 
+COPYING_EXPLAINED = (
+    f"{notes.KEEPS_REFERENCES} {notes.MEANINGS[notes.KEEPS_REFERENCES]}. "
+    "The “(copying)” row below it leaves such peers out."
+)
+EXPLAINED = (
+    f"A ratio says how many times as fast a peer is, whatever the unit: above 1{TIMES} is faster. It is the median of "
+    "the ratios within each block, with its interval in brackets. “Clear” means at least 5 launches per peer and a "
+    f"ratio to the runner-up whose interval lies above 1.1{TIMES} (code placement in memory alone changes speed by up "
+    f"to 10%: see docs/measuring.md); “likely” means an interval above 1{TIMES}. With three launches, an interval "
+    "spans the lowest and the highest value, and contains the true median with a probability of at most 75%; with "
+    f"four, 88%; with five, 94%. {notes.APPROXIMATE} {notes.MEANINGS[notes.APPROXIMATE]}."
+)
+
 
 @dataclass(frozen=True)
 class AnswerRow:
@@ -21,7 +34,7 @@ class AnswerRow:
     job: str
     fastest: str
     figure: str
-    ratio: str  # over the reference
+    ratio: str  # to the reference
     reference: str  # its name and its own figure
     runner_up: str
     runner_up_ratio: str
@@ -45,14 +58,13 @@ class Ranking:
 @dataclass(frozen=True)
 class Fastest:
     rankings: Sequence[Ranking]
-    keeps_means: str
-    approximate_means: str
+    copying_explained: str = COPYING_EXPLAINED
+    explained: str = EXPLAINED
 
 
 def parts(context: Context) -> list[Part]:
     rankings = [_ranking(context, context.suite(name), jobs) for name, jobs in context.ranking.items()]
-    keeps, approximate = (f"{mark} {notes.MEANINGS[mark]}." for mark in (notes.KEEPS_REFERENCES, notes.APPROXIMATE))
-    return [Part("fastest", "fastest", "Fastest at what", Fastest(rankings, keeps, approximate))] if rankings else []
+    return [Part("fastest", "fastest", "Fastest at what", Fastest(rankings))] if rankings else []
 
 
 def _ranking(context: Context, suite: Suite, jobs: Sequence[Job]) -> Ranking:
@@ -71,7 +83,7 @@ def _ranking(context: Context, suite: Suite, jobs: Sequence[Job]) -> Ranking:
 
 
 def _reference_note(reference: str | None, suite: Suite) -> str:
-    """Which peer's speed the ratios are to, where that isn't the usual one."""
+    """Why ratios are not to the usual reference; empty if they are."""
     if reference is None or reference == suite.reference:
         return ""
     return f"{suite.reference} has no figure in this suite, so ratios are to {reference}, the first peer that has one."

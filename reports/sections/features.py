@@ -12,9 +12,9 @@ from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import is_scaling
 from results import Peer, Run
 
-PEERS_A_TABLE = 6
+PEERS_PER_TABLE = 6
 
-#: feature -> the cells of a run that show it: (suite, benchmark); the first that has an answer is named
+#: feature -> the (suite, benchmark) cells that demonstrate it; the first with a result is named
 SHOWN_BY = {
     "batch_add": [("throughput", "add")],
     "prioritized": [("conformance", "prioritized"), ("throughput", "prioritized")],
@@ -42,12 +42,25 @@ ORDER = (
     "licence",
     "last_release",
 )
+#: Names of features in the tables, where these say more than the key.
+LABELS = {
+    "n_step": "n-step",
+    "duplicates": "repeated rows in a batch",
+    "gives": "a sample returns",
+    "disk": "saving to disk",
+    "processes": "across processes",
+    "machines": "across machines",
+}
 STATED = "stated by its adapter"
+EXPLAINED = (
+    "Each entry is followed by its evidence: seen in this run or by a test of this project, stated by the peer's "
+    "documentation or its installed package, or stated only by its adapter."
+)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One cell: what is stated, and how it is known."""
+    """One cell: what the adapter states, and the evidence for it."""
 
     text: str
     evidence: str = ""
@@ -59,14 +72,21 @@ class FeatureTable:
     rows: Sequence[tuple[str, Sequence[Fact]]]
 
 
+@dataclass(frozen=True)
+class Features:
+    tables: Sequence[FeatureTable]
+    explained: str = EXPLAINED
+
+
 def parts(context: Context) -> list[Part]:
     scaling = [jobs for jobs in context.ranking.values() if is_scaling(jobs)]
     apart = {peer for jobs in scaling for job in jobs for peer in job.cells}
-    return [Part("features", "features", "What each peer can do", feature_tables(context.run, apart))]
+    return [Part("features", "features", "What each peer can do", Features(feature_tables(context.run, apart)))]
 
 
 def feature_tables(run: Run, apart: Collection[str]) -> list[FeatureTable]:
-    """Peers as columns, few enough per table to read without scrolling; those `apart` come after the others."""
+    """Peers as columns, few enough per table to read without scrolling; the peers in `apart` get tables of their own,
+    after the others."""
     groups = (
         [peer for peer in run.peers if peer.name not in apart],
         [peer for peer in run.peers if peer.name in apart],
@@ -74,7 +94,7 @@ def feature_tables(run: Run, apart: Collection[str]) -> list[FeatureTable]:
     tables = []
     for group in groups:
         # Even parts: seven peers are four and three, not six and one.
-        parts = math.ceil(len(group) / PEERS_A_TABLE)
+        parts = math.ceil(len(group) / PEERS_PER_TABLE)
         width = math.ceil(len(group) / parts) if parts else 1
         tables += [_table(run, group[start : start + width]) for start in range(0, len(group), width)]
     return tables
@@ -84,7 +104,7 @@ def _table(run: Run, peers: Sequence[Peer]) -> FeatureTable:
     names = {name for peer in peers for name in peer.features}
     ordered = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
     rows = [("version", [Fact(peer.version or NOTHING) for peer in peers])]
-    rows += [(name.replace("_", " "), [_fact(run, peer, name) for peer in peers]) for name in ordered]
+    rows += [(LABELS.get(name, name.replace("_", " ")), [_fact(run, peer, name) for peer in peers]) for name in ordered]
     rows.append(("how it is used here", [Fact(peer.usage or NOTHING) for peer in peers]))
     return FeatureTable([peer.name for peer in peers], rows)
 
@@ -98,7 +118,8 @@ def _fact(run: Run, peer: Peer, feature: str) -> Fact:
 
 
 def _seen(run: Run, peer: Peer, feature: str) -> str:
-    """The record of this run that shows it for this very peer: a variant's is no evidence about other classes."""
+    """The record of this run that demonstrates the feature. Only the peer's own records count: a variant uses other
+    classes of its library."""
     for suite, benchmark in SHOWN_BY.get(feature, ()):
         for record in run.records:
             if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:

@@ -1,4 +1,4 @@
-"""Integrity between processes, and the word on each peer's safety beside its speeds."""
+"""Integrity between processes, and whether each peer is sound, as shown beside its speeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.tables.troubles import Trouble, number_of
 from results import Record, Run
 from results.record import first_line
 
-#: A benchmark of the Ape-X suite that checks rows while explorers run: broken rows count as a fault here, too.
+#: The benchmark of the Ape-X suite that checks rows while explorers run: broken rows make a peer unsafe here, too.
 APEX, WHOLE = "apex", "whole"
 SUITE = Suite(
     "integrity",
@@ -31,21 +31,21 @@ SUITE = Suite(
 UNSAFE = "✗"
 UNSAFE_MEANS = "unsafe between processes: its figure is the speed of a buffer that can return wrong rows, or hang."
 
-#: benchmark -> its column, what is wrong with a peer that fails, and what a cell counts
+#: benchmark -> (heading of its column, what is wrong with a peer that fails, what a cell counts)
 CHECKS = {
     "torn": ("torn rows", "torn rows", "rows read"),
     "unwritten": ("never-written rows", "never-written rows", "rows read"),
     "lost": ("lost rows", "lost rows", "rows added"),
     "duplicated": ("rows stored twice", "rows stored twice", "rows added"),
     "stale": ("another row's priority", "stale priorities", "rows read"),
-    "killed": ("an explorer killed", "hangs after a kill", "kills"),
+    "killed": ("explorers killed", "hangs after a kill", "kills"),
     "starvation": ("slowest explorer", "starved explorers", "of a fair share"),
 }
 
 
 @dataclass(frozen=True)
 class Safety:
-    """The word on one peer. `found` says what is wrong with it, or which checks could not be made."""
+    """Whether one peer is sound. `found` says what is wrong with it, or which checks could not be made."""
 
     word: str  # "sound", "unsafe" or "not tested"
     found: str = ""
@@ -67,7 +67,7 @@ class Safety:
 class CheckCell:
     text: str
     status: str
-    trouble: int | None = None  # its number in the list of what has no figure
+    trouble: int | None = None  # its number in the lists of findings and of missing figures
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,21 @@ class Integrity:
     summary: str
     safety: Mapping[str, Safety]
 
+    @property
+    def explained(self) -> str:
+        return (
+            f"The same test for every buffer that claims to work across processes ({self.params}). Explorers add rows, "
+            "a few per call, to a ring so small that it wraps constantly. Every word of a row is derived from the "
+            "row's writer and number, so damage is detected. Meanwhile, a learner reads rows and sets the priority "
+            "that belongs to each. Next, the explorers add exactly as many rows as fit, and stop: each row must be "
+            "stored exactly once. Finally, explorers are killed with SIGKILL at random moments, and the other "
+            "processes must continue. These checks cannot detect faults that are rarer than the counts below, or that "
+            "occur only on other machines."
+        )
+
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """Peer -> the word on it, if the integrity suite was to test it or an Ape-X run found its rows broken."""
+    """Peer -> its safety, for peers that the integrity suite was to test or whose rows were broken in Ape-X."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
         if record.suite == SUITE.name or _is_broken_ape_x(record):
@@ -157,7 +169,7 @@ def _cell(record: Record | None, troubles: Sequence[Trouble]) -> CheckCell | Non
 
 def _summary(safety: Mapping[str, Safety]) -> str:
     sentences = []
-    for word, verb in (("sound", "passed every check"), ("not tested", "could not be tested to the end")):
+    for word, verb in (("sound", "passed every check"), ("not tested", "could not be tested completely")):
         if names := [peer for peer, each in safety.items() if each.word == word]:
             sentences.append(f"{listed(names)} {verb}.")
     unsafe = [f"{peer} ({each.found})" for peer, each in safety.items() if each.word == "unsafe"]

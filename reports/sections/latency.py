@@ -32,6 +32,16 @@ class Latency:
     reference: str
     tables: Sequence[LatencyTable]
 
+    @property
+    def explained(self) -> str:
+        launches = f" ({self.launches})" if self.launches else ""
+        return (
+            f"How long single calls take ({self.where}): half of them take at most p50, 99% at most p99, and 99.9% at "
+            f"most p99.9. A figure is the median over launches{launches}, with its interval and how many times as fast "
+            f"as {self.reference} it is. The buffer is prioritized if the peer supports priorities. Every call is "
+            "timed by itself, so the cost of reading the clock (tens of ns) is part of each figure."
+        )
+
 
 def parts(context: Context) -> list[Part]:
     jobs = context.jobs_of(SUITE)

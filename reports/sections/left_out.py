@@ -1,4 +1,4 @@
-"""Suites that the time budget left out whole, and the command that measures them."""
+"""Suites that the time budget left out entirely, and the command that measures them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from reports.sections.section import Context, Part, Section
 class LeftOut:
     suite: str
     title: str
-    peers_option: str
+    command: str
+    explained: str = "The time budget left this suite out. To measure it:"
 
 
 def parts(context: Context) -> list[Part]:
     option = peers_option(context.run.command)
     suites = [context.suite(name) for name in context.left_out_whole]
-    return [Part("left_out", each.name, each.title, LeftOut(each.name, each.title, option)) for each in suites]
+    bodies = [LeftOut(each.name, each.title, f"make bench{option} SUITES={each.name}") for each in suites]
+    return [Part("left_out", body.suite, body.title, body) for body in bodies]
 
 
 SECTION = Section(parts)

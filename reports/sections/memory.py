@@ -35,30 +35,37 @@ SUITE = Suite(
     },
 )
 LEAKS = ("leak", "leak_prioritized")
-#: benchmark -> what the buffer was asked for; others come after, under their own name
-ASKED = {
+#: benchmark -> options of the buffer, as a column heading; other benchmarks follow, under their own names
+OPTIONS = {
     "plain": "plain",
     "priorities": "prioritized",
     "next_of": "next_of",
     "stack_compress": "stack_compress",
     "both": "next_of, stack_compress",
 }
-#: benchmark -> the share of the capacity that is filled; the last is the plain buffer's own figure
+#: benchmark -> the share of the capacity that is filled; the last is the figure of the full plain buffer
 LEVELS = {"constructed": 0.0, "quarter": 0.25, "half": 0.5, "plain": 1.0}
 PEAK, PEAK_BATCH = "peak", 256
-#: Benchmarks beside the bytes per transition of a full buffer.
+#: Benchmarks other than the bytes per transition of a full buffer.
 BESIDE = ("constructed", "quarter", "half", PEAK, *LEAKS)
 COLUMNS = {
-    "constructed": "just made",
+    "constructed": "empty",
     "quarter": "a quarter full",
     "half": "half full",
     "plain": "full",
     PEAK: f"peak, sampling {PEAK_BATCH} rows",
-    "leak": "leaks per round",
-    "leak_prioritized": "leaks per round, prioritized",
+    "leak": "leak per round",
+    "leak_prioritized": "leak per round, prioritized",
 }
-COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows and takes less keeps some in uncounted memory
-NOTHING_BYTES = 0.5  # per transition: whole pages are counted, so less than this is none
+COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows and uses less keeps some in uncounted memory
+NOTHING_BYTES = 0.5  # per transition: memory is counted in pages, so less than this is shown as none
+LEVELS_EXPLAINED = (
+    "The same measurement while a plain buffer is being filled shows which peers allocate all their memory up front. "
+    "The peak is how far the resident memory of all the peer's processes rises while batches are sampled, each held "
+    "until the next one is complete. A leak is memory that grows in each quarter of many rounds; a round adds 64 rows "
+    "and samples 32 (and, if prioritized, updates their priorities). If no leak was found, the figure is the largest "
+    "leak that could have gone unnoticed."
+)
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,19 @@ class Memory:
     levels: Sequence[LevelsTable]
     pictures: Sequence[Picture]
     launches: str
+    levels_explained: str = LEVELS_EXPLAINED
+
+    @property
+    def explained(self) -> str:
+        launches = f"{self.launches} per cell, each" if self.launches else "Each cell is"
+        return (
+            "The memory that one more transition takes: the difference between a large buffer and a small one, each "
+            "filled one and a half times over, divided by the difference in rows. Memory is the proportional set size "
+            "of the process and of the peer's server, if it has one, excluding file-backed pages; in shared segments, "
+            f"only touched pages count. {launches} a fresh process. Steps are added one by one; each observation is a "
+            "separate array, to which the caller keeps no reference. A peer that keeps references stores each "
+            "observation once, since a step's next observation is the same object as the next step's observation."
+        )
 
 
 def parts(context: Context) -> list[Part]:
@@ -174,8 +194,8 @@ def _beside(job: Job, peer: str, troubles: Sequence[Trouble]) -> Cell | None:
     return Cell(peer, "", value=number(value) if value > NOTHING_BYTES else "none")
 
 
-def _asked(job: Job) -> str:
-    return ASKED.get(job.benchmark, job.benchmark)
+def _options(job: Job) -> str:
+    return OPTIONS.get(job.benchmark, job.benchmark)
 
 
 def _table(run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, troubles: Sequence[Trouble]) -> MemoryTable:
@@ -186,13 +206,14 @@ def _table(run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, trouble
         workload=workload,
         row_bytes=row_bytes,
         capacity=" and ".join(f"{rows:,}" for rows in capacities),
-        columns=[_asked(job) for job in jobs],
+        columns=[_options(job) for job in jobs],
         rows=[(peer, [_cell(job, peer, row_bytes, elsewhere, troubles) for job in jobs]) for peer in peers],
     )
 
 
 def _elsewhere(run: Run, jobs: Sequence[Job], row_bytes: int) -> set[str]:
-    """Peers that copy each row, yet take fewer bytes than it has: the rest is in uncounted memory, such as a file."""
+    """Peers that copy each row, yet use fewer bytes than the row has: the rest is in uncounted memory, such as a
+    file."""
     full = [job for job in jobs if job.benchmark in ("plain", "priorities")]
     return {
         peer.name
@@ -223,9 +244,9 @@ def _cell(job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troub
 
 
 def _points(jobs: Sequence[Job], row_bytes: int) -> Mapping[str, Mapping[str, float]]:
-    """What was asked for -> peer -> how many times the row's own bytes."""
+    """Options -> peer -> how many times the row's own bytes."""
     return {
-        _asked(job): {peer: figure_of(record).value / row_bytes for peer, record in job.measured.items()}
+        _options(job): {peer: figure_of(record).value / row_bytes for peer, record in job.measured.items()}
         for job in jobs
     }
 

@@ -14,6 +14,19 @@ class Method:
     run: Run
     launches: str
 
+    @property
+    def explained(self) -> str:
+        launches = f" This run has {self.launches} per cell." if self.launches else ""
+        return (
+            "Every figure comes from launches: fresh processes that set up one peer, check its answers, and only then "
+            "time it. In each block every peer is launched at most once, in changing order, so that a slow period of "
+            "the machine affects all peers; ratios are taken within a block. A figure is the median over launches with "
+            f"its bootstrap interval (95%, percentile).{launches} No method gives a 95% interval for a median of fewer "
+            "than six launches; the interval then effectively spans the lowest and the highest launch. A peer whose "
+            "answers are wrong is not timed; a figure measured before a peer failed or returned a wrong answer carries "
+            "a mark."
+        )
+
 
 def parts(context: Context) -> list[Part]:
     ranking = [job for job in context.jobs if context.suite(job.suite).kind is Kind.RANKS]

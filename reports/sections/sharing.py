@@ -35,22 +35,23 @@ SUITE = Suite(
         "add_alone": "add {batch} alone",
     },
 )
-#: benchmark -> what its table is called
+#: benchmark -> title of its table
 CROWD = {
     "adds": "rows added per second, over all explorers",
-    "samples": "samples of 32 per second, of the learner beside them",
+    "samples": "samples of 32 per second, by the learner running beside them",
     "slowest": "share of the slowest explorer (1 is a fair share)",
     "prioritized_adds": "rows added per second to a prioritized buffer, over all explorers",
-    "prioritized_cycles": "prioritized samples of 32 per second, each with new priorities, of the learner beside them",
+    "prioritized_cycles": "prioritized samples of 32 per second, each followed by an update of its priorities, by the "
+    "learner running beside them",
     "prioritized_slowest": "share of the slowest explorer of a prioritized buffer (1 is a fair share)",
 }
-#: Shares of a peer's own explorers: no ratio to another peer's.
+#: Shares among a peer's own explorers: they have no ratio to another peer's.
 SHARES = ("slowest", "prioritized_slowest")
 HIGHLIGHTED = {
-    "adds": "adds most",
-    "samples": "samples most",
-    "prioritized_adds": "adds most with priorities",
-    "prioritized_cycles": "makes most prioritized cycles",
+    "adds": "adds the most rows",
+    "samples": "draws the most samples",
+    "prioritized_adds": "adds the most rows with priorities",
+    "prioritized_cycles": "runs the most prioritized cycles",
 }
 PLOTTED = {
     "adds": "explorers",
@@ -60,9 +61,18 @@ PLOTTED = {
 }
 
 
+EXPLAINED = (
+    "The speed of a shared buffer in loops that do nothing else: explorer processes add prepared rows as fast as they "
+    "can, while one learner samples 32 rows as fast as it can; with a prioritized buffer, it also updates their "
+    "priorities. Samples are checked before the explorers start but not while they add, so these speeds do not show "
+    "whether rows are intact. In real use, an environment and a network take most of the time: read Ape-X first. A "
+    "learner's step, and adding alone, are measured in one process."
+)
+
+
 @dataclass(frozen=True)
 class SharingTable:
-    """A row per peer, a column per job, or a ratio of the peer's own figures."""
+    """A row per peer and a column per job; the last column may be a ratio of the peer's own figures."""
 
     title: str
     columns: Sequence[tuple[str, str]]  # label and unit
@@ -79,8 +89,16 @@ class Sharing:
     launches: str
     reference: str
     safety: Mapping[str, Safety]
-    no_integrity: str  # why the page does not say which buffers are sound
-    unsafe_means: str  # where it does
+    no_integrity: str  # why the page does not say which buffers are sound; empty if it does
+    unsafe_means: str  # what the sign for unsafe buffers means, if the page says which are sound
+
+    @property
+    def explained(self) -> str:
+        unchecked = (
+            f"{self.no_integrity}, which would say whether these buffers are sound." if self.no_integrity else ""
+        )
+        launches = f"{self.launches} per cell, each a fresh process." if self.launches else ""
+        return " ".join(filter(None, [EXPLAINED, unchecked, launches, self.crowding]))
 
 
 def parts(context: Context) -> list[Part]:
@@ -116,7 +134,7 @@ def _peers(run: Run, jobs: Sequence[Job]) -> list[str]:
 
 
 def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
-    """The peers that add and sample most, where the crowd is largest, of those that were measured: at least two."""
+    """The peers that add and sample most with the largest number of explorers, if at least two were measured."""
     for (workload, batch), alike in _by(jobs, lambda job: (job.workload, job.params["batch"])).items():
         most = max(job.params["explorers"] for job in alike)
         best = [
@@ -166,13 +184,13 @@ def _other_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTabl
         columns = [(f"capacity {job.params['capacity']:,}", job) for job in steps]
         title = f"A learner's step in one process: {steps[0].params['batch']} rows added, 32 sampled and updated"
         table = _table(context, f"{title}, {steps[0].workload}", columns)
-        yield _with_column(table, "time, last column relative to first", lambda peer: _growth(steps, peer))
+        yield _with_column(table, "time at the last capacity relative to the first", lambda peer: _growth(steps, peer))
     for job in jobs:
         if job.benchmark == "add_alone":
             title = f"Adding one row per call, alone, {job.workload}"
             table = _table(context, title, [("add 1", job)])
             yield _with_column(
-                table, "time, relative to its library's unshared class", lambda peer, job=job: _price(job, peer)
+                table, "time relative to its library's unshared class", lambda peer, job=job: _price(job, peer)
             )
 
 
@@ -185,7 +203,7 @@ def _price(job: Job, peer: str) -> Ratio | None:
 
 
 def _with_column(table: SharingTable, label: str, compare: Callable[[str], Ratio | None]) -> SharingTable:
-    """One more column, of ratios of a peer's own figures; left out where no peer has one."""
+    """Append a column of ratios of a peer's own figures, unless no peer has one."""
     ratios = {peer: compare(peer) for peer, _ in table.rows}
     if not any(ratios.values()):
         return table
@@ -211,7 +229,7 @@ def _cell(context: Context, job: Job, peer: str) -> Cell | None:
 
 
 def _lines(context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Over the number of explorers, where there is more than one number."""
+    """Plots over the number of explorers, if more than one number was measured."""
     look = plots.looks([peer.name for peer in context.run.peers], _peers(context.run, jobs))
     kinds = _by([job for job in jobs if job.benchmark in PLOTTED], lambda job: (job.workload, job.params["batch"]))
     for (workload, batch), alike in kinds.items():

@@ -12,7 +12,7 @@ from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, without_figure
 from reports.tables.troubles import Trouble
 
-#: benchmark -> its column; others come after, under their own name
+#: benchmark -> heading of its column; other benchmarks follow, under their own names
 STEPS = {
     "import": "import",
     "construct": "construct",
@@ -28,20 +28,33 @@ SUITE = Suite(
     kind=Kind.AMOUNTS,
     benchmarks=STEPS | {"first_sample": "first sample of 32", "first_cycle": "first prioritized cycle of 32"},
 )
-#: Steps with a ratio: the others are done once, mostly in a fraction of a millisecond.
+#: Steps with a ratio. The others run once, mostly in a fraction of a millisecond.
 WITH_RATIO = ("fill",)
 LEAST = 1e-9  # seconds: older records store this in place of 0, for a peer that imports nothing
 
 
 @dataclass(frozen=True)
 class Startup:
-    """A row per peer, a column per step. Each cell has its own unit: imports and first calls are far apart."""
+    """A row per peer, a column per step. Each cell has its own unit, since times range from µs to seconds."""
 
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell | None]]]
     where: str
     reference: str
     launches: str
+
+    @property
+    def explained(self) -> str:
+        launches = f"; {self.launches} per cell" if self.launches else ""
+        return (
+            f"What a user waits for before the first batch, in a fresh process ({self.where}{launches}). Import: the "
+            "time spent in import statements while the buffer is constructed; Python and NumPy are already loaded, and "
+            "files are in the page cache. Construct: the rest of the construction, including the start of a server. "
+            "Fill: adding columns, at most 1,000 rows per call, until the buffer is full (and how many times as fast "
+            f"as {self.reference}). The first add, the first sample of 32 and the first prioritized sample and update "
+            "of 32 include whatever is compiled or allocated on first use, which the other suites exclude from their "
+            "figures."
+        )
 
 
 def parts(context: Context) -> list[Part]:

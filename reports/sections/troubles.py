@@ -1,4 +1,4 @@
-"""What has no figure, and why; and what launches left behind."""
+"""Missing figures, and why they are missing; processes and segments that launches left behind."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from reports.sections.section import Context, Part, Section
 from reports.tables.troubles import Trouble
 from results import Run
 
+LEFTOVERS_EXPLAINED = (
+    "These launches ended normally, but left processes or segments of their peer behind. The runner removed them; a "
+    "user would have to do so."
+)
+
 
 @dataclass(frozen=True)
 class Troubles:
@@ -19,6 +24,21 @@ class Troubles:
     without_figure: int
     unrecorded: int
     troubles: Sequence[Trouble]
+    leftovers_explained: str = LEFTOVERS_EXPLAINED
+
+    @property
+    def summary(self) -> str:
+        if not (self.run.records or self.troubles):
+            return "This run holds no record."
+        text = f"{self.measured} of {self.run.declared} declared cells have a result"
+        if self.left_out:
+            text += f"; {self.left_out} {'was' if self.left_out == 1 else 'were'} left out by the budget"
+        if not self.troubles:
+            return f"{text}."
+        if not self.without_figure:
+            return f"{text}. Not available:"
+        more = " more" if self.left_out else ""
+        return f"{text}; {self.without_figure}{more} {'has' if self.without_figure == 1 else 'have'} no figure:"
 
 
 def parts(context: Context) -> list[Part]:
@@ -32,7 +52,7 @@ def parts(context: Context) -> list[Part]:
         unrecorded=max(0, run.declared - len(run.records)),
         troubles=troubles,
     )
-    return [Part("troubles", "troubles", "What has no figure", body)]
+    return [Part("troubles", "troubles", "Missing figures", body)]
 
 
 def measured(run: Run) -> int:

@@ -122,7 +122,7 @@ def test_a_variant_is_no_evidence_of_what_its_library_does():
         for table in feature_tables(run, [])
         for place, peer in enumerate(table.peers)
         for name, values in table.rows
-        if name == "processes"
+        if name == "across processes"
     }
     assert "seen in this run" not in facts["cpprb_impl"]
     assert "seen in this run: integrity, torn" in facts["cpprb_impl[lock=buffer]"]
@@ -149,7 +149,7 @@ def test_peers_without_any_figure_are_named_under_the_date(pages):
 
 def test_who_was_measured_alone_is_not_said_to_be_the_fastest(pages):
     run = use_run(blocks=1)
-    most = "adds most: "
+    most = "adds the most rows: "
     assert most in pages(run)[1]
     for peer in run.peers:
         if peer.name != "cpprb[MP]":
@@ -161,7 +161,7 @@ def test_a_suite_that_was_left_out_whole_is_one_sentence(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
     html, markdown = pages(leave_out(run, suite="integrity"))
-    told = "Left out by the time budget; `make bench PEERS=all SUITES=latency` measures it."
+    told = "The time budget left this suite out. To measure it: `make bench PEERS=all SUITES=latency`"
     assert section(markdown, "Latency").strip() == told
     assert "The time budget left out the integrity suite: this page does not say" in markdown
     assert '<section id="latency">' in html and '<a href="#integrity">' in html

@@ -134,7 +134,7 @@ def test_the_answer_comes_first(pages):
         "## Ape-X",
         "## What was found",
         "## What each peer",
-        "## What has no",
+        "## Missing figures",
         "## How it was",
         "## Reproduce this run",
     ]

@@ -44,11 +44,11 @@ def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_stay_with_a_mark(pages
     )
     assert re.search(r"\| explorers N=4 \| cpprb\[MP\] \| [\d,]+ ✗ \| transitions/s \|", section(markdown, "Ape-X"))
     assert "rows checked" not in section(markdown, "Ape-X") + section(markdown, "Which peer is fastest")
-    assert "torn" not in section(markdown, "What has no figure")
+    assert "torn" not in section(markdown, "Missing figures")
 
 
 def test_a_broken_harness_and_a_withdrawn_record_have_no_figure(pages):
-    told = section(pages[1], "What has no figure")
+    told = section(pages[1], "Missing figures")
     assert "| rllib | broken | sample 32 on CartPole-v1 | the recording could not be read |" in told
     assert (
         "| rllib | withdrawn at revision fedcba987654 | prioritized cycle 32 on CartPole-v1 | counted twice |" in told

@@ -50,7 +50,7 @@ def test_headlines_name_the_command_that_shows_their_record_and_what_they_do_not
     assert [re.match(r"- \*\*(Ape-X|A learner's whole step|Single calls)", line)[1] for line in lines[::2]] == [
         "Ape-X", "A learner's whole step", "Single calls",
     ]  # fmt: skip
-    assert all("*Not shown:*" in line for line in lines[::2])
+    assert all("*Limits:*" in line for line in lines[::2])
     assert set(lines[1::2]) == {"  `make report RUN=results/reference/a-quick.json` shows the record."}
 
 

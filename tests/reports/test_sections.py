@@ -40,10 +40,10 @@ def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
         f"{OURS} N=4, add 1 | **8,080** | thousand rows/s | [8,000, 8,160] | 50.0{TIMES} |",
         "| cpprb[MP] | N=4, add 1 | 162 | thousand rows/s | [160, 163] |  |  |",
         f"{OURS} N=4, add 100 | **0.808** | of a fair share | [0.800, 0.816] |  |  |",
-        f"{OURS} time, last column relative to first | 1.58{TIMES} | ratio |",
-        f"{OURS} time, relative to its library's unshared class | 2.00{TIMES} | ratio |",
-        "- CartPole-v1, 4 explorers, 1 row per call: adds most: cpprb_impl[lock=buffer], 8,080 thousand rows/s "
-        f"(50.0{TIMES} cpprb[MP]); samples most: cpprb_impl[lock=buffer], 126,000 samples/s",
+        f"{OURS} time at the last capacity relative to the first | 1.58{TIMES} | ratio |",
+        f"{OURS} time relative to its library's unshared class | 2.00{TIMES} | ratio |",
+        "- CartPole-v1, 4 explorers, 1 row per call: adds the most rows: cpprb_impl[lock=buffer], 8,080 thousand "
+        f"rows/s (50.0{TIMES} cpprb[MP]); draws the most samples: cpprb_impl[lock=buffer], 126,000 samples/s",
         "This machine has 2 cores",
     ):
         assert row in section
@@ -126,7 +126,7 @@ def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
     assert "no integrity suite" not in markdown
     assert "no integrity suite" in (tmp_path / "without" / "report.md").read_text(encoding="utf-8")
     # A finding is no cell that could not be measured.
-    assert "rows read were torn" not in markdown.split("## What has no figure")[1]
+    assert "rows read were torn" not in markdown.split("## Missing figures")[1]
     assert "certified" not in markdown.splitlines()[0]
 
 

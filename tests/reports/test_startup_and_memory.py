@@ -58,10 +58,10 @@ def test_fill_levels_peak_and_leaks_stand_beside_bytes_a_transition(tmp_path):
     section = markdown.split("\n## Memory")[1].split("\n## ")[0]
     assert "| cpprb_impl | none | 12.0 | 24.0 | 48.0 | 1.00 MiB | none above 12.5 B |" in section
     assert f"| cpprb |{f' {NOTHING} |' * 5} leaks 9,000 B a round |" in section
-    assert "leaks 9,000 B" not in markdown.split("## What has no figure")[1]  # it is a figure
+    assert "leaks 9,000 B" not in markdown.split("## Missing figures")[1]  # it is a figure
     pictures = re.findall(r"!\[memory: [^]]*\]\(([^)]+)\)", section)
     assert len(pictures) == 2 and all((tmp_path / file).exists() for file in pictures)
-    assert "While a buffer is filled" in html
+    assert "Fill levels, peaks and leaks" in html
 
 
 def test_what_was_left_behind_is_listed(tmp_path):
