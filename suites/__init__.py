@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suites.suite import Suite
 
-#: In the order of importance: a time budget leaves out what comes last. A suite is the folder of that name.
+#: In order of importance: a time budget leaves out the last suites first. A suite is the folder of that name.
 SUITES = (
     "throughput",  # calls of one process
     "apex",  # explorers and a learner, with a real environment
-    "sharing",  # what a buffer that processes share costs them
+    "sharing",  # the cost of a buffer that processes share
     "integrity",  # whether shared buffers return what was stored
     "conformance",  # whether a peer does what it promises
     "latency",  # the slowest calls
-    "startup",  # from nothing to the first batch
+    "startup",  # from import to the first batch
     "memory",  # bytes per transition
 )
 

@@ -2,9 +2,9 @@
 
     python -m suites.gate --base REV [--launches 10] [--profile quick] [--workloads X,Y] [--out FILE]
 
-Builds both into environments of their own under .gate/, and measures the throughput suite of both,
-launch by launch in turns, with the working tree's suites and adapters. Writes a run file with the
-peers "base" and "head", from which reports.verdict gives the verdict.
+Builds each into its own environment under .gate/, and measures the throughput suite of both in alternating launches,
+with the working tree's suites and adapters. Writes a run file with the peers "base" and "head", which
+reports.verdict judges.
 Exit status: 0 measured, 3 harness error (nothing to judge), 130 interrupted.
 """
 
@@ -39,13 +39,13 @@ from suites.throughput.spec import options as process_options
 
 PACKAGE = "cpprb_impl"  # the one peer that is built here
 FOLDER = processes.CHECKOUT / ".gate"
-FEWEST_LAUNCHES = 8  # a side; with fewer no test can tell a shift from noise
+FEWEST_LAUNCHES = 8  # per side; with fewer, no test can distinguish a shift from noise
 BUILD_LIMIT_SECONDS = 900
 HARNESS_ERROR = 3
 
 
 class HarnessError(Exception):
-    """The gate could not measure; says nothing about the change."""
+    """The gate could not measure. This says nothing about the change under test."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def resolve(revision: str) -> str:
 
 @contextmanager
 def only_one() -> Iterator[None]:
-    """Two gates in one checkout would build over each other."""
+    """Hold the checkout's lock: two gates would overwrite each other's builds."""
     FOLDER.mkdir(exist_ok=True)
     with open(FOLDER / "lock", "w") as lock:
         try:
@@ -96,9 +96,9 @@ def only_one() -> Iterator[None]:
 
 @contextmanager
 def worktree(revision: str) -> Iterator[Path]:
-    """The files of a revision, beside the checkout's own; gone afterwards."""
+    """A temporary work tree of this revision."""
     tree = FOLDER / "tree"
-    _remove_worktree(tree)  # of a gate that was killed
+    _remove_worktree(tree)  # left by a gate that was killed
     git("worktree", "add", "--detach", "--force", str(tree), revision)
     try:
         yield tree
@@ -112,10 +112,10 @@ def _remove_worktree(tree: Path) -> None:
 
 
 def build(side: Side, source: Path, interrupt: Interrupt) -> None:
-    """A fresh environment with the package built from `source`, then everything of ours.
+    """Make a fresh environment with the package built from `source`, and append our own environment's packages.
 
-    The paths in the .pth file come after the environment's own packages, and .pth files of a folder
-    named there are not read: an editable install of the package in it stays without effect.
+    The paths in the .pth file come after the environment's own packages. Python does not read .pth files in folders
+    named there, so an editable install of the package in our environment has no effect.
     """
     print(f"building {side.name} ({side.revision})", flush=True)
     shutil.rmtree(side.home, ignore_errors=True)
@@ -138,9 +138,9 @@ def _build_step(side: Side, interrupt: Interrupt, command: list[str]) -> None:
 def renew(side: Side) -> None:
     """Move the built library to other pages of memory.
 
-    A file keeps the pages it was first read into, and where they happen to lie decides how they share the
-    caches: two identical builds differed by 10% in every launch, until one of them was copied. A copy for each
-    launch makes this a part of the noise, which the verdict can judge, instead of a difference between the sides.
+    A file stays in the pages it was first read into, and their addresses decide how they share the caches: two
+    identical builds differed by 10% in every launch, until one of them was copied. Copying the file before each launch turns this
+    bias into noise, which the verdict takes into account.
     """
     for library in (side.site_packages / PACKAGE).glob("*.so"):
         copy = library.with_suffix(".copy")
@@ -163,7 +163,7 @@ def launch_of(side: Side, run: Run, settings: ThroughputSettings, chosen: Sequen
 
 def measure(args: argparse.Namespace) -> int:
     if args.launches < FEWEST_LAUNCHES:
-        raise HarnessError(f"{args.launches} launches a side are too few to judge by: at least {FEWEST_LAUNCHES}")
+        raise HarnessError(f"{args.launches} launches per side are too few to judge: at least {FEWEST_LAUNCHES}")
     sides = [Side("base", resolve(args.base)), Side("head", machine.revision(processes.CHECKOUT))]
     settings = SUITE.profiles[args.profile]
 
@@ -195,7 +195,7 @@ class Parser(argparse.ArgumentParser):
 def main() -> int:
     parser = Parser(prog="python -m suites.gate", description=__doc__.partition("\n")[0])
     parser.add_argument("--base", required=True, metavar="REV", help="the revision to compare the working tree with")
-    parser.add_argument("--launches", type=int, default=10, help="a side (default: %(default)s)")
+    parser.add_argument("--launches", type=int, default=10, help="per side (default: %(default)s)")
     parser.add_argument("--profile", choices=SUITE.profiles, default="quick", help="how long each launch measures")
     parser.add_argument("--workloads", type=names("workload", workloads.NAMES), default=list(workloads.NAMES))
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")

@@ -1,11 +1,11 @@
-"""Settings of Reverb that its documentation leaves to the user, side by side: which of them is fastest here?
+"""Compare the speed of Reverb's settings that its documentation leaves to the user.
 
     python -m suites.reverb_settings [--capacity ROWS] [--rounds N] [--out FILE]
 
-Servers hold CartPole rows, with priorities where the writer can give them. Each round makes every setting once,
-forwards and then backwards, so that a slow moment hits all alike; a figure is the median over rounds. Settings of the
-writer are timed over calls that end when the server has confirmed every row. A batch is drawn by a dataset that has run
-for some batches.
+Servers hold CartPole rows, with priorities if the writer supports them. Each round measures every setting once, in
+alternating order, so that a slow moment affects all alike; a figure is the median over rounds. Settings of the writer
+are timed over calls that end when the server has confirmed every row. A batch is drawn from a dataset that has already
+returned some batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from suites.runner.filling import fill
 
 WORKERS = (1, 2, -1)
 IN_FLIGHT = (1, 2, 4)
-FLUSHES = ((32, 0), (1, 5), (1, 32), (16, 16), (32, 16))  # after so many items, and how many a flush leaves pending
+FLUSHES = ((32, 0), (1, 5), (1, 32), (16, 16), (32, 16))  # (items per flush, items that a flush leaves pending)
 BATCHES = (32, 256)
 ROWS_A_CALL, WARM_BATCHES, TIMED_BATCHES = 200, 20, 60
 
@@ -98,7 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.reverb_settings", description=__doc__.partition("\n")[0])
     parser.add_argument("--capacity", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--out", type=Path, help="write the figures here, too")
+    parser.add_argument("--out", type=Path, help="also write the figures to this file, as JSON")
     args = parser.parse_args()
     figures = measure(args.capacity, args.rounds)
     for figure in figures:

@@ -3,12 +3,12 @@
     python -m suites.run --profile quick [--minutes M] [--peers A,B] [--workloads X,Y] [--suites ...] [--out FILE]
     python -m suites.run --profile quick --env ID | --workload-file FILE ...
 
-With `--minutes` the run plans for so much time, this program's start and the report after it included.
+With `--minutes`, the run is planned to take that long, including this program's start and the report.
 
-Exit status: 0 if every declared cell has a figure or a reason that is no fault of this project: the platform or the
-peer does not offer it, the time budget left it out, or another project's buffer crashed, hung or answered wrong, which
-is a finding. 1 if this project's own buffer was wrong or failed, or the harness could not measure something. 2 for bad
-arguments, 130 if interrupted. Whatever was measured is in the run file all the same.
+Exit status: 0 if every declared cell has a figure or a reason that is not a fault of this project: the platform or the
+peer does not support it, the time budget left it out, or another project's buffer crashed, hung or returned a wrong
+answer, which is a finding. 1 if this project's own buffer was wrong or failed, or the harness could not measure
+something. 2 for bad arguments, 130 if interrupted. In every case, the run file holds whatever was measured.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from suites.runner.command_line import Choice
 from suites.runner.driver import drive
 from suites.runner.plan import Budgeted, Fixed, fixed
 from suites.runner.profiles import PROFILES
-from suites.workloads import own
+from suites.workloads import user_workload
 
-#: A time budget holds the report as well.
+#: Part of a time budget that is reserved for the report.
 REPORT_SECONDS, REPORT_SECONDS_A_PEER = 15.0, 0.75
 
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted before anything was measured", file=sys.stderr)
         return 130
-    except own.BadWorkload as error:  # an environment that fails after its first rows
+    except user_workload.BadWorkload as error:  # an environment that fails after its first rows
         print(f"suites.run: {error}", file=sys.stderr)
         return 2
     except OSError as error:
@@ -57,8 +57,8 @@ def measure(arguments: Sequence[str] | None) -> int:
     run = Run("bench", args.profile, machine.revision(), command, machine.describe(), minutes=args.minutes)
     for name in dict.fromkeys(peer for choice in args.choices for peer in choice.peers):
         run.add_peer(**asdict(registry.describe(name)))
-    if args.own and profile.own:
-        args.own.keep(profile.own, [rows for choice in args.choices for rows in choice.recordings.values()])
+    if args.user_workload and profile.user:
+        args.user_workload.keep(profile.user, [rows for choice in args.choices for rows in choice.recordings.values()])
     parts = [choice.part(run) for choice in args.choices]
     record_workloads(run, args.choices)
     plan: Budgeted | Fixed
@@ -72,7 +72,7 @@ def measure(arguments: Sequence[str] | None) -> int:
 
 
 def record_workloads(run: Run, choices: Sequence[Choice]) -> None:
-    """Make every recording that the launches will load, here and now: a launch in another environment can't."""
+    """Make every recording that the launches will load: a launch in another environment could not make it."""
     generated = {name: make for choice in choices for name, make in choice.suite.generated.items()}
     for name in dict.fromkeys(record.workload for record in run.records):
         run.add_workload(**(generated[name]() if name in generated else workloads.load(name)).describe())
@@ -84,5 +84,5 @@ def record_workloads(run: Run, choices: Sequence[Choice]) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except KeyboardInterrupt:  # before the first launch: there is nothing to save yet
+    except KeyboardInterrupt:  # before the first launch, so there is nothing to save
         sys.exit(130)

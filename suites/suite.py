@@ -1,7 +1,7 @@
 """The contract between a suite and the runner. CONTRIBUTING.md says how to add a suite.
 
 `suites/<name>/spec.py` declares what the suite measures, as a `Suite`; it imports no peer. `suites/<name>/measure.py`
-is a process run: it measures one peer, and is the only file of the suite that calls it.
+is a process run: it measures one peer, and is the only module of the suite that calls peers.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from results.record import Better, Record, Run
 
 if TYPE_CHECKING:
     from suites.workloads import Workload
-    from suites.workloads.own import Own, OwnSizes
+    from suites.workloads.user_workload import UserSizes, UserWorkload
 
 
 class Quantity(NamedTuple):
-    """What the samples of a benchmark are."""
+    """The unit of a benchmark's samples, and which direction is better."""
 
     unit: str
     better: Better
 
 
-@dataclass(frozen=True, eq=False)  # a launch is itself, whatever it measures
+@dataclass(frozen=True, eq=False)  # compared by identity
 class Launch:
     """A process run that measures some records of one peer, once per block."""
 
     name: str
     records: Sequence[Record]
     command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
-    least_limit: float = 0.0  # seconds that it may take, where the profile's limit is less
-    blocks: int | None = None  # how many it is launched in, where those are fewer than its suite's
+    least_limit: float = 0.0  # seconds that it may take even if the profile's limit is lower
+    blocks: int | None = None  # in how many blocks it is launched, if fewer than its suite has
 
     @property
     def open_records(self) -> list[Record]:
-        """The records without a reason to stop. A cell that failed once isn't measured again: it has its reason, and a
-        peer that hangs would cost its time limit in every block."""
+        """The records still to be measured. A cell that failed once is not measured again: its reason is known, and a
+        peer that hangs would take its full time limit in every block."""
         return [record for record in self.records if record.ok or record.pending]
 
     @property
@@ -50,7 +50,7 @@ class Launch:
 
     @cached_property
     def jobs(self) -> frozenset:
-        """What is measured, whichever peer it is."""
+        """What is measured, regardless of the peer."""
         return frozenset((each.suite, each.workload, each.benchmark, *each.params.items()) for each in self.records)
 
 
@@ -61,7 +61,7 @@ class Settings:
     blocks: int = 1  # how often each peer is launched, without a time budget
 
     def options(self) -> dict[str, object]:
-        """The suite's own fields, where they are the options of its process runs as they stand."""
+        """The suite's own fields, for suites whose process runs take exactly these as options."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "blocks"}
 
 
@@ -73,11 +73,11 @@ class Suite(ABC, Generic[S]):
 
     name: ClassVar[str]
     benchmarks: ClassVar[Mapping[str, Quantity]]
-    #: by profile; a profile that is not here measures nothing of this suite
+    #: profile -> settings; other profiles do not measure this suite
     profiles: Mapping[str, S]
-    #: False: one launch of each says all, and a time budget is not spent on more of them
+    #: False if one launch of each is enough; a time budget is then not spent on more
     repeated: ClassVar[bool] = True
-    #: rows that are made for this suite, by the name of their workload
+    #: name of a workload made for this suite -> what makes it
     generated: ClassVar[Mapping[str, Callable[[], Workload]]] = {}
 
     @abstractmethod
@@ -93,14 +93,14 @@ class Suite(ABC, Generic[S]):
         """Declare the cells of these peers on these workloads in `run`, and return the launches that measure them."""
 
     def recordings(self, _settings: S) -> Mapping[str, int]:
-        """Rows that a launch needs of a workload, where it is not the workload's usual recording."""
+        """Rows that a launch needs of a workload, if not the workload's usual recording."""
         return {}
 
-    def of_own(self, _settings: S, _own: Own, _sizes: OwnSizes) -> S | None:
-        """The settings for a workload of the user's own; None: this suite does not measure it."""
+    def for_user_workload(self, _settings: S, _workload: UserWorkload, _sizes: UserSizes) -> S | None:
+        """The settings for a workload of the user, or None if this suite does not measure it."""
         return None
 
-    # What the methods above are made of.
+    # Helpers for implementing the methods above.
 
     def declare(
         self,
@@ -116,7 +116,7 @@ class Suite(ABC, Generic[S]):
         return [run.cell(benchmark=name, **about, **self.benchmarks[name]._asdict()) for name in names]
 
     def command(self, peer: str, options: Mapping[str, object]) -> list[str]:
-        """What follows `python` in the command of a process run. An option whose value is a list is repeated."""
+        """The arguments of `python` for a process run. An option whose value is a list is repeated."""
         named: list[str] = []
         for name, value in {"peer": peer, **options}.items():
             named += [f"--{name}={each}" for each in (value if isinstance(value, list) else [value])]
@@ -129,8 +129,8 @@ class Suite(ABC, Generic[S]):
         options: Mapping[str, object] | Callable[[Sequence[Record]], Mapping[str, object]],
         **limits: Any,
     ) -> Launch:
-        """A launch of these records' peer. `options` may depend on which of them are still to be measured; `limits` are
-        fields of `Launch`."""
+        """A launch that measures these records, all of one peer. `options` may depend on which of them are still to be
+        measured; `limits` are fields of `Launch`."""
         peer = records[0].peer
 
         def command(wanted: Sequence[Record], cells: Path) -> list[str]:

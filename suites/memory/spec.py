@@ -13,7 +13,7 @@ from adapters.base import Spec
 from results.record import Run
 from suites import workloads as recorded
 from suites.suite import Launch, Quantity, Settings, Suite
-from suites.workloads.own import SMALLEST_CAPACITY, Own, OwnSizes
+from suites.workloads.user_workload import SMALLEST_CAPACITY, UserSizes, UserWorkload
 
 #: What a buffer is asked for.
 KINDS: dict[str, dict[str, bool]] = {
@@ -35,7 +35,7 @@ BENCHMARKS = {
     **dict.fromkeys(LEAKS.values(), Quantity("B/round", "lower")),
 }
 EVERYWHERE = ("plain", "priorities", "next_of")  # a stack needs frames
-OWN_BYTES = 64 << 20  # of the rows that a launch stores of a workload of the user's own
+USER_BYTES = 64 << 20  # of the rows that a launch stores of a workload of the user's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,10 @@ class Memory(Suite[MemorySettings]):
     def recordings(self, settings: MemorySettings) -> dict[str, int]:
         return {workload: rows_for(capacity) for workload, (capacity, _) in settings.buffers.items()}
 
-    def of_own(self, settings: MemorySettings, own: Own, sizes: OwnSizes) -> MemorySettings:
-        capacity = max(SMALLEST_CAPACITY, min(sizes.memory_rows, OWN_BYTES // own.row_bytes))
-        return replace(settings, buffers={own.name: (capacity, EVERYWHERE if own.has_episodes else EVERYWHERE[:2])})
+    def for_user_workload(self, settings: MemorySettings, workload: UserWorkload, sizes: UserSizes) -> MemorySettings:
+        capacity = max(SMALLEST_CAPACITY, min(sizes.memory_rows, USER_BYTES // workload.row_bytes))
+        kinds = EVERYWHERE if workload.has_episodes else EVERYWHERE[:2]
+        return replace(settings, buffers={workload.name: (capacity, kinds)})
 
     def launches(
         self, run: Run, settings: MemorySettings, peers: Sequence[str], workloads: Sequence[str]

@@ -1,4 +1,4 @@
-"""The options of `python -m suites.run`, and what of each suite they choose."""
+"""The options of `python -m suites.run`, and which parts of each suite they select."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from suites import SUITES, suite_named, workloads
 from suites.runner.plan import Part
 from suites.runner.profiles import PROFILES
 from suites.suite import Settings, Suite
-from suites.workloads import own, own_file
+from suites.workloads import user_workload_file
+from suites.workloads.user_workload import BadWorkload, UserWorkload, of_environment
 
-LEAST_MINUTES = 1.0  # a time budget is of no use where hardly a launch fits into it
-PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a name stands for its variants too"
+LEAST_MINUTES = 1.0  # with less, hardly a launch would fit into the time budget
+PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a name includes its variants"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is measured of one suite."""
+    """What is measured in one suite."""
 
     suite: Suite
     settings: Settings
@@ -32,7 +33,7 @@ class Choice:
 
     @property
     def recordings(self) -> dict[str, int]:
-        """Rows that launches need of a workload beyond its usual recording."""
+        """Workload -> rows that launches need of it, if more than its usual recording."""
         wanted = self.suite.recordings(self.settings)
         return {name: wanted[name] for name in self.workloads if name in wanted}
 
@@ -45,14 +46,14 @@ class Choice:
 class Arguments:
     profile: str
     choices: Sequence[Choice]  # in the order of `SUITES`
-    own: own.Own | None
+    user_workload: UserWorkload | None
     minutes: float | None
     out: Path | None
 
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
     known = [*workloads.NAMES, *(name for each in SUITES for name in suite_named(each).generated)]
-    # Without the usage: a misspelt variable of make's is not answered with a program that its user did not call.
+    # Without the usage: a user of make who misspelt a variable did not call this program.
     parser = argparse.ArgumentParser(
         prog="python -m suites.run", description="Measures peer after peer in fresh processes.", usage=argparse.SUPPRESS
     )
@@ -60,46 +61,50 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     parser.add_argument("--peers", type=names("peer", [*registry.every(), registry.ALL]), help=PEERS_HELP)
     of_what = parser.add_mutually_exclusive_group()
     of_what.add_argument("--workloads", type=names("workload", known), default=known)
-    of_what.add_argument("--env", metavar="ID", help="instead: any Gymnasium environment, also as module:ID")
-    of_what.add_argument("--workload-file", type=Path, metavar="FILE", help="instead: fields named in a TOML file")
+    of_what.add_argument("--env", metavar="ID", help="measure this Gymnasium environment instead, also as module:ID")
+    of_what.add_argument(
+        "--workload-file", type=Path, metavar="FILE", help="measure rows described by a TOML file instead"
+    )
     parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
-    parser.add_argument("--minutes", type=minutes, help="time budget; default: none, as many blocks as the profile has")
+    parser.add_argument(
+        "--minutes", type=minutes, help="time budget; default: none, but the profile's number of blocks"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
     if args.out and args.out.exists():
-        parser.error(f"{args.out} is there already: records are never overwritten")
+        parser.error(f"{args.out} already exists: records are never overwritten")
     try:
-        of_user = _own_workload(args)
-    except own.BadWorkload as error:
+        user_workload = _user_workload(args)
+    except BadWorkload as error:
         parser.error(str(error))
-    chosen = _choices(args, of_user)
+    chosen = _choices(args, user_workload)
     if not chosen:
         parser.error("nothing to measure: these peers, workloads and suites have no cell in common" + _where(args))
-    return Arguments(args.profile, chosen, of_user, args.minutes, args.out)
+    return Arguments(args.profile, chosen, user_workload, args.minutes, args.out)
 
 
-def _own_workload(args: argparse.Namespace) -> own.Own | None:
+def _user_workload(args: argparse.Namespace) -> UserWorkload | None:
     if args.env is None and args.workload_file is None:
         return None
-    of_user = own.of_environment(args.env) if args.env is not None else own_file.of_file(args.workload_file)
-    if PROFILES[args.profile].own is None:
-        able = ", ".join(name for name, profile in PROFILES.items() if profile.own)
-        raise own.BadWorkload(f"the profile {args.profile} is not for a workload of your own; take one of {able}")
-    return of_user
+    user_workload = of_environment(args.env) if args.env is not None else user_workload_file.of_file(args.workload_file)
+    if PROFILES[args.profile].user is None:
+        able = ", ".join(name for name, profile in PROFILES.items() if profile.user)
+        raise BadWorkload(f"the profile {args.profile} does not measure a workload of your own; choose one of {able}")
+    return user_workload
 
 
-def _choices(args: argparse.Namespace, of_user: own.Own | None) -> list[Choice]:
-    peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].own
+def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> list[Choice]:
+    peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].user
     found = []
     for name in (each for each in SUITES if each in args.suites):
         measured = suite_named(name)
         settings = measured.profiles.get(args.profile)
-        if settings and of_user and sizes:
-            settings = measured.of_own(settings, of_user, sizes)
+        if settings and user_workload and sizes:
+            settings = measured.for_user_workload(settings, user_workload, sizes)
         if settings is None:
             continue
         able = [peer for peer in measured.peers() if peer in peers]
-        asked = [of_user.name] if of_user else args.workloads
+        asked = [user_workload.name] if user_workload else args.workloads
         on = [workload for workload in asked if workload in measured.workloads(settings)]
         if able and on:
             found.append(Choice(measured, settings, able, on))
@@ -107,10 +112,10 @@ def _choices(args: argparse.Namespace, of_user: own.Own | None) -> list[Choice]:
 
 
 def _where(args: argparse.Namespace) -> str:
-    """For a message: the workloads of the suites that were asked for."""
+    """For an error message: the workloads of the requested suites."""
     measured = {name: suite_named(name).profiles.get(args.profile) for name in args.suites}
     words = [
-        f"{name} is on {', '.join(sorted(suite_named(name).workloads(settings)))}"
+        f"{name} measures {', '.join(sorted(suite_named(name).workloads(settings)))}"
         for name, settings in measured.items()
         if settings
     ]
@@ -118,7 +123,7 @@ def _where(args: argparse.Namespace) -> str:
 
 
 def names(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:
-    """An argparse type: comma-separated names, each of them known."""
+    """An argparse type: comma-separated names, each of which must be known."""
 
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]
@@ -139,13 +144,13 @@ def minutes(text: str) -> float:
         value = math.nan
     if not LEAST_MINUTES <= value < math.inf:
         raise argparse.ArgumentTypeError(
-            f"a time budget is a number of minutes, at least {LEAST_MINUTES:g}, such as 3; got {text!r}"
+            f"a time budget must be a number of minutes, at least {LEAST_MINUTES:g}, such as 3; got {text!r}"
         )
     return value
 
 
 def measured_options(arguments: Sequence[str]) -> list[str]:
-    """The options that say what is measured: a record need not tell where it was first saved."""
+    """The options that define what is measured, which excludes where the record is saved."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out")
     return parser.parse_known_args(arguments)[1]

@@ -26,7 +26,7 @@ from suites.throughput.tasks import (
     Job,
     Task,
 )
-from suites.workloads.own import Own, OwnSizes
+from suites.workloads.user_workload import UserSizes, UserWorkload
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,11 @@ class Throughput(Suite[ThroughputSettings]):
     def peers(self) -> list[str]:
         return registry.alone()
 
-    def of_own(self, settings: ThroughputSettings, own: Own, sizes: OwnSizes) -> ThroughputSettings:
-        place = Place(own.fitting_capacity(sizes.rows, sizes.bytes), own_tasks(own))
-        return replace(settings, places={own.name: [place]})
+    def for_user_workload(
+        self, settings: ThroughputSettings, workload: UserWorkload, sizes: UserSizes
+    ) -> ThroughputSettings:
+        place = Place(workload.fitting_capacity(sizes.rows, sizes.bytes), user_tasks(workload))
+        return replace(settings, places={workload.name: [place]})
 
     def launches(
         self, run: Run, settings: ThroughputSettings, peers: Sequence[str], workloads: Sequence[str]
@@ -161,11 +163,11 @@ def options(settings: ThroughputSettings, jobs: Sequence[Job], records: Sequence
     return {"job": wanted, "seconds": settings.seconds}
 
 
-def own_tasks(own: Own) -> list[Task]:
-    """What is measured of a workload of the user's own."""
-    sizes = {"add": own.adds, "sample": own.samples, "prioritized": own.samples}
+def user_tasks(workload: UserWorkload) -> list[Task]:
+    """What is measured on a workload of the user."""
+    sizes = {"add": workload.adds, "sample": workload.samples, "prioritized": workload.samples}
     core = [Task.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
-    return [*core, *FORMS, *STEP, *UNIFORM_STEP] if own.is_plain else core
+    return [*core, *FORMS, *STEP, *UNIFORM_STEP] if workload.is_plain else core
 
 
 SUITE = Throughput()

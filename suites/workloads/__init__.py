@@ -1,7 +1,7 @@
 """Transitions recorded from real environments: seeded, cached once, checksummed at each load.
 
-A recording is a pure function of its environment, count and seed, so the cache may be deleted at
-any time. What is cached are the few arrays from which the columns are rebuilt, together with their own checksum.
+A recording is a pure function of its environment, count and seed, so the cache may be deleted at any time. The cache
+holds the few arrays from which the columns are rebuilt, together with their checksum.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from suites.workloads.recording import columns_of, record
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "workloads"
 SEED = 20261120
-#: An environment variable of launches: where the recording of the user's own workload is, as name=path.
-OWN = "REPLAYBENCH_OWN_WORKLOAD"
-SOURCE, USUAL, COLUMN = "source", "usual rows", "column "  # what that file holds, and how its columns' names begin
-NAMES = (*RECIPES, *filter(None, [os.environ.get(OWN, "").partition("=")[0]]))
+#: An environment variable of launches: the recording of the user's workload, as name=path.
+USER_WORKLOAD = "REPLAYBENCH_USER_WORKLOAD"
+SOURCE, USUAL, COLUMN = "source", "usual rows", "column "  # keys in that file; COLUMN is a prefix
+NAMES = (*RECIPES, *filter(None, [os.environ.get(USER_WORKLOAD, "").partition("=")[0]]))
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Workload:
     name: str
     version: str
     source: str  # one sentence: where the transitions come from
-    columns: Columns  # (transitions, *shape) each; obs, act, rew, next_obs, done unless a row is something else
-    sha256: str  # of the recording, so that two machines can tell whether they measured the same
+    columns: Columns  # (transitions, *shape) each; obs, act, rew, next_obs, done if rows are steps
+    sha256: str  # of the recording: shows whether two machines measured the same rows
     stack: int = 1  # frames that an observation shows together, along its last axis
 
     @property
@@ -55,33 +55,32 @@ class Workload:
 
     @property
     def is_plain(self) -> bool:
-        """Its rows are steps; otherwise they are dicts."""
+        """Whether its rows are steps; otherwise they are dicts."""
         return tuple(self.columns) == Step._fields
 
     def describe(self) -> dict[str, Any]:
-        """What the record says of it."""
+        """Its description for the record."""
         about = ("name", "version", "source", "transitions", "row_bytes", "sha256")
         fields = {key: asdict(field) for key, field in self.fields.items()}
         return {name: getattr(self, name) for name in about} | {"fields": fields}
 
     def steps(self) -> list[Step] | list[dict]:
-        """The recording as a training loop has it in hand, one `env.step` after the other."""
+        """The recording as a training loop receives it, one `env.step` after the other."""
         return list(self.stepwise())
 
     def batches(self, rows: int) -> list[Step] | list[Columns]:
-        """The recording in columns of so many rows, in the places of a step or of a dict; a last piece that is shorter
-        is left out."""
+        """The recording as consecutive batches of columns, `rows` each, as steps or dicts. An incomplete last batch is
+        dropped."""
         rows = min(rows, self.transitions)
         starts = range(0, self.transitions - rows + 1, rows)
         pieces = ({key: column[at : at + rows] for key, column in self.columns.items()} for at in starts)
         return [Step(**piece) for piece in pieces] if self.is_plain else list(pieces)
 
     def stepwise(self) -> Iterator[Step] | Iterator[dict]:
-        """The same one at a time; nothing of a step is kept here.
+        """Generate the steps one at a time, without keeping references to them.
 
-        Each observation is an array of its own, each scalar one of Python's. Within an episode a step's `next_obs` is
-        the very object that is the next step's `obs`, as it is in a loop that says `obs = next_obs`; this also halves
-        the memory.
+        Each observation is a separate array, each scalar a Python scalar. Within an episode a step's `next_obs` is the
+        same object as the next step's `obs`, as in a loop that says `obs = next_obs`; this also halves the memory.
         """
         fields = self.fields
         following = {f"next_{key}": key for key, field in fields.items() if fields.get(f"next_{key}") == field}
@@ -101,10 +100,10 @@ def _own(value: np.ndarray | np.generic) -> object:
 
 
 def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Path = CACHE) -> Workload:
-    """The workload `name`: from the cache if it is there and undamaged, else recorded now."""
-    own, _, path = os.environ.get(OWN, "").partition("=")
-    if name == own:
-        return _load_own(name, Path(path), transitions)
+    """Load the workload `name` from the cache, or record it if the cache has no undamaged copy."""
+    name_of_users, _, path = os.environ.get(USER_WORKLOAD, "").partition("=")
+    if name == name_of_users:
+        return _load_user_workload(name, Path(path), transitions)
     if name not in RECIPES:
         raise ValueError(f"unknown workload {name!r}; known: {', '.join(NAMES)}")
     recipe = RECIPES[name]
@@ -125,7 +124,7 @@ def usual_rows(name: str) -> int:
     return RECIPES[name].transitions if name in RECIPES else load(name).transitions
 
 
-def keep_own(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
+def save_user_workload(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
     """Keep the recording of the user's own workload, by its content, for this process and its launches to `load`.
 
     It may be longer than the `transitions` that are usual.
@@ -133,19 +132,19 @@ def keep_own(name: str, source: str, columns: Columns, transitions: int, cache: 
     raw = {COLUMN + key: column for key, column in columns.items()}
     raw |= {SOURCE: np.array(source), USUAL: np.array(transitions)}
     path = cache / "own" / f"{_digest(raw)}.npz"
-    _write(path, raw, np.savez)  # what is random does not compress
-    os.environ[OWN] = f"{name}={path}"
+    _write(path, raw, np.savez)  # random content does not compress
+    os.environ[USER_WORKLOAD] = f"{name}={path}"
 
 
-def _load_own(name: str, path: Path, transitions: int | None) -> Workload:
+def _load_user_workload(name: str, path: Path, transitions: int | None) -> Workload:
     raw = _read(path)
     if raw is None:
-        raise ValueError(f"the recording of {name} is no longer what it was")
+        raise ValueError(f"the recording of {name} is missing or damaged")
     count = transitions or int(raw[USUAL])
     columns = {key.removeprefix(COLUMN): column[:count] for key, column in raw.items() if key.startswith(COLUMN)}
     recording = Workload(name, "1", str(raw[SOURCE]), columns, _digest(raw))
     if recording.transitions < count:
-        raise ValueError(f"{count} rows of {name} are wanted, and {recording.transitions} were recorded")
+        raise ValueError(f"{count} rows of {name} were requested, but only {recording.transitions} were recorded")
     return recording
 
 
@@ -174,7 +173,7 @@ def _read(path: Path) -> Columns | None:
 
 
 def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> None:
-    """All or nothing: two launches may record the same workload at once."""
+    """Write atomically: two launches may record the same workload at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:

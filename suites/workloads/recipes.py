@@ -1,4 +1,4 @@
-"""The workloads of this project: which environment each is recorded from, and how many rows of it."""
+"""The built-in workloads: the environment that each is recorded from, and the number of rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gymnasium_make(name: str, **options: Any) -> Any:
     import gymnasium
     import mujoco
 
-    # Else it writes of its own accord into a file of the working directory, whatever there is to say of a model.
+    # By default MuJoCo writes its warnings to a file in the working directory.
     mujoco.set_mju_user_warning(lambda _text: None)
     if name.startswith("ALE/"):
         import ale_py
@@ -41,9 +41,7 @@ def gymnasium_make(name: str, **options: Any) -> Any:
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         gymnasium.register_envs(ale_py)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # a newer version of the environment is no reason to take it
+        warnings.simplefilter("ignore", DeprecationWarning)  # "a newer version of the environment exists"
         return gymnasium.make(name, **options)
 
 
@@ -74,13 +72,13 @@ def _picture_and_state() -> Any:
 
 
 def _mostly_balancing(obs: np.ndarray, random: np.random.Generator) -> int:
-    """Random actions let the pole fall within 22 steps or so, and no slice of 80 would ever be full."""
+    """Balance the pole in four actions out of five: with random ones it falls within about 22 steps, and no slice of 80
+    steps would be full."""
     balancing = int(obs[2] + 0.5 * obs[3] > 0)
     return int(random.integers(2)) if random.random() < 0.2 else balancing
 
 
-# The counts keep the inputs larger than a core's caches: rows that are read again while still in
-# the cache flatter add.
+# The counts keep the inputs larger than a core's caches: adding rows that are still cached would look too fast.
 RECIPES = {
     "CartPole-v1": Recipe(
         lambda: gymnasium_make("CartPole-v1"),

@@ -1,9 +1,9 @@
-"""A recording of an environment: what is cached of it, and the columns that are made of that.
+"""Recording an environment: the arrays that are cached, and the columns that are rebuilt from them.
 
-Cached is every observation once, in order, and for each row where its own stands among them: for stacked frames that
-is an eighth of the columns. Floats of 64 bits are stored as 32 and integers of a Discrete or MultiDiscrete space as
-int32, as learners take them; everything else as the space says. An observation of named parts has a column for each:
-"obs.image", "next_obs.image".
+The cache holds every observation once, in order, and for each row the index of its observation: for stacked frames this
+is an eighth of the columns' size. 64-bit floats are stored as 32-bit, and integers of a Discrete or MultiDiscrete space
+as int32, as learners use them; all other values have the dtype of their space. An observation with named parts has a
+column for each part: "obs.image", "next_obs.image".
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from adapters.base import Columns
 
 @dataclass(frozen=True)
 class Slices:
-    """Rows are so many steps each; a slice shares some with the one before it, and none with another episode."""
+    """Each row is a slice of consecutive steps of one episode; successive slices overlap."""
 
     steps: int
     overlap: int
 
     def of_episode(self, steps: int) -> range:
-        """Where the slices of an episode of so many steps begin. The last one may be longer than what is left."""
+        """The starts of the slices of an episode with this many steps. The last slice may extend past its end."""
         return range(0, max(1, steps - self.overlap), self.steps - self.overlap)
 
 
-class CannotBeStored(ValueError):  # noqa: N818 (a state of things, with its reason)
-    """The environment's transitions have no fixed shape; the message says which part of them."""
+class CannotBeStored(ValueError):  # noqa: N818 (a state, with its reason)
+    """The environment's transitions have no fixed shape; the message says which part has none."""
 
 
 def dtypes_of(space: Any, name: str) -> dict[str, np.dtype]:
@@ -45,8 +45,8 @@ def dtypes_of(space: Any, name: str) -> dict[str, np.dtype]:
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return {name: np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)}
     raise CannotBeStored(
-        f"{name} is of a {type(space).__name__} space, whose values have no fixed shape: stored are Box, Discrete, "
-        "MultiBinary, MultiDiscrete, and Dict or Tuple of these"
+        f"{name} is of a {type(space).__name__} space, whose values have no fixed shape; supported are Box, "
+        "Discrete, MultiBinary, MultiDiscrete, and Dict or Tuple of these"
     )
 
 
@@ -61,10 +61,10 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 def record(
     env: Any, count: int, seed: int, policy: Callable | None = None, slices: Slices | None = None
 ) -> dict[str, np.ndarray]:
-    """So many rows of `env`, as they are cached; slices are of whole episodes, perhaps a few more of them.
+    """Record `count` rows of `env`, as the arrays to be cached; a few more if `slices`, which cover whole episodes.
 
-    Row t saw observation `at[t]`, then `at[t] + 1`; its episode began at observation `start[t]`. Actions are random,
-    or `policy(observation, generator)`.
+    Row t has observation `at[t]` and next observation `at[t] + 1`; its episode began at observation `start[t]`. Actions
+    are random, or `policy(observation, generator)`.
     """
     random = np.random.default_rng(seed)
     dtypes = dtypes_of(env.observation_space, "observations") | dtypes_of(env.action_space, "act")
@@ -74,7 +74,7 @@ def record(
     def keep(**values: Any) -> None:
         for name, value in values.items():
             for key, part in _parts(value, name):
-                raw[key].append(np.array(part, dtypes[key]))  # a copy: it may be changed in the next step
+                raw[key].append(np.array(part, dtypes[key]))  # a copy: the environment may reuse the array
 
     env.action_space.seed(seed)
     obs, _ = env.reset(seed=seed)
@@ -99,7 +99,7 @@ def record(
 
 
 def columns_of(raw: Mapping[str, np.ndarray], stack: int = 1, slices: Slices | None = None) -> Columns:
-    """The columns, in the order of a step's; slices have no `next_obs`, and a `mask` of the steps that are real."""
+    """The columns, in the order of a step's fields. Slices have no `next_obs`, but a `mask` of the real steps."""
     seen = [name for name in raw if name.startswith("observations")]
     acted = [name for name in raw if name.startswith("act")]
 
@@ -113,7 +113,7 @@ def columns_of(raw: Mapping[str, np.ndarray], stack: int = 1, slices: Slices | N
 
 
 def _shown(observations: np.ndarray, at: np.ndarray, start: np.ndarray, stack: int) -> np.ndarray:
-    """What the agent sees at observation `at`: before the stack is full, the episode's first repeats."""
+    """The stacked observations at `at`. Until the stack is full, the episode's first observation is repeated."""
     if stack == 1:
         return observations[at]
     return np.stack([observations[np.maximum(at - back, start)] for back in range(stack - 1, -1, -1)], axis=-1)

@@ -1,16 +1,16 @@
-"""A workload from a TOML file: names, shapes and dtypes of the fields, and what is asked of the buffer.
+"""A workload from a TOML file: names, shapes and dtypes of the fields, and the sizes to measure.
 
-    name = "my-robot"                     # how the report calls it; default: the file's name
-    capacity = 50_000                     # rows; default: by the size of a row and the profile
-    add = [1, 64]                         # rows a call; default [1, 100]
-    sample = [128]                        # rows a batch; default [32, 256]
+    name = "my-robot"                     # its name in the report; default: the file's name
+    capacity = 50_000                     # rows; default: depends on the size of a row and on the profile
+    add = [1, 64]                         # rows per call; default [1, 100]
+    sample = [128]                        # rows per batch; default [32, 256]
 
     [fields]
     obs.image = { shape = [64, 64, 3], dtype = "uint8" }
     rew = { dtype = "float32" }           # a scalar
 
-The content is random, seeded, and says so in the report. A field next_X of the same shape and dtype as X holds the X
-of the row after it, as in an episode.
+The content is seeded and random, which the report says. A field next_X with the shape and dtype of X holds the X of the
+following row, as in an episode.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import psutil
 from adapters.base import Columns, Field, Step
 from adapters.checks import AddedRows, keyed_columns
 from suites.workloads import SEED
-from suites.workloads.own import SMALLEST_CAPACITY, BadWorkload, Own
 from suites.workloads.recipes import RECIPES
+from suites.workloads.user_workload import SMALLEST_CAPACITY, BadWorkload, UserWorkload
 
 KEYS = ("name", "capacity", "add", "sample", "fields")
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
@@ -42,9 +42,9 @@ TAKEN = ("weights", "indexes", "priorities")
 CHECKED_ROWS = 64
 
 
-def of_file(path: Path) -> Own:
+def of_file(path: Path) -> UserWorkload:
     try:
-        return _own(tomllib.loads(path.read_text(encoding="utf-8")), path.stem)
+        return _workload(tomllib.loads(path.read_text(encoding="utf-8")), path.stem)
     except OSError as error:
         raise BadWorkload(f"{path}: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -53,72 +53,72 @@ def of_file(path: Path) -> Own:
         raise BadWorkload(f"{path}: {error}") from None
 
 
-def _own(told: dict[str, Any], stem: str) -> Own:
-    if unknown := [key for key in told if key not in KEYS]:
+def _workload(table: dict[str, Any], stem: str) -> UserWorkload:
+    if unknown := [key for key in table if key not in KEYS]:
         raise BadWorkload(f"unknown key {unknown[0]!r}; known: {', '.join(KEYS)}")
-    name = told.get("name", stem)
+    name = table.get("name", stem)
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadWorkload(f"name must be letters, digits and any of . _ : / + -, got {name!r}")
     if name in RECIPES:
-        raise BadWorkload(f"name: {name} is one of this project's own workloads")
-    fields = _fields(told.get("fields"))
-    sizes = {key: _sizes(key, told[key]) for key in ("add", "sample") if key in told}
-    own = Own(
+        raise BadWorkload(f"name: {name} is already the name of a workload of this project")
+    fields = _fields(table.get("fields"))
+    sizes = {key: _sizes(key, table[key]) for key in ("add", "sample") if key in table}
+    workload = UserWorkload(
         name,
-        "Made up from a TOML file: seeded random content (floats of a normal distribution, integers of the whole range "
-        "of their dtype, flags a fair coin; next_x is the x of the row after it)",
+        "Described by a TOML file: seeded random content (floats from a normal distribution, integers from the whole "
+        "range of their dtype, fair coin flips for flags; next_x is the x of the following row)",
         fields,
         lambda rows: random_columns(fields, rows),
         **{f"{key}s": rows for key, rows in sizes.items()},
     )
-    if "capacity" in told:
-        own = replace(own, capacity=_capacity(told["capacity"], own))
-    return own
+    if "capacity" in table:
+        workload = replace(workload, capacity=_capacity(table["capacity"], workload))
+    return workload
 
 
-def _capacity(capacity: Any, own: Own) -> int:
-    fewest = max(SMALLEST_CAPACITY, *own.adds, *own.samples)
+def _capacity(capacity: Any, workload: UserWorkload) -> int:
+    fewest = max(SMALLEST_CAPACITY, *workload.adds, *workload.samples)
     if not _is_whole(capacity) or capacity < fewest:
         raise BadWorkload(f"capacity must be a whole number of rows, at least {fewest}, got {capacity!r}")
-    needed, there = capacity * own.row_bytes, psutil.virtual_memory().total
+    needed, there = capacity * workload.row_bytes, psutil.virtual_memory().total
     if needed > there:
         raise BadWorkload(
-            f"capacity: {capacity:,} rows of {own.row_bytes:,} bytes are {needed / 2**30:,.1f} GiB; "
+            f"capacity: {capacity:,} rows of {workload.row_bytes:,} bytes are {needed / 2**30:,.1f} GiB; "
             f"this machine has {there / 2**30:,.1f}"
         )
     return capacity
 
 
-def _sizes(key: str, told: Any) -> tuple[int, ...]:
-    if not isinstance(told, list) or not told or not all(_is_whole(rows) and rows > 0 for rows in told):
-        raise BadWorkload(f"{key} must be a list of rows per call, such as [1, 64], got {told!r}")
-    return tuple(dict.fromkeys(told))
+def _sizes(key: str, sizes: Any) -> tuple[int, ...]:
+    if not isinstance(sizes, list) or not sizes or not all(_is_whole(rows) and rows > 0 for rows in sizes):
+        raise BadWorkload(f"{key} must be a list of rows per call, such as [1, 64], got {sizes!r}")
+    return tuple(dict.fromkeys(sizes))
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _fields(told: Any) -> dict[str, Field]:
-    if not isinstance(told, dict) or not told:
+def _fields(table: Any) -> dict[str, Field]:
+    if not isinstance(table, dict) or not table:
         raise BadWorkload('fields must be a table, such as: obs = { shape = [4], dtype = "float32" }')
     fields: dict[str, Field] = {}
-    for name, about in _leaves(told, ""):
+    for name, about in _leaves(table, ""):
         if not FIELD.fullmatch(name):
             raise BadWorkload(f"fields: a name must be a letter, then letters, digits, _ and dots, got {name!r}")
         if name in TAKEN:
-            raise BadWorkload(f"fields: {name!r} is what a prioritized batch has beside its fields: take another name")
+            raise BadWorkload(f"fields: {name!r} is reserved for prioritized batches; choose another name")
         if name in fields:
-            raise BadWorkload(f"fields: {name!r} is there twice")
+            raise BadWorkload(f"fields: {name!r} appears twice")
         fields[name] = _field(name, about)
-    if set(fields) == set(Step._fields):  # the order that makes them a step's
+    if set(fields) == set(Step._fields):  # the order of a step's fields
         fields = {name: fields[name] for name in Step._fields}
     _check_that_rows_differ(fields)
     return fields
 
 
 def _leaves(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, dict]]:
-    """The fields; a table that holds nothing but tables is an observation's or action's parts."""
+    """The name and description of each field. A table that contains only tables is a nested observation or action."""
     for key, value in table.items():
         name = f"{prefix}{key}"
         if not isinstance(value, dict) or not value or not key:
@@ -138,16 +138,14 @@ def _field(name: str, about: dict[str, Any]) -> Field:
     if dtype not in DTYPES:
         raise BadWorkload(f"fields.{name}: dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if not isinstance(shape, list) or not all(_is_whole(length) and length > 0 for length in shape):
-        raise BadWorkload(
-            f"fields.{name}: shape must be a list of lengths above 0 (of none for a scalar), got {shape!r}"
-        )
+        raise BadWorkload(f"fields.{name}: shape must be a list of lengths above 0 (empty for a scalar), got {shape!r}")
     return Field(tuple(shape), dtype)
 
 
 def _check_that_rows_differ(fields: dict[str, Field]) -> None:
     columns = keyed_columns(fields, CHECKED_ROWS)
     if len(set(AddedRows(columns, fields).check(columns).tolist())) < CHECKED_ROWS:
-        raise BadWorkload("fields: such rows have too few values to be told apart, so no answer could be checked")
+        raise BadWorkload("fields: rows have too few distinct values to be identified, so answers could not be checked")
 
 
 def random_columns(fields: dict[str, Field], rows: int) -> Columns:

@@ -22,7 +22,7 @@ name = "cpprb-impl"
 version = "0"
 """
 CMAKE = "cmake_minimum_required(VERSION 3.20)\nproject(x NONE)\ninstall(DIRECTORY cpprb_impl DESTINATION .)\n"
-# Two launches a side show as well as eight that each side measures its own build.
+# Two launches per side show as well as eight that each side measures its own build.
 FEW = "import sys; from suites import gate; gate.FEWEST_LAUNCHES = 2; sys.exit(gate.main())"
 RUN = (sys.executable, "-c", FEW, "--launches=2", "--profile=tiny", "--workloads=CartPole-v1", "--out=run.json")
 

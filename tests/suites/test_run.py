@@ -222,7 +222,7 @@ def test_a_run_keeps_to_its_time_budget(surroundings):
         ("--minutes=0.1", "a number of minutes, at least 1, such as 3; got '0.1'"),
         ("--minutes=abc", "a number of minutes, at least 1, such as 3; got 'abc'"),
         ("--peers=cpprb_imp", "unknown peer 'cpprb_imp'; did you mean 'cpprb_impl'? known: "),
-        ("--out=README.md", "README.md is there already: records are never overwritten"),
+        ("--out=README.md", "README.md already exists: records are never overwritten"),
     ],
 )
 def test_bad_options_are_named_without_those_that_were_not_given(option, said, surroundings):

@@ -1,4 +1,4 @@
-"""A workload of the user's own: what is told of it, what is wrong with it, and that launches need nothing but its
+"""A workload of the user's own: how it is declared, what can be wrong with it, and that launches need nothing but its
 recording."""
 
 import subprocess
@@ -14,7 +14,7 @@ from results.record import load
 from suites import SUITES, suite_named, workloads
 from suites.runner.profiles import PROFILES
 from suites.suite import Settings
-from suites.workloads import own, own_file
+from suites.workloads import user_workload, user_workload_file
 from tests.suites.conftest import CHECKOUT
 
 FIELDS = """
@@ -36,26 +36,27 @@ rew = { dtype = "float32" }
 """
 
 
-def of_text(text: str, folder: Path) -> own.Own:
+def of_text(text: str, folder: Path) -> user_workload.UserWorkload:
     file = folder / "of-mine.toml"
     file.write_text(text)
-    return own_file.of_file(file)
+    return user_workload_file.of_file(file)
 
 
-def planned(told: own.Own, profile: str) -> list[Settings]:
-    """What the suites measure of it in this profile, in the order of their importance."""
-    sizes = PROFILES[profile].own
-    found = [(name, suite_named(name).of_own(suite_named(name).profiles[profile], told, sizes)) for name in SUITES]
+def planned(workload: user_workload.UserWorkload, profile: str) -> list[Settings]:
+    """What the suites measure of it in this profile, in order of importance."""
+    sizes = PROFILES[profile].user
+    suites = {name: suite_named(name) for name in SUITES}
+    found = [(name, each.for_user_workload(each.profiles[profile], workload, sizes)) for name, each in suites.items()]
     assert [name for name, settings in found if settings] == ["throughput", "memory"]
     return [settings for _, settings in found if settings]
 
 
 def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
-    told = of_text('name = "arm"\ncapacity = 5_000\nadd = [1, 50]\nsample = [64]\n' + FIELDS, tmp_path)
-    assert (told.name, told.capacity, told.adds, told.samples) == ("arm", 5_000, (1, 50), (64,))
-    assert told.fields["obs.camera"] == Field((4, 6, 3), "uint8") and told.fields["done"] == Field((), "bool")
-    assert told.row_bytes == 2 * 72 + 2 * 14 * 8 + 2 * 2 + 1
-    throughput, memory = planned(told, "quick")
+    workload = of_text('name = "arm"\ncapacity = 5_000\nadd = [1, 50]\nsample = [64]\n' + FIELDS, tmp_path)
+    assert (workload.name, workload.capacity, workload.adds, workload.samples) == ("arm", 5_000, (1, 50), (64,))
+    assert workload.fields["obs.camera"] == Field((4, 6, 3), "uint8") and workload.fields["done"] == Field((), "bool")
+    assert workload.row_bytes == 2 * 72 + 2 * 14 * 8 + 2 * 2 + 1
+    throughput, memory = planned(workload, "quick")
     assert {(str(job.task), job.workload, job.capacity) for job in throughput.jobs(["arm"])} == {
         (task, "arm", 5_000) for task in ("add:batch=1", "add:batch=50", "sample:batch=64", "prioritized:batch=64")
     }
@@ -63,9 +64,9 @@ def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
 
 
 def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
-    told = of_text(STEP, tmp_path)
-    assert told.name == "of-mine" and tuple(told.fields) == ("obs", "act", "rew", "next_obs", "done")
-    throughput, memory = planned(told, "full")
+    workload = of_text(STEP, tmp_path)
+    assert workload.name == "of-mine" and tuple(workload.fields) == ("obs", "act", "rew", "next_obs", "done")
+    throughput, memory = planned(workload, "full")
     assert {"add_dicts", "add_lists", "learner_step", "learner_step_uniform"} < {
         job.benchmark for job in throughput.jobs(["of-mine"])
     }
@@ -75,23 +76,23 @@ def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
 @pytest.mark.parametrize("profile", ["tiny", "quick", "full"])
 @pytest.mark.parametrize("length", [1, 1_000, 1_000_000])
 def test_the_usual_capacity_is_one_that_fits(profile, length, tmp_path):
-    told = of_text(f'[fields]\nx = {{ shape = [{length}], dtype = "float32" }}', tmp_path)
-    throughput, memory = planned(told, profile)
+    workload = of_text(f'[fields]\nx = {{ shape = [{length}], dtype = "float32" }}', tmp_path)
+    throughput, memory = planned(workload, profile)
     (place,) = throughput.places["of-mine"]
     assert 256 <= place.capacity <= 100_000
-    assert place.capacity * told.row_bytes <= max(PROFILES[profile].own.bytes, 256 * told.row_bytes)
-    assert memory.buffers["of-mine"][0] >= own.SMALLEST_CAPACITY
+    assert place.capacity * workload.row_bytes <= max(PROFILES[profile].user.bytes, 256 * workload.row_bytes)
+    assert memory.buffers["of-mine"][0] >= user_workload.SMALLEST_CAPACITY
 
 
 def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
-    told = of_text(FIELDS, tmp_path)
-    rows, again = told.record(500), told.record(500)
-    assert {name: Field(column.shape[1:], column.dtype.name) for name, column in rows.items()} == told.fields
+    workload = of_text(FIELDS, tmp_path)
+    rows, again = workload.record(500), workload.record(500)
+    assert {name: Field(column.shape[1:], column.dtype.name) for name, column in rows.items()} == workload.fields
     assert all(len(column) == 500 and np.array_equal(column, again[name]) for name, column in rows.items())
     assert np.array_equal(rows["next_obs.joints"][:-1], rows["obs.joints"][1:])
     assert rows["obs.camera"].min() == 0 and rows["obs.camera"].max() == 255 and 200 < rows["done"].sum() < 300
     assert len(np.unique(rows["obs.joints"])) == 500 * 14
-    assert "random" in told.source
+    assert "random" in workload.source
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
         ("sample = [32, 0]" + FIELDS, r"sample must be a list .* got \[32, 0\]"),
         ("sample = 32" + FIELDS, "sample must be a list .* got 32"),
         ('name = "a b"' + FIELDS, "name must be letters.* got 'a b'"),
-        ('name = "CartPole-v1"' + FIELDS, "name: CartPole-v1 is one of this project's own"),
+        ('name = "CartPole-v1"' + FIELDS, "name: CartPole-v1 is already the name of a workload"),
         ('[fields]\nx = { dtype = "float31" }', "fields.x: dtype must be one of bool, uint8.* got 'float31'"),
         ("[fields]\nx = { shape = [3] }", "fields.x: dtype must be one of .* got None"),
         (
@@ -120,25 +121,25 @@ def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
         ('[fields]\nx = { shape = [3], dtype = "int8", min = 0 }', "fields.x: unknown key 'min'; known: shape, dtype"),
         ('[fields]\nx = "float32"', "fields.x must be a table.* got 'float32'"),
         ('[fields]\nobs.x = "float32"', "fields.obs: unknown key 'x'"),
-        ('[fields]\nweights = { dtype = "float32" }', "fields: 'weights' is what a prioritized batch has"),
+        ('[fields]\nweights = { dtype = "float32" }', "fields: 'weights' is reserved"),
         ('[fields]\n"a b" = { dtype = "float32" }', "fields: a name must be a letter.* got 'a b'"),
-        ('[fields]\n"a.b" = { dtype = "int8" }\na.b = { dtype = "int8" }', "fields: 'a.b' is there twice"),
-        ('[fields]\nx = { dtype = "bool" }', "too few values to be told apart"),
+        ('[fields]\n"a.b" = { dtype = "int8" }\na.b = { dtype = "int8" }', "fields: 'a.b' appears twice"),
+        ('[fields]\nx = { dtype = "bool" }', "too few distinct values"),
         ("[fields", "not a TOML file"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(text, complaint, tmp_path):
-    with pytest.raises(own.BadWorkload, match=f"of-mine.toml: .*{complaint}"):
+    with pytest.raises(user_workload.BadWorkload, match=f"of-mine.toml: .*{complaint}"):
         of_text(text, tmp_path)
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(own.BadWorkload, match=r"absent\.toml: No such file"):
-        own_file.of_file(tmp_path / "absent.toml")
+    with pytest.raises(user_workload.BadWorkload, match=r"absent\.toml: No such file"):
+        user_workload_file.of_file(tmp_path / "absent.toml")
 
 
 def test_the_example_can_be_measured():
-    assert own_file.of_file(CHECKOUT / "examples" / "workload.toml").name == "robot-arm"
+    assert user_workload_file.of_file(CHECKOUT / "examples" / "workload.toml").name == "robot-arm"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_the_example_can_be_measured():
         ("no_module:Nope-v0", "environment no_module:Nope-v0: ModuleNotFoundError: .*no_module"),
         ("texts:Texts-v0", "environment texts:Texts-v0: observations.mission is of a Text space"),
         ("texts:Broken-v0", "environment texts:Broken-v0: ZeroDivisionError"),
-        ("texts:Empty-v0", "environment texts:Empty-v0: obs has no numbers: its shape is \\(2, 0\\)"),
+        ("texts:Empty-v0", "environment texts:Empty-v0: obs is empty: its shape is \\(2, 0\\)"),
     ],
 )
 def test_what_is_wrong_with_an_environment_is_named(name, complaint, tmp_path, monkeypatch):
@@ -166,13 +167,13 @@ def test_what_is_wrong_with_an_environment_is_named(name, complaint, tmp_path, m
         "for each in (Texts, Broken, Empty): gym.register(f'{each.__name__}-v0', each)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(own.BadWorkload, match=complaint):
-        own.of_environment(name)
+    with pytest.raises(user_workload.BadWorkload, match=complaint):
+        user_workload.of_environment(name)
 
 
 def test_of_an_environment_everything_is_stored():
-    told = own.of_environment("Blackjack-v1")  # a Tuple of three
-    assert {name: field.dtype for name, field in told.fields.items()} == {
+    workload = user_workload.of_environment("Blackjack-v1")  # a Tuple of three
+    assert {name: field.dtype for name, field in workload.fields.items()} == {
         **dict.fromkeys(("obs.0", "obs.1", "obs.2", "act"), "int32"),
         "rew": "float32",
         **dict.fromkeys(("next_obs.0", "next_obs.1", "next_obs.2"), "int32"),
@@ -183,31 +184,31 @@ def test_of_an_environment_everything_is_stored():
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """A workload of the user's own, kept in a cache of the test's."""
-    monkeypatch.setenv(workloads.OWN, "")  # given back afterwards
-    told = replace(of_text(FIELDS, tmp_path), name="mine")
-    workloads.keep_own(told.name, told.source, told.record(400), 300, cache=tmp_path)
-    return told, tmp_path / "own"
+    monkeypatch.setenv(workloads.USER_WORKLOAD, "")  # restored afterwards
+    workload = replace(of_text(FIELDS, tmp_path), name="mine")
+    workloads.save_user_workload(workload.name, workload.source, workload.record(400), 300, cache=tmp_path)
+    return workload, tmp_path / "own"
 
 
 def test_a_kept_recording_is_loaded_by_its_name_and_by_any_length_up_to_its_own(kept):
-    told, folder = kept
+    workload, folder = kept
     usual, longer = workloads.load("mine"), workloads.load("mine", 400)
     assert (usual.transitions, longer.transitions) == (300, 400)
-    assert usual.sha256 == longer.sha256 == next(folder.iterdir()).stem and usual.source == told.source
-    assert all(np.array_equal(longer.columns[name], column) for name, column in told.record(400).items())
-    with pytest.raises(ValueError, match="401 rows of mine are wanted, and 400 were recorded"):
+    assert usual.sha256 == longer.sha256 == next(folder.iterdir()).stem and usual.source == workload.source
+    assert all(np.array_equal(longer.columns[name], column) for name, column in workload.record(400).items())
+    with pytest.raises(ValueError, match="401 rows of mine were requested, but only 400 were recorded"):
         workloads.load("mine", 401)
 
 
 def test_another_content_is_another_file_and_a_damaged_one_is_refused(kept):
-    told, folder = kept
+    workload, folder = kept
     (file,) = folder.iterdir()
-    workloads.keep_own(told.name, told.source, told.record(399), 300, cache=folder.parent)
+    workloads.save_user_workload(workload.name, workload.source, workload.record(399), 300, cache=folder.parent)
     assert len(list(folder.iterdir())) == 2
-    workloads.keep_own(told.name, told.source, told.record(400), 300, cache=folder.parent)
+    workloads.save_user_workload(workload.name, workload.source, workload.record(400), 300, cache=folder.parent)
     assert len(list(folder.iterdir())) == 2
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="the recording of mine is no longer what it was"):
+    with pytest.raises(ValueError, match="the recording of mine is missing or damaged"):
         workloads.load("mine")
 
 
