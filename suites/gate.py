@@ -139,8 +139,8 @@ def renew(side: Side) -> None:
     """Move the built library to other pages of memory.
 
     A file stays in the pages it was first read into, and their addresses decide how they share the caches: two
-    identical builds differed by 10% in every launch, until one of them was copied. Copying the file before each launch turns this
-    bias into noise, which the verdict takes into account.
+    identical builds differed by 10% in every launch, until one of them was copied. Copying the file before each launch
+    turns this bias into noise, which the verdict takes into account.
     """
     for library in (side.site_packages / PACKAGE).glob("*.so"):
         copy = library.with_suffix(".copy")

@@ -19,12 +19,12 @@ from suites.runner.plan import Budgeted, Fixed
 from suites.runner.results import Result, read_results
 from suites.suite import Launch
 
-#: A launch that the budget ends hung if it had given no result for so long. Ours compiles nothing.
+#: A launch ended by the budget counts as hung if it had given no result for this long. Our own peers compile nothing.
 STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
 
 
 class Interrupt:
-    """SIGINT, SIGTERM and SIGHUP, remembered rather than raised: they take effect where nothing is half done."""
+    """Remembers SIGINT, SIGTERM and SIGHUP instead of raising: `check` raises, at points where nothing is half done."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,7 +48,7 @@ class Interrupt:
 
 
 class Progress:
-    """What is running and how long is left: a bar on a terminal, else one line per launch."""
+    """Shows what is running and the time left: a bar on a terminal, else one line per launch."""
 
     def __init__(self, plan: Fixed | Budgeted) -> None:
         self.plan, self.launches = plan, 0
@@ -86,7 +86,7 @@ class Progress:
 
 
 def is_finding_about_another(record: Record) -> bool:
-    """What went wrong with a buffer that isn't this project's own: a result of the run, and no failure of it."""
+    """Whether another project's buffer crashed or was wrong: a result of the run, not a failure of it."""
     return record.status in ("wrong", "failed") and not is_ours(record.peer)
 
 
@@ -97,8 +97,8 @@ def drive(
     limit_seconds: float,
     excused: Callable[[Record], bool] = is_finding_about_another,
 ) -> int:
-    """Measure what `plan` holds into `run` and `out`. The exit status is 1 if anything went wrong that is not
-    `excused`."""
+    """Carry out `plan`, store the results in `run`, and save it to `out` after every launch. Returns the exit status: 1
+    if anything went wrong that is not `excused`."""
     progress = Progress(plan)
     save(out, run)
     with Interrupt() as interrupt, tempfile.TemporaryDirectory() as folder:
@@ -148,15 +148,15 @@ def measure(
     plan: Fixed | Budgeted,
     tick: Callable[[], None],
 ) -> str:
-    """Run one launch, for at most `limit` seconds, and take its results into the records; what it left behind.
+    """Run one launch for at most `limit` seconds, and store its results in the records. Returns what it left behind.
 
-    A launch that is ended before that, for the budget's sake, has done nothing wrong, unless it had come to a stop.
+    A launch that is ended earlier because of the budget is not at fault, unless it had hung.
     """
     ending, budget, begin = None, plan.limit(launch, limit), time.time()
     try:
         ending = processes.run(launch.command(records, cells), min(limit, budget), tick)
     finally:
-        # Interrupted (no ending): what the launch had finished is kept, and nothing else is its fault.
+        # If interrupted (no ending), finished results are kept, and missing ones are not the launch's fault.
         results = list(read_results(cells))
         found = [next((each for each in reversed(results) if each.is_of(record)), None) for record in records]
         unfinished = [record for record, result in zip(records, found, strict=True) if result is None]
@@ -178,7 +178,7 @@ def measure(
 
 
 def _last_result(cells: Path, begin: float) -> float:
-    """When it came, in seconds since 1970; `begin` without any."""
+    """The time of the last result, in seconds since 1970; `begin` if there is none."""
     return cells.stat().st_mtime if cells.exists() else begin
 
 
@@ -192,8 +192,8 @@ def _take(record: Record, result: Result, block: int) -> None:
 
 def troubles(records: Iterable[Record]) -> list[str]:
     """What was not measured and why, one line for cells that share a peer and a reason."""
-    told = [record for record in records if not (record.ok or record.pending)]
-    alike = Counter((record.status, record.peer, first_line(record.reason)) for record in told)
+    failed = [record for record in records if not (record.ok or record.pending)]
+    alike = Counter((record.status, record.peer, first_line(record.reason)) for record in failed)
     return [
         f"{status}: {count} cell{'s' if count > 1 else ''} of {peer}: {reason}"
         for (status, peer, reason), count in alike.items()

@@ -1,4 +1,4 @@
-"""What every process run begins and ends with: its options, and handing back its results."""
+"""The shared `main` of all process runs: parses the options, measures, and hands back the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(
     measure: Callable[[argparse.Namespace], Iterable[Result]],
     peers: Sequence[str] | None = None,
 ) -> int:
-    """Measure one peer; the exit status. `about` is the module's docstring, `peers` are those that may be named."""
+    """Measure one peer; return the exit status. `about` is the module's docstring, `peers` the allowed names."""
     parser = argparse.ArgumentParser(prog=f"python -m suites.{suite.name}", description=about.partition("\n")[0])
     parser.add_argument("--peer", required=True, choices=peers or suite.peers(), metavar="NAME")
     add_options(parser)
@@ -39,13 +39,13 @@ def main(
 
 
 def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:
-    """An option for each of the suite's own settings."""
+    """Add an option for each of the suite's own settings."""
     for name, value in settings.options().items():
         parser.add_argument(f"--{name}", type=type(value), default=value, help="default: %(default)s")
 
 
 def settings_of(kind: type[S], args: argparse.Namespace) -> S:
-    """What `add_settings` made options of."""
+    """The settings given by the options that `add_settings` added."""
     return kind(**{name: getattr(args, name) for name in kind().options()})
 
 
@@ -56,7 +56,7 @@ def _check_package(parser: argparse.ArgumentParser, module: str, folder: str) ->
 
 
 def _hand_back(results: Iterable[Result], file: Path | None) -> int:
-    """Each result as soon as it is there: a line of `file`, or printed without one. The exit status."""
+    """Append each result to `file` as soon as it arrives, or print it if `file` is None. Returns the exit status."""
     spoiled = False
     for result in results:
         spoiled |= result.outcome not in ("ok", "skipped")

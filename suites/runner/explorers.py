@@ -1,5 +1,5 @@
-"""Explorer processes beside a learner: they start together, are looked after, and none is left, whatever the buffer
-does to them."""
+"""Explorer processes beside a learner: they start together, are monitored, and are gone at the end, whatever the buffer
+does."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from multiprocessing.process import BaseProcess
 from adapters.child_process import exit_with_parent
 from suites.runner.results import PeerTrouble, Stuck, failure
 
-PATIENCE = 10.0  # seconds without any progress after which a launch is given up
-START_PATIENCE = 60.0  # for explorers that must import a library or find a server first
+PATIENCE = 10.0  # seconds without any progress after which a launch is aborted
+START_PATIENCE = 60.0  # the same for explorers that must first import a library or find a server
 LOOK_SECONDS = 0.1
-SLICE_SECONDS = 1e-4  # a loop looks at the clock about so often, if the buffer lets it: looking takes time as well
+SLICE_SECONDS = 1e-4  # how often a loop reads the clock, if the buffer returns in time: reading has a cost, too
 
 
 class Shared:
-    """What the learner and its explorers share beside the buffer. Each counter has one writer: no lock."""
+    """What the learner and its explorers share besides the buffer. Each counter has one writer, so there is no lock."""
 
     def __init__(self, context: multiprocessing.context.BaseContext, explorers: int) -> None:
         self.barrier = context.Barrier(explorers + 1)
         self.stop = context.RawValue(ctypes.c_bool, False)
-        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)]  # one for a recruit
+        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)]  # the last is for a recruit
         self.errors = context.SimpleQueue()
 
     def start(self) -> None:
@@ -43,7 +43,7 @@ Work = Callable[[int, Shared], None]  # what an explorer does, given its number 
 
 
 class Explorers:
-    """As the learner sees them."""
+    """The explorer processes, as seen by the learner."""
 
     def __init__(self, shared: Shared, make: Callable[[Work, int], BaseProcess], work: Work, number: int) -> None:
         self.shared, self._make, self.number = shared, make, number
@@ -63,7 +63,8 @@ class Explorers:
 
     @contextmanager
     def recruit(self, work: Work) -> Iterator[ctypes.c_int64]:
-        """One explorer more, whose `work` does not call `start`; it is killed when the block ends. Gives its rows."""
+        """Start one more explorer, whose `work` does not call `start`; it is killed when the block ends. Yields its
+        counter of rows."""
         counter = self.shared.added[self.number]
         counter.value = 0
         process = self.processes[self.number] = self._make(work, self.number)
@@ -87,17 +88,17 @@ class Explorers:
             time.sleep(0.01)
 
     def learn(self, step: Callable[[], object], seconds: float) -> tuple[float, int]:
-        """Call `step` over and over, for so long: (seconds, calls). Needs `giving_up`."""
+        """Call `step` repeatedly for this long. Returns (seconds, calls). Must run inside `giving_up`."""
         calls, at_once = 0, 1
         begin = now = looked = time.perf_counter()
         while now < begin + seconds:
-            # The alarm ends a step that waits for ever on an explorer that can't let go.
+            # The alarm ends a step that waits for ever, say for an explorer that never releases a lock.
             if now > looked + LOOK_SECONDS or now == begin:
                 _alarm_in(PATIENCE)
                 self.look_after()
                 looked = now
             for _ in range(at_once):
-                held = step()  # noqa: F841 (a learner still holds one batch while it asks for the next)
+                held = step()  # noqa: F841 (a learner holds one batch while it samples the next)
             calls += at_once
             before, now = now, time.perf_counter()
             at_once = next_slice(at_once, now - before)
@@ -106,7 +107,7 @@ class Explorers:
 
 
 def next_slice(calls: int, took: float) -> int:
-    """How many calls to make before looking at the clock again, after so many took so long."""
+    """How many calls to make before reading the clock again, given that `calls` took `took` seconds."""
     return 2 * calls if took < SLICE_SECONDS else max(1, calls // 2)
 
 
@@ -121,7 +122,7 @@ def _explore(work: Work, number: int, shared: Shared, parent: int | None) -> Non
 
 
 def prepare(preload: Sequence[str]) -> None:
-    """Let the server of forks import these already; explorers of start method "forkserver" then begin at once."""
+    """Make the fork server import these modules in advance, so that "forkserver" explorers start without delay."""
     if preload:
         multiprocessing.set_forkserver_preload(list(preload))
         forkserver.ensure_running()
@@ -129,10 +130,10 @@ def prepare(preload: Sequence[str]) -> None:
 
 @contextmanager
 def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[Explorers]:
-    """So many processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
+    """Run `number` processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
 
-    None is left when the block ends, however it ends. Asked to stop, an explorer that was merely kept waiting gets
-    its turn and ends. One that doesn't hangs in the buffer, and the launch has failed.
+    All are gone when the block ends, however it ends. When asked to stop, an explorer that was merely waiting gets its
+    turn and ends. One that does not end hangs in the buffer, and the launch fails.
     """
     context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)
@@ -160,7 +161,7 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
         # A process that has a connection to close takes longer.
         deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
-            if process.pid is None:  # it could not be started, and that error is on its way
+            if process.pid is None:  # it could not be started, and that error is being raised
                 continue
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
@@ -173,12 +174,12 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
 
 @contextmanager
 def giving_up(seconds: float) -> Iterator[None]:
-    """In the learner's process, around all that it does: a call that is stuck raises `Stuck`, after `PATIENCE` where
-    the learner learns, elsewhere after so many seconds and some patience.
+    """In the learner's process: make any call inside the block that hangs raise `Stuck`, after `PATIENCE` in `learn`,
+    elsewhere after `seconds` plus some patience.
 
-    A signal does not interrupt native code that never returns to Python. A watchdog then aborts this process: the
-    launch was killed by a signal, which is a finding about its peer."""
-    faulthandler.enable()  # says where, when the watchdog aborts
+    A signal does not interrupt native code that never returns to Python. In that case a watchdog aborts this process;
+    that the launch was killed by a signal is then a finding about its peer."""
+    faulthandler.enable()  # prints the traceback when the watchdog aborts
     wait = f"sleep {4 * PATIENCE + seconds}; kill -ABRT {os.getpid()}"
     watchdog = subprocess.Popen(["/bin/sh", "-c", wait], process_group=0)
     _alarm_in(3 * PATIENCE + seconds)
@@ -186,7 +187,7 @@ def giving_up(seconds: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        os.killpg(watchdog.pid, signal.SIGKILL)  # its sleep as well
+        os.killpg(watchdog.pid, signal.SIGKILL)  # including its `sleep`
         watchdog.wait()
 
 

@@ -1,4 +1,4 @@
-"""Filling a buffer once over, before anything is timed."""
+"""Filling a buffer before anything is timed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from suites.runner.results import NotMeasured
 from suites.workloads import Workload
 
 ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
-#: of the time that filling may take: after that part it shows whether it can be enough
+#: Shares of the time limit: give up after FORESEEN of it if filling is on course to take HOPELESS times the limit.
 FORESEEN, HOPELESS = 0.2, 1.5
 
 
 class TooSlow(NotMeasured):
-    """The buffer is not full after as much time as the profile has for that, or plainly won't be."""
+    """The buffer could not be filled within the profile's time limit, or clearly would not be."""
 
 
 def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = math.inf) -> None:
-    """Add the recording over and over until the buffer is full; new rows have random priorities.
+    """Add the recording repeatedly until the buffer is full; new rows have random priorities.
 
-    Raises `TooSlow` when this takes, or plainly will take, more than `seconds`, from the end of the first call on.
+    Raises `TooSlow` if this takes, or clearly will take, more than `seconds`, counted from the end of the first call.
     """
     random, begin, added = np.random.default_rng(0), None, 0
     at_once = min(ROWS_A_CALL, spec.capacity, max(1, BYTES_A_CALL // recording.row_bytes))
@@ -33,10 +33,10 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
         rows = min(at_once, recording.transitions - start)
         adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
-        if begin is None:  # not with the first call: a peer that compiles does it there, and again in one of the next
+        if begin is None:  # not the first call, in which a peer may compile
             begin, before = time.monotonic(), rows
         added += rows
-        # The next rows begin with another episode, so the last of these must have ended.
+        # The recording starts over with a new episode, so a compressing buffer must have reached an episode's end.
         whole = start + rows == recording.transitions or not (spec.next_of or spec.stack_compress)
         if added >= spec.capacity and whole:
             break

@@ -1,8 +1,8 @@
 """Which launch comes next: a fixed number of blocks, or as many as a time budget holds.
 
-In a block every launch happens at most once, and ratios between peers are taken within a block. With a budget the first
-block measures everything once and thereby learns what each launch costs. Each block after it holds the launches that
-need it most: first those with too few samples for an interval, then those whose intervals are widest for their cost.
+In a block every launch happens at most once, and ratios between peers are taken within a block. With a budget, the
+first block measures everything once, which shows what each launch costs. Each later block holds the launches that need
+it most: first those with too few samples for an interval, then those whose intervals are widest relative to their cost.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from suites.suite import Launch
 
 #: An interval this narrow (upper end over lower end, as a log) needs no further launch.
 NARROW = 0.02
-#: Launches that give a usable interval; the budget goes there before anything is measured more often.
+#: Launches needed for a usable interval; the budget is spent on these before anything is measured more often.
 ENOUGH = 5
-#: The largest share of the budget that one launch may take. Our own may take these seconds at least: cut short, its
-#: faults would be left out with its figures.
+#: The largest share of the budget that one launch may take. A launch of our own peers may always take OUR_SECONDS: if
+#: it were cut short, its faults would be left out with its figures.
 SHARE, OUR_SECONDS = 0.08, 60.0
 LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
-CUT_SHORT = "the time budget of {minutes:g} minutes gives a launch {seconds:.0f} s, in which it did not come this far"
+CUT_SHORT = "the time budget of {minutes:g} minutes allows {seconds:.0f} s per launch, which was not enough"
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class Part:
     """The launches of one suite."""
 
     launches: Sequence[Launch]
-    blocks: int  # of a run without a budget
-    repeated: bool = True  # False: counted or seen once; a budget is not spent on more of it
+    blocks: int  # in a run without a budget
+    repeated: bool = True  # False: measured once; a budget is not spent on repeating it
 
 
 Next = tuple[int, Launch]
 
 
 def fixed(parts: Sequence[Part]) -> Fixed:
-    """All blocks of one part, then those of the next one."""
+    """All blocks of one part, then those of the next part."""
     return Fixed([each for part in parts for each in in_blocks(part.launches, part.blocks) if each[1].open_records])
 
 
 def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Next]:
-    """Every launch once per block, or only in the first ones where it has fewer. The order is shuffled, and reversed in
-    every other block (ABBA), so that a slow minute, or a neighbour that leaves the machine warm, affects all alike."""
+    """Every launch once per block, or only in its first `launch.blocks` blocks. The order is shuffled, and reversed in
+    every other block (ABBA), so that a slow period, or a heated machine, affects all launches alike."""
     order, shuffler, schedule = list(launches), random.Random(seed), []
     for block in range(blocks):
         if block % 2 == 0:
@@ -79,7 +79,7 @@ class Fixed:
 
     @property
     def done(self) -> float:
-        """The part of the run that is behind us, 0 to 1."""
+        """The share of the run that is done, 0 to 1."""
         return 1 - len(self._left) / max(1, len(self.schedule))
 
     def remaining(self) -> float | None:
@@ -89,18 +89,18 @@ class Fixed:
         return sum(self._costs.of(launch) for _, launch in self._left if launch.open_records)
 
     def limit(self, _launch: Launch, seconds: float) -> float:
-        """How long the launch may take, which is otherwise given so many seconds."""
+        """How many seconds the launch may take, at most `seconds`."""
         return seconds
 
     def cut_short(self, _launch: Launch, _seconds: float) -> None:
-        """No launch is ended early: there is no budget."""
+        """Do nothing: without a budget, no launch is ended early."""
 
     def leave_out(self) -> None:
-        """Every launch happens: there is no budget."""
+        """Do nothing: without a budget, no launch is left out."""
 
 
 class Costs:
-    """How long each launch takes: the mean of what it took so far."""
+    """How long each launch takes, estimated by the mean of its durations so far."""
 
     def __init__(self) -> None:
         self._took: dict[str, list[float]] = {}
@@ -112,7 +112,7 @@ class Costs:
         self._took.setdefault(launch.name, []).append(seconds)
 
     def of(self, launch: Launch) -> float:
-        """Seconds. For a launch not seen yet, the median of the others: a mean is ruled by the slowest peer."""
+        """Seconds. For a launch not run yet, the median of the others: the slowest peer would dominate a mean."""
         if launch.name in self._took:
             return sum(self._took[launch.name]) / len(self._took[launch.name])
         return median(sum(took) / len(took) for took in self._took.values()) if self._took else 0.0
@@ -135,7 +135,7 @@ class Budgeted:
         self._share = share * (deadline - self._begin)
 
     def __iter__(self) -> Iterator[Next]:
-        """Each launch once, part after part; then blocks of those that need it most."""
+        """Each launch once, part after part; then blocks of the launches that need it most."""
         for part in self.parts:
             order = list(part.launches)
             self._shuffler.shuffle(order)
@@ -155,8 +155,8 @@ class Budgeted:
         return self.deadline - self._clock()
 
     def _choose(self) -> list[Launch]:
-        """The launches of the next block, in order of need, as far as the time goes. Time is kept for what comes first
-        to be launched `ENOUGH` times. No launch comes alone that has a partner: ratios are taken within a block."""
+        """The launches of the next block, in order of need, as far as time permits. Time is reserved to launch the
+        first ones `ENOUGH` times. A launch is chosen with its partners, since ratios are taken within a block."""
         chosen: list[Launch] = []
         planned, left = 0.0, self._left()
         for launch in self._by_need():
@@ -168,8 +168,8 @@ class Budgeted:
         return chosen
 
     def _by_need(self) -> list[Launch]:
-        """First those with fewer than `ENOUGH` launches, cheap ones of early parts before others; then those whose
-        intervals are widest for their cost."""
+        """First launches that ran fewer than `ENOUGH` times, cheap ones of early parts before others; then those whose
+        intervals are widest relative to their cost."""
         open_ = [
             (number, launch)
             for number, part in enumerate(self.parts, start=1)
@@ -184,8 +184,8 @@ class Budgeted:
         return [launch for part in (few, wide) for _, launch in sorted(part, key=lambda pair: pair[0])]
 
     def _partners(self, launch: Launch) -> list[Launch]:
-        """The launches that measure the same of the peers that ratios are taken to; for such a peer itself, the
-        cheapest rival."""
+        """The launches of the reference peers that measure the same jobs; for a launch of a reference peer, the
+        cheapest launch of another peer."""
         same = [
             each
             for part in self.parts
@@ -211,14 +211,14 @@ class Budgeted:
         return max(1.0, min(seconds, self._left(), share))
 
     def cut_short(self, launch: Launch, seconds: float) -> None:
-        """Note in each record of a launch that was ended after so long, and not reached, that the budget is the reason:
-        in another block it would not come any further."""
+        """Mark each pending record of a launch that the budget ended after `seconds` as left out: another block would
+        not get any further."""
         for record in launch.records:
             if record.pending:
                 record.fail("left_out", CUT_SHORT.format(minutes=self.minutes, seconds=seconds))
 
     def leave_out(self) -> None:
-        """Note in each record that was not reached that the budget is the reason."""
+        """Mark each pending record as left out by the budget."""
         for part in self.parts:
             for launch in part.launches:
                 for record in launch.records:
@@ -227,20 +227,20 @@ class Budgeted:
 
 
 def launches_of(launch: Launch) -> int:
-    """How often it has been launched: the fewest samples that any of its open records has."""
+    """How often it has been launched: the smallest number of samples of its open records."""
     return min((len(record.samples) for record in launch.open_records), default=0)
 
 
 def gain(launch: Launch) -> float:
-    """How wide the intervals of its cells are on average; one that is `NARROW` counts as 0."""
+    """The average width of its cells' intervals; one narrower than `NARROW` counts as 0."""
     widths = [width(record) for record in launch.open_records]
     return sum(wide for wide in widths if wide > NARROW) / len(widths)
 
 
 def width(record: Record) -> float:
-    """About how wide the 95% interval of the median over launches is, as log(high/low): 2 x 1.57 IQR/sqrt(n), the notch
-    of a box plot (McGill, Tukey and Larsen 1978). Cheap enough to be taken of every cell after every block. 0 where a
-    sample is 0: there is no ratio to it, and more samples would not give one."""
+    """The approximate width of the 95% interval of the median over launches, as log(high/low): 2 x 1.57 IQR/sqrt(n),
+    the notch of a box plot (McGill, Tukey and Larsen 1978), which is cheap to compute for every cell after every block.
+    0 if a sample is 0: no ratio to it exists, and more samples would not change that."""
     if not all(sample.value for sample in record.samples):
         return 0.0
     logs = [math.log(sample.value) for sample in record.samples]

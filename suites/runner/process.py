@@ -1,4 +1,4 @@
-"""One launch: a fresh process that measures, with a time limit, and nothing left of it afterwards."""
+"""One launch: a fresh process that measures within a time limit, and the removal of all that it leaves behind."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import psutil
 from suites.runner.results import CHECKOUT
 from suites.runner.segments import PAGE_BYTES, Segments
 
-GRACE_SECONDS = 3.0  # for a process that was asked to end, before it is killed
+GRACE_SECONDS = 3.0  # between asking a process to end and killing it
 LAST_WORDS = 400  # characters
-#: In the environment of all that a launch starts: by it a process is found that went into a session of its own.
+#: An environment variable of everything that a launch starts. It identifies processes that left the launch's session.
 MARK = "REPLAYBENCH_LAUNCH"
 
-# One math thread a peer: with two, a busy second core makes each small operation many times slower.
+# One math thread per peer: with two, a busy second core makes each small operation many times slower.
 ONE_THREAD = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -45,25 +45,25 @@ class Ending:
     trouble: str | None  # None: it exited 0
     left: str = ""  # what it left behind although it exited 0: "1 process, 2 segments of 8.0 MiB"
     timed_out: bool = False
-    killed: bool = False  # by a signal that is not ours: a crash of native code, say
+    killed: bool = False  # by a signal that is not ours, such as a crash of native code
 
     @property
     def is_the_peers(self) -> bool:
-        """Whether a result that is missing is the peer's doing. A launch that could not be started, or ended by itself
-        without a result, says nothing about its peer."""
+        """Whether the peer is to blame for a missing result. A launch that could not be started, or exited without a
+        result, says nothing about its peer."""
         return self.timed_out or self.killed
 
 
 def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> Ending:
-    """Run `command` in the checkout, in a session of its own, for at most so long.
+    """Run `command` in the checkout, in its own session, for at most `limit_seconds`.
 
-    `tick` is called about twice a second, and may raise to end the launch. However it ends, its processes are gone
-    when this returns, and what they left in shared memory is removed. If the launch was not killed, what it left is
-    reported: its peer's user would be left with it.
+    `tick` is called about twice per second, and may raise to end the launch. However it ends, its processes are gone
+    when this returns, and their segments in shared memory are removed. Leftovers of a launch that exited by itself are
+    reported: a user of the peer would have to remove them.
     """
     begin = time.monotonic()
     mark = uuid.uuid4().hex
-    # A folder for temporary files that goes with the launch: a killed process removes none of its own.
+    # Temporary files go to a folder that is removed with the launch, since a killed process does not remove its own.
     scratch = tempfile.TemporaryDirectory(prefix="rb-", ignore_cleanup_errors=True)
     with tempfile.TemporaryFile() as output, scratch as folder:
         try:
@@ -76,7 +76,7 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:  # an environment of which a part is gone: its peer's trouble, and no other's
+        except OSError as error:  # an incomplete environment: a fault of this peer's, which must not end the run
             return Ending(f"could not be started: {error}")
         trouble, segments = None, Segments(lambda maker: _is_member(maker, process.pid, mark))
         try:
@@ -100,8 +100,8 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
 
 
 def _left_behind(processes: int, sizes: Sequence[int]) -> str:
-    """From a number of processes, and the bytes of each segment. A segment bears no mark of its launch, and what is
-    smaller than a page is a semaphore of Python's, of which other programs leave many: those are not told."""
+    """Describe leftovers, given the number of processes and the bytes of each segment. Segments smaller than a page are
+    not reported: they are Python's semaphores, which other programs leave, too, and bear no mark of their launch."""
     said, segments = [], [size for size in sizes if size >= PAGE_BYTES]
     if processes:
         said.append(f"{processes} process{'es' if processes > 1 else ''}")
@@ -123,11 +123,11 @@ def _last_words(output: IO[bytes]) -> str:
     output.seek(max(0, size - 8 * LAST_WORDS))
     lines = output.read().decode(errors="replace").splitlines()
     words = [line.strip() for line in lines if line.strip()]
-    return f"; its last words: {' | '.join(words)[-LAST_WORDS:]}" if words else ""
+    return f"; its last output: {' | '.join(words)[-LAST_WORDS:]}" if words else ""
 
 
 def _members(session: int, mark: str) -> list[psutil.Process]:
-    """Living processes of this session or with this mark, and their children."""
+    """Live processes of this session or with this mark, and their children."""
     members: set[psutil.Process] = set()
     for process in psutil.process_iter():
         try:
@@ -156,9 +156,9 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _end(leader: subprocess.Popen, mark: str) -> int:
-    """Interrupt what still runs of the launch, wait a little, kill the rest, and wait until it is gone.
+    """Interrupt the launch's processes that still run, wait a little, kill the rest, and wait until they are gone.
 
-    Returns how many had to be killed: a process that ends soon after its leader was not left behind.
+    Returns how many had to be killed: a process that ends soon after its leader does not count as left behind.
     """
     members = _members(leader.pid, mark)
     if leader.poll() is None:

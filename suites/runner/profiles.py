@@ -1,7 +1,7 @@
 """What a profile sets beside the suites. How much each suite measures in it is in the suite's `spec.py`.
 
-`quick` gives an answer over a coffee, `survey` compares all peers, `full` measures figures to publish, `tiny` shows
-that everything works, and `sweep` shows how figures depend on the capacity and on the number of explorers.
+`quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
+shows that everything works, and `sweep` shows how figures depend on the capacity and on the number of explorers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a process run hands back: a result for each figure, and whose fault it is where there is none.
+"""What a process run hands back: a result for each figure, or whose fault it is that there is none.
 
-A process run writes one JSON line into its cells file the moment a figure is finished, so that one that is killed
-leaves what it had measured.
+A process run appends one JSON line to its cells file as soon as a figure is finished, so that finished figures survive
+if the run is killed.
 """
 
 from __future__ import annotations
@@ -35,21 +35,24 @@ class Result:
     outcome: Outcome
     value: float | None = None
     reason: str | None = None
-    seen: str | None = None  # what came out where that is no number: a word, and what it stands on after a colon
+    seen: str | None = None  # an observation that is not a number: a word, a colon and the evidence for it
     hazard: bool = False  # as promised, but dangerous to a user who does not know about it
-    calls: int | None = None  # that the value stands on, where they may be too few for a rate
+    calls: int | None = None  # that the value is based on, if there may be too few for a rate
 
     def is_of(self, record: Record) -> bool:
-        """A launch measures one peer; the run may know it by another name (the gate's base and head)."""
+        """Whether this is the result of that record. Peers are not compared: a launch measures only one, which may have
+        another name in the run (the gate's base and head)."""
         mine = (self.benchmark, self.workload, self.params)
         return mine == (record.benchmark, record.workload, record.params)
 
 
 def failure(error: BaseException) -> tuple[Outcome, str]:
-    """What an exception means for a cell, and its reason on one line."""
-    said = str(error).replace(f"{CHECKOUT}/", "").encode("utf-8", "replace").decode()  # a lone surrogate can't be saved
+    """The outcome that an exception means for a cell, and the reason on one line."""
+    said = (
+        str(error).replace(f"{CHECKOUT}/", "").encode("utf-8", "replace").decode()
+    )  # a lone surrogate cannot be saved
     text = " | ".join(line.strip() for line in said.splitlines() if line.strip())
-    if len(text) > REASON_CHARACTERS:  # some begin with what happened, others, after a long way there, end with it
+    if len(text) > REASON_CHARACTERS:  # the cause may be at the beginning or at the end
         text = f"{text[: REASON_CHARACTERS // 2]} ... {text[-REASON_CHARACTERS // 2 :]}"
     if isinstance(error, Unavailable | NotMeasured) or _is_declined(error):
         return "skipped", text
@@ -61,15 +64,15 @@ def failure(error: BaseException) -> tuple[Outcome, str]:
 
 
 class NotMeasured(Exception):  # noqa: N818 (a state of things rather than an error)
-    """There is no such figure of this peer, for a reason that is no fault: the message says it."""
+    """The figure does not exist for this peer, for the reason in the message, which is not a fault."""
 
 
-class PeerTrouble(Exception):  # noqa: N818 (says whose it is)
-    """What a suite finds about a peer that raises nothing itself: one of its processes died, say."""
+class PeerTrouble(Exception):  # noqa: N818 (the peer's, not the harness's)
+    """A fault of the peer that the suite detected, such as a process that died."""
 
 
 class Stuck(PeerTrouble, TimeoutError):  # noqa: N818 (a state of things rather than an error)
-    """A call of the peer's did not return in time, or a process was never let in."""
+    """A call of the peer did not return in time, or a process never got access to the buffer."""
 
 
 def _is_the_harness(error: BaseException) -> bool:
@@ -79,8 +82,8 @@ def _is_the_harness(error: BaseException) -> bool:
 
 
 def _is_declined(error: BaseException) -> bool:
-    """Whether an adapter said that this is not its peer's job. A library that has not implemented what it is asked for
-    has failed, our own included."""
+    """Whether an adapter declared that its peer does not support this. If the library itself raises
+    NotImplementedError, it has failed, our own included."""
     return isinstance(error, NotImplementedError) and _raised_in(error, ADAPTERS)
 
 
@@ -96,7 +99,7 @@ def append_result(file: Path, result: Result) -> None:
 
 
 def read_results(file: Path) -> Iterator[Result]:
-    """Every whole line; the last one may have been cut off by a kill."""
+    """The results in this file. The last line is ignored if a kill truncated it."""
     if not file.exists():
         return
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""Segments of shared memory that appear during a launch, and those that it leaves behind."""
+"""Finds segments of shared memory that appear during a launch, and removes those that it leaves behind."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PATIENCE_SECONDS = 3.0
 
 
 class Segments:
-    """Segments named like a buffer's, of this user, that appear from now on.
+    """The segments of this user that are named like a buffer's and appear from now on.
 
-    Nothing in a segment says which launch it belongs to, but a segment of our buffer names its maker. If that process
-    is alive and `is_member` says that it does not belong to the launch, the segment is left alone.
+    Segments do not identify their launch, but the name of our buffer's segments contains the process that made them. If
+    that process is alive and `is_member` returns False for it, the segment is left alone.
     """
 
     def __init__(self, is_member: Callable[[psutil.Process], bool]):
@@ -34,7 +34,7 @@ class Segments:
         self._of_others: set[str] = set()
 
     def look(self) -> None:
-        """Note segments made by other programs. To be called while the launch runs, since a maker may be killed."""
+        """Note segments made by other programs. Call this while the launch runs: later, their maker may be gone."""
         for path in self._appeared():
             maker = MAKER.match(path.name)
             if maker is not None:
@@ -45,15 +45,14 @@ class Segments:
                         self._of_others.add(path.name)
 
     def remove_orphans(self) -> list[int]:
-        """Remove the segments that no living process has mapped or open, as a killed process leaves them. Returns their
-        sizes in bytes."""
+        """Remove the segments that no live process has mapped or open. Returns their sizes in bytes."""
         self.look()
         if not self._appeared():
             return []
         time.sleep(MOMENT_SECONDS)  # a semaphore often has a name only until its maker has opened it
         deadline = time.monotonic() + PATIENCE_SECONDS
         while any(size >= PAGE_BYTES for size in self._orphans().values()) and time.monotonic() < deadline:
-            time.sleep(0.1)  # what watches over the killed process may be about to remove it
+            time.sleep(0.1)  # a watchdog of the killed process may be about to remove it
         sizes = []
         for path, size in self._orphans().items():
             with suppress(FileNotFoundError):
@@ -62,7 +61,7 @@ class Segments:
         return sizes
 
     def _orphans(self) -> dict[Path, int]:
-        """With their sizes in bytes."""
+        """Segments that no live process uses, with their sizes in bytes."""
         found, in_use, orphans = self._appeared(), _shared_memory_in_use(), {}
         for path in found:
             with suppress(FileNotFoundError):
@@ -89,8 +88,8 @@ class Segments:
 
 
 def _shared_memory_in_use() -> set[int]:
-    """The inode numbers of the files that any process has mapped or open. Not their names: a semaphore's file gets its
-    name after it was mapped, and `maps` still has the old one."""
+    """The inode numbers of the files that any process has mapped or open. Names would not do: a semaphore's file is
+    renamed after it was mapped, and `maps` still shows the old name."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

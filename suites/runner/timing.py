@@ -1,4 +1,4 @@
-"""Seconds per call of something too short to be timed alone: the median over rounds of many calls."""
+"""Seconds per call of something too short to be timed individually: the median over rounds of many calls."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import statistics
 import time
 from collections.abc import Callable
 
-ROUND_SECONDS = 0.002  # the timer's own cost is then below a ten-thousandth
+ROUND_SECONDS = 0.002  # long enough that the timer's own cost is below a ten-thousandth
 FEWEST_ROUNDS = 3
-WARM_SHARE = 0.1  # of the time: calls that are not counted, from which the number of calls and rounds follows
+WARM_SHARE = 0.1  # of the time: warm-up calls, which also determine the number of calls and rounds
 
 
 class Stopwatch:
-    """Spends about so many seconds on each figure.
+    """Spends about `seconds` on each figure.
 
-    The number of rounds is fixed before the first: if it followed from the time that they take, a busy machine would
-    leave few of them, and a median over few is no protection from the slow ones.
+    The number of rounds is fixed before the first one. If it depended on their duration, a busy machine would allow few
+    rounds, and a median over few does not protect from slow ones.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     def per_call(self, run: Callable[[int], object]) -> float:
-        """Median seconds of one call, where `run(n)` makes n of them."""
+        """Median seconds per call; `run(n)` makes n calls."""
         run(1)
         calls, spent = 1, 0.0
         while spent < WARM_SHARE * self.seconds or not spent:
@@ -34,14 +34,14 @@ class Stopwatch:
         return self.per_round(lambda: run(calls), self.rounds(per_call * calls, FEWEST_ROUNDS)) / calls
 
     def rounds(self, seconds: float, fewest: int) -> int:
-        """How many rounds, of so many seconds each, there is time for."""
+        """How many rounds of this many seconds there is time for, at least `fewest`."""
         return max(fewest, round(self.seconds / seconds))
 
     def per_round(self, run: Callable[[], object], rounds: int) -> float:
-        """Median seconds of a round, which is one call of `run`.
+        """Median seconds per round, which is one call of `run`.
 
-        Garbage is collected between rounds: inside them, at random moments, it would be the harness's noise more than a
-        peer's cost.
+        Garbage is collected between rounds: inside them, at random moments, it would be noise of the harness rather
+        than a cost of the peer.
         """
         took = []
         for _ in range(rounds):

@@ -53,8 +53,8 @@ def test_a_result_belongs_to_the_cell_of_its_benchmark_workload_and_params():
         ("pass", None),
         ("raise SystemExit(7)", "ended with exit status 7"),
         ("import os; os.kill(os.getpid(), 9)", "killed by signal 9 (SIGKILL)"),
-        ("raise RuntimeError('no more')", "ended with exit status 1; its last words: .*RuntimeError: no more"),
-        ("print('so far', flush=True); import time; time.sleep(60)", "timed out after 1 s; its last words: so far"),
+        ("raise RuntimeError('no more')", "ended with exit status 1; its last output: .*RuntimeError: no more"),
+        ("print('so far', flush=True); import time; time.sleep(60)", "timed out after 1 s; its last output: so far"),
     ],
 )
 def test_how_a_launch_ended_is_said(code, trouble):
