@@ -2,10 +2,10 @@
 
     python -m suites.apex --peer NAME --explorers N [--seconds S] [--capacity ROWS] [--cells FILE]
 
-One launch measures one peer with one number of explorers. CartPole's dynamics are deterministic, so before the clock
-starts every sampled row is checked against them: a row that is not one step of the real environment is torn between
-two writers, or was never written. How many rows were checked is a figure of its own, `whole`, which is wrong if one of
-them was not; the figures of explorers and learner are measured all the same.
+One launch measures one peer with one number of explorers. CartPole's dynamics are deterministic, so before the timed
+window every sampled row is checked against them: a row that is not a step of the real environment mixes rows of two
+writers, or was never written. The number of rows checked is a separate figure, `whole`, which is wrong if any of them
+was broken; the figures of explorers and learner are measured even then.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from suites.workloads.priorities import priority_sets
 
 LOCAL_ROWS = 100  # an explorer's local buffer
 LEARNER_BATCH = 64
-WARM_ROWS = 1_000  # the learner starts once that many are in
+WARM_ROWS = 1_000  # the learner starts once this many are stored
 
-Figure = tuple[Outcome, float | None, str | None]  # with its value, and the reason where it has none or is wrong
+Figure = tuple[Outcome, float | None, str | None]  # outcome, value, and the reason if there is no value or it is wrong
 
 
 def explore(adapter: Adapter, number: int, shared: Shared) -> None:
-    """An explorer: step the environment, and hand each full local buffer to the shared one."""
+    """An explorer: steps the environment, and adds each full local buffer to the shared one."""
     random = np.random.default_rng((number, os.getpid()))
     env = cartpole.make()
     obs, _ = env.reset(seed=number)
@@ -53,7 +53,7 @@ def explore(adapter: Adapter, number: int, shared: Shared) -> None:
 
 
 class Learner:
-    """The launch's own process: samples and updates in a tight loop."""
+    """The learner, in the launch's main process: samples and updates in a tight loop."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
@@ -78,9 +78,9 @@ class Learner:
 
 
 def _measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: float, capacity: int) -> None:
-    """What comes before something fails is in `figures` all the same."""
+    """Store figures in `figures` one by one, so that those before a failure are kept."""
     kind = registry.adapter_class(peer)
-    kind.version()  # there is nothing to prepare if it can't be had
+    kind.version()  # raises if the peer is not available
     prepare(kind.preload)
     adapter = kind.make(Spec(capacity, FIELDS, prioritized=True))
     try:

@@ -3,11 +3,11 @@
     python -m suites.conformance --peer NAME [--draws N] [--patience S] [--seed N] [--cells FILE]
 
 Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
-the peer's contract states. Seen, not read: the evidence stands beside the word. A figure says how much was looked at.
+the peer's contract states. The record holds the evidence beside the observed word. A figure says how much was checked.
 
-Some calls may never return, or end the process. So a worker process makes the calls while another one watches. The
-worker announces such a call; if nothing follows within the patience, the call waits for ever, and that is what was
-seen. The next checks are done by another worker.
+Some calls may never return, or may end the process, so a worker process makes the calls while another process watches.
+The worker announces such a call; if nothing follows within the patience, "waits" is what was observed. Another worker
+then continues with the next checks.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from suites.conformance.spec import SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
 
-PART_SECONDS = 120.0  # for a part that said nothing: a server's start, a compiler, a busy machine
+PART_SECONDS = 120.0  # limit for a part without an announcement: it may start a server or compile
 
-#: Probes, and the checks that each sees. The dangerous come last.
+#: probe -> the checks that it observes; dangerous probes come last
 PARTS: Mapping[Callable[[BufferPool], Mapping[str, Seen]], tuple[str, ...]] = {
     probes_rows.come_back: ("round_trip", "dtype", "shape"),
     probes_rows.ring: ("ring_order",),
@@ -65,11 +65,11 @@ BY_PRIORITY = {
     *("prioritized", "new_row_priority", "given_priority", "weights", "prioritized_replacement"),
     *("stale_update", "nan_priority", "negative_priority", "infinite_priority"),
 }
-RISK = "risk"  # what a worker says before a call that may never return
+RISK = "risk"  # a worker's announcement of a call that may never return
 
 
 def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
-    """What a result says of this word."""
+    """The fields of the result for this observation."""
     promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
     if observed not in promised.kept_by:
@@ -80,7 +80,7 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
     return {"outcome": "ok", "hazard": observed.meaning is Meaning.HAZARD} | said
 
 
-# The worker: does the parts from a given one on, and tells its parent line by line.
+# The worker: runs the parts from a given one on, and reports to its parent line by line.
 
 
 def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[object], None]) -> None:
@@ -114,7 +114,7 @@ class Worker:
         self._rest = b""
 
     def line(self, seconds: float) -> object:
-        """What it says next. Raises TimeoutError, or EOFError if it ended."""
+        """The worker's next message. Raises TimeoutError, or EOFError if the worker ended."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._reads, selectors.EVENT_READ)
@@ -129,7 +129,7 @@ class Worker:
         return json.loads(line)
 
     def end(self) -> str:
-        """Have it gone; how it ended, in words."""
+        """Kill the worker, and return how it ended, in words."""
         self._process.kill()
         status = self._process.wait()
         os.close(self._reads)
@@ -137,7 +137,7 @@ class Worker:
 
 
 def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict]]:
-    """What was seen in each part, in order: check -> the fields of a `Seen`, or an outcome and its reason."""
+    """Yield the observations of each part: check -> the fields of a `Seen`, or an outcome and its reason."""
     worker, ended = Worker(peer, setting, 0), ""
     try:
         for number, checks in enumerate(PARTS.values()):
@@ -164,7 +164,7 @@ def _silent(check: str, hung: bool, bold: bool, ended: str, setting: Conformance
 
 
 def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
-    """What each check saw, as soon as it has."""
+    """Yield the result of each check as soon as it is known."""
     result = partial(Result, peer=peer, workload=numbered.WORKLOAD, params=setting.params)
     kind = registry.adapter_class(peer)
     try:
@@ -176,13 +176,13 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
     again = shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
     for checks, said in zip(PARTS.values(), watch(peer, setting), strict=True):
         for check in checks:
-            told = said.get(check)
-            if told is None:
+            report = said.get(check)
+            if report is None:
                 yield result(check, outcome="skipped", reason=f"{peer} has no priorities")
-            elif "word" in told:
-                yield result(check, **judge(kind, check, Seen(**told), again))
+            elif "word" in report:
+                yield result(check, **judge(kind, check, Seen(**report), again))
             else:
-                yield result(check, **told)
+                yield result(check, **report)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

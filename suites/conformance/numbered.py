@@ -1,4 +1,4 @@
-"""Numbered rows, no two of them alike: what the conformance suite stores."""
+"""The rows that the conformance suite stores: numbered, and all different."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS: Mapping[str, Field] = {
     "next_obs": Field((4,), "float32"),
     "done": Field((), "bool"),
 }
-SERIES = 8_192  # rows that can be added to one buffer, all of them different: what a float32 can tell apart
+SERIES = 8_192  # rows that can be added to one buffer, limited by the distinct values of a float32
 
 
 @functools.cache
@@ -28,7 +28,7 @@ def series(fields: tuple[tuple[str, Field], ...]) -> tuple[Columns, AddedRows]:
 
 
 def workload() -> Workload:
-    """As the record describes it."""
+    """The description of these rows for the record."""
     columns = keyed_columns(FIELDS, SERIES)
     digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
     source = "made for the conformance suite: no two rows are alike"

@@ -1,4 +1,4 @@
-"""What the conformance suite's probes work with: buffers of one peer, a model of what each must hold, and findings."""
+"""Tools for the conformance probes: buffers of one peer, a model of their expected contents, and observations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from suites.conformance.numbered import FIELDS, SERIES, series
 from suites.conformance.spec import ConformanceSettings
 
 CAPACITY = 32
-EXPECTED = 10.0  # draws of a group of rows, at least, in a chi-square test
+EXPECTED = 10.0  # minimum expected draws per group of rows in a chi-square test
 REASON_CHARACTERS = 160
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A behaviour (`adapters.behaviours`), what it stands on, and how much was looked at."""
+    """An observed behaviour (`adapters.behaviours`), the evidence for it, and how much was checked."""
 
     word: str
     evidence: str
@@ -30,7 +30,7 @@ class Seen:
 
 
 class Buffer:
-    """An adapter, and what it must hold: rows are numbered in the order in which they were added."""
+    """An adapter and the rows that it must hold, which are numbered in the order in which they were added."""
 
     def __init__(self, adapter: Adapter, spec: Spec) -> None:
         self.adapter, self.spec, self.added = adapter, spec, 0
@@ -39,23 +39,23 @@ class Buffer:
 
     @property
     def held(self) -> np.ndarray:
-        """The numbers of the rows that it must hold, oldest first."""
+        """The numbers of the rows that the buffer must hold, oldest first."""
         stored = self.added - self.adapter.waiting
         return np.arange(max(0, stored - self.spec.capacity), stored)
 
     def next_rows(self, rows: int) -> Columns:
-        """To be added next; the caller's own arrays."""
+        """The columns of the rows to add next, as copies that the caller may change."""
         assert self.added + rows <= SERIES
         columns = {name: column[self.added : self.added + rows].copy() for name, column in self.columns.items()}
         self.added += rows
         return columns
 
     def add(self, rows: int) -> None:
-        """One by one, without priorities."""
+        """Add rows one by one, without priorities."""
         self.adapter.add(as_steps(self.next_rows(rows)))
 
     def fill(self, rows: int, priorities: np.ndarray | float = 1.0) -> None:
-        """In one call; with priorities where the buffer has them."""
+        """Add rows in one call, with priorities if the buffer is prioritized."""
         if self.spec.prioritized:
             given = np.broadcast_to(np.asarray(priorities, float), rows).copy()
             self.raw[self.added : self.added + rows] = given
@@ -64,8 +64,8 @@ class Buffer:
             self.adapter.add_batch(self.next_rows(rows))
 
     def sample(self, size: int) -> tuple[np.ndarray, Columns]:
-        """The rows' numbers, and the batch. Raises `WrongAnswer` if it holds anything else than rows that were added,
-        and `Overwritten` if one of them should be gone."""
+        """Sample; return the rows' numbers and the batch. Raises `WrongAnswer` if the batch holds anything but added
+        rows, and `Overwritten` if it holds a row that should be gone."""
         batch = self.adapter.sample(size)
         numbers = self.known.check(batch, size)
         if not np.isin(numbers, self.held).all():
@@ -74,8 +74,8 @@ class Buffer:
         return numbers, batch
 
     def draw(self, size: int) -> np.ndarray:
-        """The same, and again and again. An update would hide a wrong priority, so there is one only where the library
-        refuses another sample without it."""
+        """Sample repeatedly; return the rows' numbers. An update would hide a wrong priority, so it is made only if the
+        library refuses to sample again without one."""
         numbers, batch = self.sample(size)
         if self.takes_out:
             self.update(batch["indexes"], numbers)
@@ -86,26 +86,26 @@ class Buffer:
             self.adapter.update_priorities(indexes, self.raw[numbers])
 
     def settle(self, size: int) -> None:
-        """Batches that were fetched ahead still follow what was before: they are left aside."""
+        """Discard prefetched batches, which were drawn from an earlier state."""
         if self.adapter.contract.batches_ahead:
-            self.adapter.sample(size + 1)  # queues have been seen to grow: another size begins a new one
+            self.adapter.sample(size + 1)  # queues have been seen to grow; another batch size starts a new one
             for _ in range(self.adapter.contract.batches_ahead):
                 self.adapter.sample(size)
 
     @property
     def drawable(self) -> np.ndarray:
-        """Which of the held rows are ever drawn, by what the adapter says."""
+        """Which of the held rows can be drawn at all, according to the contract."""
         last = self.held % self.spec.capacity == self.spec.capacity - 1
         return ~last | self.adapter.contract.draws_last_slot
 
     @property
     def takes_out(self) -> bool:
-        """Whether sampled rows are out until they are told their priorities."""
+        """Whether sampled rows are withheld until their priorities are updated."""
         return self.spec.prioritized and self.adapter.contract.withholds_sampled_rows
 
     @property
     def independent(self) -> int:
-        """Rows of a batch whose draws follow the shares: without replacement, only the first."""
+        """How many rows of a batch are independent draws: without replacement, only the first."""
         return 1 if self.takes_out else 16
 
     def count(self, draws: int, size: int | None = None) -> np.ndarray:
@@ -117,7 +117,7 @@ class Buffer:
         return counts
 
     def shares(self) -> np.ndarray:
-        """By which the held rows must be drawn."""
+        """The probabilities with which the held rows must be drawn."""
         if not self.spec.prioritized:
             return np.full(len(self.held), 1 / len(self.held))
         weights = (self.raw[self.held] + self.adapter.contract.eps) ** self.spec.alpha
@@ -125,15 +125,15 @@ class Buffer:
 
 
 class Refused(Exception):  # noqa: N818 (what the peer did)
-    """The peer makes no such buffer; the message says what it raised."""
+    """The peer refuses to make such a buffer; the message says what it raised."""
 
 
 class Overwritten(AssertionError):  # noqa: N818 (says what the row is)
-    """A row came back that had to be gone."""
+    """A row was returned that should have been overwritten."""
 
 
 def fit(counts: np.ndarray, shares: np.ndarray) -> float:
-    """How often chance alone is this far from these shares, or a row is missing that must be there."""
+    """The p-value of these counts given the shares; also small if a row that must be drawn is missing."""
     shares = shares / shares.sum()
     missing = (counts == 0) & (shares > 0)
     never = np.exp(-shares[missing] * counts.sum()).min() * len(counts) if missing.any() else 1.0
@@ -143,8 +143,8 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
 class BufferPool:
     """Buffers of one peer, for probes. `announce_risk` tells the watcher that a call may never return.
 
-    A server takes seconds to start, so a buffer is used again by the next probe that needs one like it. A probe fills
-    what it gets, unless it asks for a fresh one.
+    A server takes seconds to start, so a buffer is reused by the next probe that needs the same kind. A probe fills the
+    buffer first, unless it asks for a fresh one.
     """
 
     def __init__(
@@ -196,12 +196,12 @@ class BufferPool:
 
 
 def own(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that nothing else can change, of the types that the peer gives."""
+    """A deep copy of a batch, which keeps the peer's types."""
     return {name: copy.deepcopy(column) for name, column in batch.items()}
 
 
 def said(error: BaseException) -> str:
-    """An exception on one short line."""
+    """An exception as one short line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:REASON_CHARACTERS] if text else type(error).__name__
 

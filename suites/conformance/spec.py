@@ -1,6 +1,6 @@
 """What the conformance suite checks: whether a peer does what it promises, and what every buffer must do.
 
-One launch measures one peer. A figure says how much was looked at; a record's reason says what was wrong with it.
+One launch measures one peer. A figure says how much was checked; a record's reason says what was wrong.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BENCHMARKS = {
 @dataclass(frozen=True, kw_only=True)
 class ConformanceSettings(Settings):
     draws: int = 4_000  # in each test of a distribution
-    patience: float = 10.0  # after which a call that may wait is said to
+    patience: float = 10.0  # seconds after which a call counts as waiting for ever
     seed: int = 0
 
     @property
@@ -69,7 +69,7 @@ class Conformance(Suite[ConformanceSettings]):
         return [numbered.WORKLOAD]
 
     def peers(self) -> list[str]:
-        """Of those that processes share, not the ones that need a cluster for each buffer: they take too long."""
+        """Peers of one process, and shared ones that do not need a cluster for each buffer, which take too long."""
         return [*registry.alone(), *registry.SHARED]
 
     def launches(

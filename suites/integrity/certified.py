@@ -1,7 +1,7 @@
-"""Rows that certify themselves: every word of a row follows from who wrote it and under which number.
+"""Rows that certify themselves: every word of a row is computed from its writer and its number.
 
-So a row that was read tells by itself whether it is one row, parts of several, or none that anybody wrote; and what
-priority it was given, so that a weight can be told to be another row's.
+A row that was read therefore shows whether it is intact, mixes several rows, or was never written. It also shows its
+priority, so that a weight which belongs to another row is detected.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from suites.workloads import Workload
 from suites.workloads.cartpole import FIELDS
 
 WORKLOAD = "certified"
-_LOW = 1 << 20  # a float32 holds integers to 2^24: a row's number takes two of them
-_SAMPLE = 1_000  # rows that stand for all others in the record
+_LOW = 1 << 20  # a float32 holds integers up to 2^24, so a row's number takes two of them
+_SAMPLE = 1_000  # rows that the record's checksum covers
 
 
 def rows(writer: np.ndarray | int, number: np.ndarray) -> Columns:
-    """The rows of these writers (from 1 on) with these numbers (n,), as columns."""
+    """The rows with these writers (from 1) and these numbers (n,), as columns."""
     number = np.asarray(number, np.int64)
     words = _words(writer, number)
     own = [number % _LOW, number // _LOW, words[0], words[1]]
@@ -35,7 +35,7 @@ def rows(writer: np.ndarray | int, number: np.ndarray) -> Columns:
 
 
 def priorities(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
-    """What each of them is stored with, and gets at each update: 1, 2 or 4."""
+    """The priority of each row, at its add and at every update: 1, 2 or 4."""
     return 2.0 ** (_words(writer, np.asarray(number, np.int64))[7] % 3)
 
 
@@ -50,11 +50,11 @@ def _words(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
 
 
 class Reading(NamedTuple):
-    """What rows say of themselves, (n,) each. Writer and number mean something where `whole` says so."""
+    """What rows certify about themselves, (n,) each. Writer and number are valid only where `whole` is true."""
 
     writer: np.ndarray
     number: np.ndarray
-    whole: np.ndarray  # one row, as its writer gave it
+    whole: np.ndarray  # exactly one row, as it was written
     unwritten: np.ndarray  # nothing but zeros: memory that no row was ever written to
 
     @property
@@ -67,18 +67,18 @@ def read(batch: Columns) -> Reading:
     size = len(batch["obs"])
     found = {name: np.asarray(batch[name]).reshape(size, *field.shape) for name, field in FIELDS.items()}
     low, high = found["obs"][:, 0], found["obs"][:, 1]
-    told = (low >= 0) & (low < _LOW) & (high >= 0) & (high < _LOW) & (found["act"] > 0)
-    low, high = (np.where(told, part, 0).astype(np.int64) for part in (low, high))
+    valid = (low >= 0) & (low < _LOW) & (high >= 0) & (high < _LOW) & (found["act"] > 0)
+    low, high = (np.where(valid, part, 0).astype(np.int64) for part in (low, high))
     writer, number = found["act"], low + high * _LOW
-    whole = told.copy()
-    for name, column in rows(np.where(told, writer, 0), number).items():
+    whole = valid.copy()
+    for name, column in rows(np.where(valid, writer, 0), number).items():
         whole &= (found[name] == column).reshape(size, -1).all(axis=1)
     unwritten = ~np.any([column.reshape(size, -1).any(axis=1) for column in found.values()], axis=0)
     return Reading(writer, number, whole, unwritten)
 
 
 def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
-    """For each whole row, whether its weight is that of another priority than its own, (whole rows,).
+    """For each whole row, whether its weight belongs to a priority other than its own, (whole rows,).
 
     With alpha and beta of 1 a weight is inversely proportional to its priority, so that weight times priority is
     the same for all rows of a batch. Half a level apart tells them, however much a peer's sums change meanwhile.
@@ -86,13 +86,13 @@ def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
     writer, number = reading.writer[reading.whole], reading.number[reading.whole]
     with np.errstate(divide="ignore", invalid="ignore"):
         product = np.log2(np.asarray(weights, np.float64).reshape(-1)[reading.whole] * priorities(writer, number))
-    told = product[np.isfinite(product)]
-    return ~(np.abs(product - np.median(told)) < 0.5) if len(told) else np.ones(len(product), bool)
+    finite = product[np.isfinite(product)]
+    return ~(np.abs(product - np.median(finite)) < 0.5) if len(finite) else np.ones(len(product), bool)
 
 
 def workload() -> Workload:
-    """As the record describes it."""
+    """The description of these rows for the record."""
     columns = rows(1, np.arange(_SAMPLE))
     digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
-    source = "made for the integrity suite: every word of a row follows from who wrote it and under which number"
+    source = "made for the integrity suite: every word of a row is computed from its writer and its number"
     return Workload(WORKLOAD, "1", source, columns, digest)

@@ -17,13 +17,13 @@ from suites.runner.explorers import START_PATIENCE, Explorers, Shared
 from suites.runner.results import Stuck
 
 BATCH = 32
-MOST_ROWS = 25  # a call
-PREPARED = 4_096  # rows that a racing explorer adds over and over: making them takes longer than adding them
-MOMENT = 0.002  # seconds of learning between two looks at what explorers did
+MOST_ROWS = 25  # per call
+PREPARED = 4_096  # rows that a racing explorer adds repeatedly: making them takes longer than adding them
+MOMENT = 0.002  # seconds of learning between checks of the explorers' progress
 
 
 def hammer(adapter: Adapter, seed: int, waits: bool, number: int, shared: Shared) -> None:
-    """An explorer that adds the same rows over and over, a few a call."""
+    """An explorer that adds the same rows repeatedly, a few per call."""
     batches = list(_batches(number + 1, np.arange(PREPARED), np.random.default_rng((seed, number))))
     counter, stop = shared.added[number], shared.stop
     if waits:
@@ -36,7 +36,7 @@ def hammer(adapter: Adapter, seed: int, waits: bool, number: int, shared: Shared
 
 
 def fill(adapter: Adapter, setting: IntegritySettings, number: int, shared: Shared) -> None:
-    """An explorer that adds its share of what the ring holds, waits, and does it again with other rows."""
+    """An explorer that adds its share of the ring's capacity, waits, and repeats this with other rows."""
     random = np.random.default_rng((setting.seed, number))
     share = setting.capacity // setting.explorers
     for turn in count():
@@ -59,7 +59,7 @@ def _batches(writer: int, numbers: np.ndarray, random: np.random.Generator) -> I
 
 
 class Learner:
-    """Samples, gives each row its own priority, and counts what was wrong with what it read."""
+    """Samples, sets each row's own priority, and counts faults in what it read."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
@@ -90,13 +90,13 @@ def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner
 
 
 def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
-    """While no process adds: how many of these rows can't be drawn, and how many are in more places than one."""
+    """While no process adds: how many of these rows cannot be drawn, and how many are stored more than once."""
     places: dict[tuple[int, int], set[int]] = {
         each: set() for each in zip(writers.tolist(), numbers.tolist(), strict=True)
     }
     for _ in range(learner.adapter.contract.batches_ahead):
         learner.step()
-    # The row drawn least often is missed by all of these draws once in a thousand million times.
+    # The probability that all of these draws miss the row that is drawn least often is one in a billion.
     draws = certified.priorities(writers, numbers).sum() * math.log(1e9 * len(numbers))
     for _ in range(math.ceil(draws / BATCH)):
         reading, indexes = learner.step()

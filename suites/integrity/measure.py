@@ -1,17 +1,17 @@
-"""Integrity: does a shared buffer return what was stored, while many processes use it, and after one of them died?
+"""Integrity: does a shared buffer return what was stored, while many processes use it and after one has died?
 
     python -m suites.integrity --peer NAME [--explorers N] [--capacity ROWS] [--seconds S] [--seed N] [--cells FILE]
 
-Explorers add rows that certify themselves (`certified.py`), a few per call, to a ring so small that it wraps all
-the time; the learner reads them and gives each row its own priority again and again. Three parts:
+Explorers add rows that certify themselves (`certified.py`), a few per call, to a ring so small that it wraps
+constantly; the learner reads them and repeatedly sets each row's own priority. There are three parts:
 
-race   explorers and learner as fast as they can, on several fresh buffers: rows that are torn or were never written,
-       rows drawn by a priority that was meant for another one, and how much the slowest explorer got done
-fill   explorers add exactly as many rows as fit, then rest: each of them must be stored then, and once
-kill   an explorer is killed by SIGKILL at a random moment, again and again: do the learner and the others go on?
+race   explorers and learner run as fast as they can, on several fresh buffers: counts rows that are torn or were never
+       written, rows drawn by the priority of another row, and the share of the slowest explorer
+fill   explorers add exactly as many rows as fit, then pause: each of them must be stored exactly once
+kill   an explorer is killed by SIGKILL at a random moment, repeatedly: the learner and the others must continue
 
-A figure says how much was looked at. What was found wrong stands in the reason, with the command that shows it again:
-these are races, so it may need to be called more than once.
+A figure says how much was checked. The reason of a wrong result says what was found, with the command that reproduces
+it: since these are races, the command may have to be repeated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
 from suites.runner.results import Result, failure
 
-OPENINGS = 8  # fresh buffers to race on: rows that were never written are read in its first moments only
+OPENINGS = 8  # fresh buffers to race on: never-written rows can only be read at the very beginning
 OPENING_SECONDS = 0.1
 BESIDE = 2  # explorers that are not killed
 KILL_WITHIN = 0.02  # seconds after the victim's first add
@@ -47,11 +47,11 @@ STEPS_AFTER_KILL = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """How much was looked at, and what was wrong with it, in words."""
+    """How much was checked, and what was wrong, in words."""
 
     looked_at: float
     wrong: str | None = None
-    skipped: str | None = None  # why it could not be looked at
+    skipped: str | None = None  # why it could not be checked
 
     @classmethod
     def among(cls, wrong: int, looked_at: int, words: str) -> Finding:
@@ -66,7 +66,7 @@ def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
         before = explorers.added()
         took, _ = explorers.learn(learner.step, setting.seconds)
         added = [now - then for now, then in zip(explorers.added(), before, strict=True)]
-    if adapter.start_method == "fork":  # elsewhere a fresh buffer is a fresh server: it takes seconds
+    if adapter.start_method == "fork":  # otherwise a fresh buffer needs a fresh server, which takes seconds
         for opening in range(OPENINGS):
             _open(type(adapter), setting, opening, learner)
     starved = added.count(0)
@@ -84,7 +84,7 @@ def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
 
 
 def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner: Learner) -> None:
-    """Read a buffer from its first row on."""
+    """Race on a fresh buffer, reading from its first row on."""
     learner.adapter = kind.make(setting.spec)
     try:
         with _racing(learner.adapter, setting, opening + 1) as explorers:

@@ -1,6 +1,6 @@
 """What the integrity suite measures: whether a buffer that processes share returns what was stored.
 
-One launch measures one peer. A figure says how much was looked at; a record's reason says what was wrong with it.
+One launch measures one peer. A figure says how much was checked; a record's reason says what was wrong.
 """
 
 from __future__ import annotations

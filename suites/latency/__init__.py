@@ -1,1 +1,1 @@
-"""Latency: how long single calls take, the slowest ones included."""
+"""Latency: how long single calls take, including the slowest."""

@@ -1,10 +1,10 @@
-"""Latency: how long single calls take, the slowest ones included, in a learner's loop.
+"""Latency: how long single calls take in a learner's loop, including the slowest.
 
     python -m suites.latency --peer NAME [--capacity ROWS] [--seconds S] [--fill-seconds S] [--cells FILE]
 
-The loop adds one step, draws 32 rows and sets their priorities, and reads a clock before and after each call. The
-buffer is full and wraps. A peer without priorities has a uniform buffer and no update. One launch measures one peer.
-The answer of the first call is checked; none is checked while the clock runs.
+The loop adds one step, samples 32 rows and updates their priorities, and reads a clock before and after each call. The
+buffer is full and wraps. For a peer without priorities, the buffer is uniform and there is no update. One launch
+measures one peer. Only the answer of the first call is checked, before the timed window.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
 
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100
-WARM_SHARE = 0.1  # of the window's length, before it
-ENOUGH_CALLS, LONGEST = 2_000, 4  # the window is up to four times as long until it has so many calls of each kind
+WARM_SHARE = 0.1  # length of the warm-up, as a share of the window
+ENOUGH_CALLS, LONGEST = 2_000, 4  # to reach so many calls of each kind, the window is extended up to LONGEST times
 BEYOND = 2  # calls that must lie beyond a percentile
 
 
@@ -51,7 +51,7 @@ def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> It
 
 
 def _measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> dict[str, float | str]:
-    """By benchmark: seconds, or why there is no figure."""
+    """Benchmark -> seconds, or why there is no figure."""
     cls, recording = registry.adapter_class(peer), workloads.load(WORKLOAD)
     refusal = cls.refusal(Spec(capacity, recording.fields, prioritized=True))
     spec = Spec(capacity, recording.fields, prioritized=refusal is None)
@@ -75,7 +75,7 @@ def _measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> d
 
 
 class Loop:
-    """What a learner does over and over, with a clock around each call."""
+    """A learner's loop, with a clock around each call."""
 
     def __init__(self, adapter: Adapter, recording: Workload, prioritized: bool) -> None:
         self.add, self.sample = adapter.add, adapter.sample
@@ -85,11 +85,11 @@ class Loop:
         self.batch: Columns = {}
 
     def run(self, seconds: float, enough: int = 1) -> np.ndarray:
-        """Seconds of each call, (calls of the loop, times round), of at least one time round."""
+        """The seconds of each call, (kinds of call, iterations); at least one iteration."""
         add, sample, update, clock = self.add, self.sample, self.update, time.perf_counter_ns
         readings, batch, now = array("q"), self.batch, clock()
         end, latest = now + round(1e9 * seconds), now + round(1e9 * LONGEST * seconds)
-        gc.disable()  # at random moments it is the harness's noise more than a peer's cost
+        gc.disable()  # collections at random moments would be noise of the harness
         try:
             for step, fresh in zip(self.steps, self.priorities, strict=True):
                 begin = clock()
@@ -109,7 +109,7 @@ class Loop:
 
 
 def percentile(times: np.ndarray, percent: float) -> float | str:
-    """The time that so many percent of the calls did not exceed; the reason where too few lie beyond it."""
+    """The percentile of the times, or the reason why there is none: too few calls lie beyond it."""
     fewest = round(BEYOND / (1 - percent / 100))
     if len(times) < fewest:
         return f"too few calls for p{percent:g}: {len(times):,} in the window, and {fewest:,} are needed"

@@ -20,7 +20,7 @@ BENCHMARKS = {f"{call}_{name}": Quantity("s/call", "lower") for call in CALLS fo
 class LatencySettings(Settings):
     capacity: int
     seconds: float  # of each launch's timed window
-    fill_seconds: float  # a buffer that takes longer to be filled has no figure
+    fill_seconds: float  # a buffer that takes longer to fill gets no figure
 
 
 PROFILES = {

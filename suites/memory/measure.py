@@ -1,20 +1,21 @@
-"""Memory: how many bytes one more transition costs, when it is taken, and whether it is ever given back.
+"""Memory: how many bytes one more transition takes, when they are allocated, and whether memory leaks.
 
     python -m suites.memory --peer NAME --workload NAME --benchmark NAME [--capacity ROWS] [--cells FILE]
 
-One launch measures one kind of buffer of one peer. It fills a small one and then a large one, each once and a half
-over, and takes the difference in memory by the difference in rows: libraries, thread pools and whatever else does not
-grow with the capacity drop out of it. Memory is the proportional set size of this process and of the peer's own
-(a server), in which a shared segment counts by the pages that were touched. For plain buffers the same is measured of
-them when just made, and when a quarter and half full, which shows whether a peer reserves everything at once.
+One launch measures one kind of buffer of one peer. It fills a small and then a large buffer, each one and a half times
+over, and divides the difference in memory by the difference in rows: libraries, thread pools and whatever else does not
+grow with the capacity cancel out. Memory is the proportional set size of this process and of the peer's processes
+(a server), in which a shared segment counts by the pages that were touched. Plain buffers are also measured when just
+made, and when a quarter and half full, which shows whether a peer reserves all its memory up front.
 
-Then the large one shows its peak: by how much the memory of all processes is exceeded while batches are drawn. And a
-small one whether it leaks: rounds of adding and sampling, after which no more may be in use than after as many
-before. That some bytes a round leak can't be excluded: the figure is how many could have gone unseen.
+Then the peak of the large buffer is measured: by how much the memory of all processes rises while batches are drawn. A
+small buffer shows whether memory leaks: rounds of adding and sampling, after which no more memory may be in use than
+after the same number of rounds before. A leak of a few bytes per round cannot be excluded: the figure is the largest
+leak that could have gone unnoticed.
 
-The rows are distinct and real, added one by one as a loop has them: each observation is an array of its own, a
-step's next_obs is the object that is the next step's obs, and the caller keeps none of them. Who keeps references
-to them (`Contract.references`) therefore stores each observation once.
+The rows are distinct and real, added one by one as in a training loop: each observation is a separate array, a step's
+next_obs is the same object as the next step's obs, and the caller keeps no reference to them. A peer that keeps
+references (`Contract.references`) therefore stores each observation once.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ from suites.workloads import Workload
 
 STEPS_A_CALL = 64
 BATCH = 32
-SMALLER = 16  # times, the small buffer
-PARTS = 4  # of the rounds in which a leak is looked for; in the first, what is made once is made
+SMALLER = 16  # the ratio of the two capacities
+PARTS = 4  # of the rounds in which a leak is looked for; one-time allocations fall into the rounds before
 FEWEST_ROUNDS = 4
-UNSEEN = 64 << 10  # bytes that a part may be off by
+UNSEEN = 64 << 10  # bytes of growth per part that are within the measurement error
 
 
 def in_use() -> int:
-    """Bytes of proportional set size, of this process and those it started."""
+    """The proportional set size in bytes, of this process and its descendants."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
-        trim(0)  # what was freed is no longer the buffer's, whether or not the allocator keeps it
+        trim(0)  # freed memory that the allocator keeps does not count
     return sum(_own(process) for process in family())
 
 
@@ -64,8 +65,8 @@ def family() -> list[int]:
 
 
 def _own(process: int) -> int:
-    """Its anonymous and shared memory. Pages of files are left out: a library's count for more or less of them,
-    by how many strangers have it mapped at that moment."""
+    """The anonymous and shared memory of a process. File-backed pages are excluded: how much of a library's pages
+    counts depends on how many other processes map it at that moment."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     kibibytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
     return 1024 * (kibibytes["Pss_Anon"] + kibibytes["Pss_Shmem"])
@@ -107,8 +108,8 @@ def _measure(
     known = AddedRows(recording.columns, recording.fields)
     kind = registry.adapter_class(peer)
     spec = Spec(small, recording.fields, **KINDS[benchmark])
-    # What is compiled or made once, at the first use, is not the rows': counted is from the second buffer on. Not from
-    # the second large one, for others keep its memory for the next.
+    # What is compiled or allocated once, at first use, must not count: measuring starts with the second buffer. Only
+    # peers that compile also warm up on a large buffer, since others keep its memory for the next.
     warming = [small, capacity] if kind.contract.compiles else [small] if benchmark == "plain" else []
     for rows in [*warming, small]:
         with closing(kind.make(replace(spec, capacity=rows))) as adapter:
@@ -129,8 +130,8 @@ def _measure(
         if PEAK in asked:
             yield PEAK, "ok", peak_while_drawing(adapter) / PEAK_BATCH, None
         if benchmark in LEAKS:
-            # In a small one, after many turns of its ring: by these a heap settles, and a large one makes few.
-            # The large one stays meanwhile, so that its memory can't become the small one's, unseen.
+            # In a small buffer, whose ring wraps many times, so that the heap settles; a large one would wrap rarely.
+            # The large buffer is kept alive, so that the small one cannot reuse its memory and hide a leak.
             spec = replace(spec, capacity=small)
             with closing(registry.adapter_class(peer).make(spec)) as fresh:
                 fill(fresh, spec, recording.stepwise(), rows_for(capacity))
@@ -138,22 +139,22 @@ def _measure(
 
 
 def peak_while_drawing(adapter: Adapter) -> int:
-    """By how many bytes the processes grow meanwhile, by the kernel's own high-water mark; one batch is held while the
-    next is drawn."""
-    in_use()  # which gives back what is free
+    """By how many bytes the processes grow while drawing, according to the kernel's high-water mark; each batch is held
+    while the next is drawn."""
+    in_use()  # returns free memory to the system
     processes = family()
     before = {process: _status(process, "VmRSS") for process in processes}
     for process in processes:
-        Path(f"/proc/{process}/clear_refs").write_text("5")  # the mark is set to what is resident now
+        Path(f"/proc/{process}/clear_refs").write_text("5")  # resets the mark to the current size
     for _ in range(3):
         held = adapter.sample(PEAK_BATCH)  # noqa: F841
     return sum(max(0, _status(process, "VmHWM") - before[process]) for process in processes)
 
 
 def leak(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> tuple[Outcome, float | None, str | None]:
-    """Outcome, the bytes a round that could have leaked unseen, and what leaked if some did.
+    """The outcome, the bytes per round that could have leaked unnoticed, and a description of a leak that was found.
 
-    A leak is memory that grows in every part of the rounds, and goes on: caches and pools grow too, and come to an end.
+    A leak is memory that keeps growing in every part of the rounds: caches and pools also grow, but stop.
     """
     steps = itertools.chain.from_iterable(recording.stepwise() for _ in itertools.count())
     rounds, deadline = 0, time.monotonic() + seconds / (PARTS + 1)

@@ -15,7 +15,7 @@ from suites import workloads as recorded
 from suites.suite import Launch, Quantity, Settings, Suite
 from suites.workloads.user_workload import SMALLEST_CAPACITY, UserSizes, UserWorkload
 
-#: What a buffer is asked for.
+#: kind of buffer -> its options
 KINDS: dict[str, dict[str, bool]] = {
     "plain": {},
     "priorities": {"prioritized": True},
@@ -23,25 +23,28 @@ KINDS: dict[str, dict[str, bool]] = {
     "stack_compress": {"stack_compress": True},
     "both": {"next_of": True, "stack_compress": True},
 }
-#: The launches of some kinds have more figures of the same buffer.
-FILLED = {"constructed": 0.0, "quarter": 0.25, "half": 0.5}  # of the capacity, when bytes are counted
+#: Further figures of some kinds, from the same buffer.
+FILLED = {"constructed": 0.0, "quarter": 0.25, "half": 0.5}  # shares of the capacity at which memory is measured
 PEAK = "peak"
 LEAKS = {"plain": "leak", "priorities": "leak_prioritized"}
-PEAK_BATCH, PEAK_FROM_BYTES = 256, 1_000  # rows; a batch of smaller rows is lost among whole pages
+PEAK_BATCH, PEAK_FROM_BYTES = (
+    256,
+    1_000,
+)  # rows, bytes per row; a batch of smaller rows is too small to measure in pages
 
 BENCHMARKS = {
     **dict.fromkeys((*KINDS, *FILLED), Quantity("B/transition", "lower")),
     PEAK: Quantity("B/row drawn", "lower"),
     **dict.fromkeys(LEAKS.values(), Quantity("B/round", "lower")),
 }
-EVERYWHERE = ("plain", "priorities", "next_of")  # a stack needs frames
-USER_BYTES = 64 << 20  # of the rows that a launch stores of a workload of the user's own
+EVERYWHERE = ("plain", "priorities", "next_of")  # kinds for every workload: stack_compress needs stacked frames
+USER_BYTES = 64 << 20  # of rows that a launch stores of a user's workload
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySettings(Settings):
     buffers: Mapping[str, tuple[int, Sequence[str]]]  # of a workload, the capacity and the kinds
-    leak_seconds: float  # spent on looking whether memory grows
+    leak_seconds: float  # spent on detecting leaks
 
 
 PROFILES = {
@@ -72,13 +75,13 @@ PROFILES = {
 
 
 def figures(kind: str, row_bytes: int) -> list[str]:
-    """The benchmarks of one launch, in the order in which it comes to them."""
+    """The benchmarks of one launch, in the order in which they are measured."""
     beside = [*FILLED, *([PEAK] if row_bytes >= PEAK_FROM_BYTES else [])] if kind == "plain" else []
     return [kind, *beside, *([LEAKS[kind]] if kind in LEAKS else [])]
 
 
 def rows_for(capacity: int) -> int:
-    """Rows with which a buffer is filled once and a half over."""
+    """The number of rows that fill a buffer one and a half times."""
     return capacity * 3 // 2
 
 
@@ -111,7 +114,7 @@ class Memory(Suite[MemorySettings]):
             benchmarks = figures(kind, row_bytes[workload])
             records = self.declare(run, peer, workload, {"capacity": capacity}, benchmarks)
             if refusal := registry.adapter_class(peer).refusal(Spec(capacity, {}, **KINDS[kind])):
-                for record in records:  # no process for what it would only refuse
+                for record in records:  # no process is needed to be refused
                     record.fail("skipped", refusal)
             options = {"workload": workload, "benchmark": kind, "capacity": capacity}
             options["leak-seconds"] = settings.leak_seconds

@@ -1,4 +1,4 @@
-"""A crowd: explorer processes that add prepared rows beside one learner, and what each of them gets done."""
+"""A crowd: explorer processes that add prepared rows beside one learner, and the work that each of them does."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from suites.workloads.priorities import priority_sets
 
 LEARNER_BATCH = 32
 WARM_SECONDS = 0.25
-PART_SECONDS = 0.1  # of the parts of a window, each of which has a rate
+PART_SECONDS = 0.1  # length of the parts of a window, each of which has a rate
 ENOUGH_CALLS = 1_000  # of the learner
-STARVED_SECONDS = 5.0  # an explorer that adds nothing for that long has starved
+STARVED_SECONDS = 5.0  # an explorer that adds nothing for this long has starved
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Window:
 
     @property
     def longest(self) -> float:
-        """However little is done in it."""
+        """The upper limit in seconds, however little is done."""
         return max(self.most, STARVED_SECONDS)
 
 
 @dataclass
 class Rows:
-    """What the explorers add. A class, since a process that is not forked gets it by pickling."""
+    """The rows that explorers add. A class, since a process that is not forked receives it by pickling."""
 
     adapter: Adapter
     job: SharingJob
@@ -53,7 +53,7 @@ class Rows:
         self.priorities = random[:, 0].tolist() if batch == 1 else list(random)
 
     def add(self, some: slice) -> int:
-        """Add these of the calls; the rows in them."""
+        """Make these calls; return the number of rows added."""
         calls, priorities = self.calls[some], self.priorities[some]
         if not self.job.prioritized:
             (self.adapter.add if self.job.batch == 1 else self.adapter.add_batches)(calls)
@@ -66,10 +66,10 @@ class Rows:
 
 
 def explore(rows: Rows, number: int, shared: Shared) -> None:
-    """An explorer: all of the calls again and again, from a place of its own on.
+    """An explorer: makes all calls in a cycle, starting at a different call for each explorer.
 
-    So many of them at a time that the loop around the peer's own calls costs next to nothing, and few enough that
-    an explorer that waits for its turns is counted by what it has really added.
+    It makes so many calls at a time that the loop around the peer's calls costs next to nothing, and few enough that an
+    explorer that waits is counted by the rows it has really added.
     """
     counter, stop = shared.added[number], shared.stop
     at, count = number * len(rows.calls) // rows.job.explorers, 1
@@ -85,7 +85,7 @@ def explore(rows: Rows, number: int, shared: Shared) -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """What was done in a part of the window."""
+    """The work done in a part of the window."""
 
     seconds: float
     calls: int  # of the learner
@@ -94,7 +94,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """What explorers and learner got done in a window."""
+    """The work that explorers and learner did in a window."""
 
     parts: list[Part]
     added: list[int]  # by explorer
@@ -108,10 +108,10 @@ class Work:
         return sum(part.calls for part in self.parts)
 
     def usual(self, count: Callable[[Part], int]) -> float:
-        """The rate per second that parts of half of the window's time did not exceed.
+        """The median rate per second over the parts, weighted by their duration.
 
-        Not the mean: a program beside them that takes a processor away for a moment can let a learner in that was
-        shut out before, and a few such parts then rule the mean (docs/measuring.md).
+        Not the mean: another program that takes a core for a moment can let in a learner that was shut out before, and
+        a few such parts would dominate the mean (docs/measuring.md).
         """
         by_rate = sorted(self.parts, key=lambda part: count(part) / part.seconds)
         spent = itertools.accumulate(part.seconds for part in by_rate)
@@ -120,7 +120,7 @@ class Work:
 
 
 def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Work:
-    """A crowd of `job.explorers` beside a learner, all started and warm, for a window's time."""
+    """Run `job.explorers` explorers beside a learner for one window, after a warm-up."""
     with exploring(partial(explore, Rows(adapter, job, recording)), job.explorers, adapter.start_method) as explorers:
         learn = learner(adapter, job.prioritized)
         explorers.learn(learn, WARM_SECONDS)
@@ -128,7 +128,8 @@ def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window
 
 
 def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
-    """One call of the learner: a sample, or a prioritized sample and the update of its priorities."""
+    """A function that makes one call of the learner: a sample, or a prioritized sample and the update of its
+    priorities."""
     sample = partial(adapter.sample, LEARNER_BATCH)
     if not prioritized:
         return sample
@@ -144,7 +145,8 @@ def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
 
 
 def _watch(explorers: Explorers, learn: Callable[[], object], window: Window) -> Work:
-    """Longer than the window's least where the learner has made few calls, or an explorer has not had a turn yet."""
+    """Measure for longer than the window's minimum if the learner has made few calls, or an explorer has added
+    nothing."""
     parts: list[Part] = []
     first = before = explorers.added()
     while True:

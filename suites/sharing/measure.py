@@ -1,15 +1,15 @@
-"""Sharing: what a buffer that many processes use costs them, in loops so tight that nothing but the buffer is in them.
+"""Sharing: the cost of a buffer that many processes use, in tight loops that do nothing else.
 
     python -m suites.sharing --peer NAME --job KIND:WORKLOAD:CAPACITY:BATCH:EXPLORERS ... [--seconds S] [--cells FILE]
 
-crowd              explorer processes add prepared rows, so many per call, beside one learner that samples 32
+crowd              explorer processes add prepared rows, BATCH per call, beside one learner that samples 32
 prioritized_crowd  the same with a priority for each row; the learner samples 32 and updates their priorities
-step               one process adds so many rows to a prioritized buffer, samples 32 and updates their priorities
-alone              one process adds, and no other uses the buffer: what it costs that others could
+step               one process adds BATCH rows to a prioritized buffer, samples 32 and updates their priorities
+alone              one process adds, and no other uses the buffer: the overhead of being shareable
 
-One launch measures one peer, each job on a buffer of its own that was filled once over. Answers are checked before
-explorers start, and not while they add: that would slow the learner down, and whether rows are whole then is a
-question of its own, which the integrity suite asks.
+One launch measures one peer, each job on its own buffer, which is filled first. Answers are checked before explorers
+start, and not while they add: that would slow the learner down, and the integrity suite checks whether rows are intact
+then.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from suites.sharing.spec import KINDS, SUITE, SharingJob
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
 
-STEPS_A_CALL = 64  # of an adapter, which loops over them
+STEPS_A_CALL = 64  # steps per call of an adapter, which loops over them
 FILL_SECONDS = 30.0
 CHECKED = {"rows": 32, "batches": 100}
 
 
 class Rate(NamedTuple):
-    """The learner's."""
+    """A rate of the learner."""
 
     value: float
-    calls: int  # that it stands on
+    calls: int  # that it is based on
 
 
 Figures = dict[str, float | Rate | str]  # by benchmark; a text says why there is no figure
 
 
 def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Result]:
-    """The figures of each job as soon as it has them."""
+    """Yield the figures of each job as soon as they are known."""
     for job in jobs:
         figures: Figures = {}
         outcome, reason = "ok", None
@@ -68,12 +68,12 @@ def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[R
 
 
 def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
-    """By benchmark, its figure or why it has none."""
+    """Benchmark -> its figure, or why there is none."""
     recording = workloads.load(job.workload)
     known = AddedRows(recording.columns, recording.fields)
     spec = Spec(job.capacity, recording.fields, prioritized=job.prioritized)
     kind = registry.adapter_class(peer)
-    kind.version()  # there is nothing to prepare if it can't be had
+    kind.version()  # raises if the peer is not available
     prepare(kind.preload)
     make = kind.make
     if spec.prioritized:
@@ -88,7 +88,7 @@ def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
 
 
 def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
-    """On a small buffer: some peers need milliseconds for a draw from a large one."""
+    """Check samples of a small buffer: some peers take milliseconds to sample from a large one."""
     small = Spec(4 * CHECKED["rows"], spec.fields, prioritized=True)
     adapter = make(small)
     try:

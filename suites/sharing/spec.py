@@ -12,7 +12,7 @@ from adapters import registry
 from results.record import Record, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 
-#: kinds of job, and the benchmarks of each
+#: kind of job -> its benchmarks
 KINDS: dict[str, dict[str, Quantity]] = {
     "crowd": {
         "adds": Quantity("rows/s", "higher"),
@@ -31,7 +31,7 @@ KINDS: dict[str, dict[str, Quantity]] = {
 
 @dataclass(frozen=True)
 class SharingJob:
-    """So many explorers add so many rows per call beside a learner; or one process does it alone (explorers 0)."""
+    """`explorers` processes add `batch` rows per call beside a learner, or one process adds alone (explorers 0)."""
 
     kind: str
     workload: str
@@ -41,7 +41,7 @@ class SharingJob:
 
     @classmethod
     def parse(cls, text: str) -> SharingJob:
-        """What `str` gave: "crowd:CartPole-v1:100000:1:8"."""
+        """The inverse of `str`: "crowd:CartPole-v1:100000:1:8"."""
         kind, workload, *numbers = text.split(":")
         if kind not in KINDS:
             raise ValueError(f"unknown kind of job: {kind}")
@@ -57,7 +57,7 @@ class SharingJob:
 
     @property
     def benchmarks(self) -> list[str]:
-        """Among one explorer there is no slowest."""
+        """The benchmarks of this job. With one explorer, there is no slowest."""
         return [name for name in KINDS[self.kind] if not name.endswith("slowest") or self.explorers > 1]
 
     @property
@@ -85,7 +85,7 @@ def alone(capacity: int) -> list[SharingJob]:
 
 @dataclass(frozen=True, kw_only=True)
 class SharingSettings(Settings):
-    groups: Sequence[Sequence[SharingJob]]  # the jobs of one launch each
+    groups: Sequence[Sequence[SharingJob]]  # each the jobs of one launch
     seconds: float  # on each job, and up to
     most_seconds: float  # while the learner has made too few calls
     served: bool = True  # whether buffers behind servers are filled too, a row per call
@@ -156,7 +156,7 @@ class Sharing(Suite[SharingSettings]):
         return {job.workload for group in settings.groups for job in group}
 
     def peers(self) -> list[str]:
-        """Alone, the library's unshared class is a peer too: sharing has a price."""
+        """Shared buffers, and unshared classes, which are measured alone to show the price of sharing."""
         shared = registry.together()
         families = set(map(registry.family, shared))
         return list(dict.fromkeys([*shared, *(name for name in registry.alone() if name in families)]))

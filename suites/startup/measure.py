@@ -1,16 +1,16 @@
-"""Start-up: what a user waits for before the first batch, in a process that has done nothing else.
+"""Start-up: what a user waits for before the first batch, in a fresh process.
 
     python -m suites.startup --peer NAME [--benchmark NAME ...] [--workload NAME] [--capacity ROWS] [--cells FILE]
 
-import        inside import statements while the buffer is made; Python, NumPy and this project are there already
+import        inside import statements while the buffer is made; Python, NumPy and this project are already loaded
 construct     the rest of making a buffer of that capacity: memory, a server's start
 first_add     the first step that is added
-fill          adding columns until the buffer is full, from its second row on
+fill          adding columns until the buffer is full, starting with the second row
 first_sample  the first batch of 32, of the full buffer
 first_cycle   the first prioritized batch of 32 and the update of its priorities, on another buffer of that capacity
 
-What is compiled or allocated when first used is in the figures called first. One launch measures all of one peer.
-Answers are checked when the clock is off.
+The figures named first_ include whatever is compiled or allocated on first use. One launch measures all figures of one
+peer. Answers are checked outside the timed calls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROWS = 64  # stored before the first prioritized sample
 
 
 class ImportClock:
-    """Seconds spent inside import statements and `import_module`, those within others counted once."""
+    """Measures the seconds spent in import statements and `import_module`; nested imports count once."""
 
     def __init__(self) -> None:
         self.seconds, self._depth = 0.0, 0
@@ -75,9 +75,9 @@ Figures = dict[str, float | str]  # seconds, or why there are none
 
 
 def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fill_seconds: float) -> Iterator[Result]:
-    """The figure of each of these benchmarks, or why there is none."""
+    """Yield the figure of each of these benchmarks, or why there is none."""
     recording = workloads.load(workload)
-    # A peer that is known to be too slow is not filled again.
+    # The buffer of a peer that is known to be too slow is not filled again.
     fill_seconds = fill_seconds if "fill" in wanted else 0.0
     for part, benchmarks in PARTS.items():
         figures: Figures = {}
@@ -99,7 +99,7 @@ def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fi
 
 
 def plain(figures: Figures, peer: str, recording: Workload, capacity: int, fill_seconds: float) -> None:
-    """What comes before something fails is in `figures` all the same."""
+    """Store figures in `figures` one by one, so that those before a failure are kept."""
     clock, spec = ImportClock(), Spec(capacity, recording.fields)
     known, first = AddedRows(recording.columns, recording.fields), [next(recording.stepwise())]
     cls = registry.adapter_class(peer)
@@ -141,7 +141,7 @@ def prioritized(figures: Figures, peer: str, recording: Workload, capacity: int,
         adapter.close()
 
 
-#: what measures which benchmarks, in one process and in this order
+#: function -> the benchmarks that it measures, in one process and in this order
 PARTS: dict[Callable, tuple[str, ...]] = {
     plain: ("import", "construct", "first_add", "fill", "first_sample"),
     prioritized: ("first_cycle",),

@@ -18,7 +18,7 @@ BENCHMARKS = dict.fromkeys(
 @dataclass(frozen=True, kw_only=True)
 class StartupSettings(Settings):
     capacity: int
-    fill_seconds: float  # a buffer that takes longer to be filled has no figure for that
+    fill_seconds: float  # a buffer that takes longer to fill gets no figure for that
 
 
 PROFILES = {

@@ -1,4 +1,4 @@
-"""The buffers of one peer that the throughput suite's benchmarks share, each made and filled when first needed."""
+"""The buffers of one peer that the throughput benchmarks share, each made and filled when first needed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from suites.runner.filling import fill
 from suites.runner.results import NotMeasured
 from suites.workloads import Workload
 
-STEPS_A_CALL = 64  # of an adapter, which loops over them
-CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to tell a wrong distribution, in well under a second
+STEPS_A_CALL = 64  # steps per call of an adapter, which loops over them
+CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to detect a wrong distribution, in well under a second
 
 
 class Buffers:
-    """Of one workload and one capacity. What could not be made is not tried again: the error is raised again."""
+    """Buffers of one peer, workload and capacity. If one cannot be made, later requests for it raise the same error."""
 
     def __init__(self, peer: str, workload: str, capacity: int, fill_seconds: float) -> None:
         self.peer, self.capacity, self.fill_seconds = peer, capacity, fill_seconds
@@ -44,7 +44,7 @@ class Buffers:
 
     @cached_property
     def frames(self) -> Workload:
-        """The recording, cut where a call ends, with the end of an episode there: it begins again with another one."""
+        """The recording, cut at the end of a call, where an episode is made to end, since the recording is cycled."""
         recording = self.recording
         if recording.stack == 1:
             raise NotMeasured(f"{recording.name} has no stacked frames")
@@ -77,8 +77,8 @@ class Buffers:
         return made
 
     def _filled(self, recording: Workload, **asked: bool) -> Adapter:
-        """Filled once over with the recording. Priorities are checked while it is still empty; the rows added for that
-        are overwritten by the filling."""
+        """A buffer filled with the recording. Priorities are checked first; the rows added for that are overwritten
+        when the buffer is filled."""
         spec = Spec(self.capacity, recording.fields, **asked)
         with ExitStack() as until_filled:
             adapter = registry.adapter_class(self.peer).make(spec)

@@ -1,4 +1,4 @@
-"""Options of the throughput suite's benchmarks when pytest-benchmark runs them, and what they are run on."""
+"""Options and fixtures of the throughput benchmarks under pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     config = metafunc.config
-    told = _tasks(config)
-    named = {task.benchmark for task in told}
-    tasks = [*told, *(task for task in USUAL if task.benchmark not in named)]
+    chosen = _tasks(config)
+    named = {task.benchmark for task in chosen}
+    tasks = [*chosen, *(task for task in USUAL if task.benchmark not in named)]
     metafunc.parametrize("task", sorted(tasks, key=lambda task: list(BENCHMARKS).index(task.benchmark)), ids=_id)
     for kind, usual in USUAL_NAMES.items():
         metafunc.parametrize(kind, config.getoption(f"--{kind}") or list(usual), scope="module")

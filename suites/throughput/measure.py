@@ -2,19 +2,19 @@
 
     python -m suites.throughput --peer NAME [--job TASK@WORKLOAD=CAPACITY[:FILL_SECONDS] ...] [--seconds S]
 
-add, add_dicts, add_lists      adding, in the forms a loop has its transitions in
+add, add_dicts, add_lists      adding transitions in the forms that a training loop may have
 sample                         uniform sampling
 prioritized                    a prioritized sample and the update of its priorities
 learner_step                   some transitions added one by one, a prioritized sample, the update of its priorities
 learner_step_uniform           the same on a uniform buffer, which has no priorities to update
 sample_beside                  how long the learner is blocked in `sample` when it works between samples
 sample_held                    uniform sampling while the newest batches are kept
-compressed_add, compressed_sample   where frames are stored once
+compressed_add, compressed_sample   adding and sampling when each frame is stored once
 
-Buffers are full and wrap while they are timed, every call gets other rows than the one before it,
-and new priorities are never those that the rows had. A wrong answer has no time: each benchmark
-checks what comes back before it starts the clock.
-Every loop stands beside the peer's own calls, so that hardly anything of the harness is in a figure.
+Buffers are full and wrap while they are timed, successive calls get different rows, and new priorities
+always differ from the old ones. Each benchmark checks the peer's answers before it starts the clock, so a
+wrong answer is never timed.
+Every loop directly contains the peer's calls, so that a figure includes hardly any overhead of the harness.
 `test_benchmarks.py` runs the same benchmarks under pytest-benchmark.
 """
 
@@ -43,7 +43,10 @@ from suites.throughput.tasks import USUAL, Job
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
 
-BATCHES_A_CALL, BYTES_A_CALL = 20, 1 << 20  # of an adapter, which loops over them, and at most so many bytes of them
+BATCHES_A_CALL, BYTES_A_CALL = (
+    20,
+    1 << 20,
+)  # batches per call of an adapter, which loops over them, and the limit of their bytes
 LARGEST_LISTED_ROW = 1_000  # bytes
 BESIDE_CALLS, BESIDE_ROUNDS = 10, 5  # calls per round, and the fewest rounds, of sample_beside
 LEARNER_BYTES, LEARNER_PIECES = 8 << 20, 16  # the memory that the stand-in for a learner works on
@@ -51,7 +54,7 @@ CHECKED_ROWS = 32
 
 
 def measure(peer: str, jobs: Sequence[Job], seconds: float) -> Iterator[Result]:
-    """The figure of each job as soon as it is there. Jobs on one buffer stand side by side."""
+    """Yield the figure of each job as soon as it is known. Jobs on the same buffer must be adjacent."""
     watch = Stopwatch(seconds)
     for _, some in itertools.groupby(jobs, key=lambda job: (job.workload, job.capacity)):
         place = list(some)
@@ -157,14 +160,14 @@ def learner_step_uniform(buffers: Buffers, sizes: dict[str, int], watch: Stopwat
 
 def sample_beside(buffers: Buffers, sizes: dict[str, int], watch: Stopwatch) -> float:
     batch, sample, work = sizes["batch"], buffers.uniform.sample, _stand_in(sizes["work_ms"] / 1_000)
-    blocked: list[float] = []  # per call, the mean of each round: a batch that was fetched ahead comes at once
+    blocked: list[float] = []  # the mean per call of each round, since prefetched batches return at once
 
     def run() -> None:
         spent = 0.0
         for _ in range(BESIDE_CALLS):
             work()
             begin = time.perf_counter()
-            held = sample(batch)  # noqa: F841 (a learner works on one batch, and holds it while it asks for the next)
+            held = sample(batch)  # noqa: F841 (a learner holds one batch while it samples the next)
             spent += time.perf_counter() - begin
         blocked.append(spent / BESIDE_CALLS)
 
@@ -182,7 +185,7 @@ def sample_held(buffers: Buffers, sizes: dict[str, int], watch: Stopwatch) -> fl
     kept = collections.deque((sample(batch) for _ in range(sizes["held"])), maxlen=sizes["held"])
     for each in kept:
         buffers.known.check(each, batch)
-    del each  # else it is held as well
+    del each  # otherwise it would be held, too
 
     def run(count: int) -> None:
         for _ in range(count):
@@ -213,7 +216,7 @@ BENCHMARKS: dict[str, Callable[[Buffers, dict[str, int], Stopwatch], float]] = {
 def _time_adding(
     watch: Stopwatch, known: checks.AddedRows, adapter: Adapter, add: Callable, calls: Iterator[tuple], rows: int
 ) -> float:
-    """Seconds per row. `calls` are the arguments of one call of `add` after the other, each of so many rows."""
+    """Seconds per row. `calls` yields the arguments of successive calls of `add`, each of `rows` rows."""
     add(*next(calls))
     batch = adapter.sample(CHECKED_ROWS)
     known.check(batch, CHECKED_ROWS)
@@ -233,13 +236,13 @@ def _time_sampling(watch: Stopwatch, known: checks.AddedRows, adapter: Adapter, 
 
     def run(count: int) -> None:
         for _ in range(count):
-            held = sample(batch)  # noqa: F841 (a learner still holds one batch while it asks for the next)
+            held = sample(batch)  # noqa: F841 (a learner holds one batch while it samples the next)
 
     return watch.per_call(run)
 
 
 def _over_and_over(items: Sequence, at_once: int) -> Iterator[Sequence]:
-    """All items again and again, so many at a time; a last piece that is too short is left out."""
+    """Cycle through the items, `at_once` at a time; an incomplete last piece is left out."""
     starts = range(0, len(items) - at_once + 1, at_once)
     return itertools.cycle([items[at : at + at_once] for at in starts])
 
@@ -249,15 +252,15 @@ def _batches_a_call(recording: Workload, rows: int) -> int:
 
 
 def _require_steps(recording: Workload) -> None:
-    """For the forms in which only a `Step` is added."""
+    """Raise `NotMeasured` unless rows are steps: some forms of adding accept only a `Step`."""
     if not recording.is_plain:
         raise NotMeasured(f"the rows of {recording.name} have other fields than a step's: `add` stores them as dicts")
 
 
 def _stand_in(seconds: float) -> Callable[[], None]:
-    """Work for so long, going over all of 8 MB at least once: what a buffer had in the caches is gone by then.
+    """A function that works for `seconds` and reads all of 8 MB at least once, which evicts the buffer from the caches.
 
-    As a learner's matrix products do, NumPy releases the interpreter's lock meanwhile; threads of the peer can run.
+    Like a learner's matrix products, it releases the GIL in NumPy, so that threads of the peer can run.
     """
     pieces = np.ones(LEARNER_BYTES // 8).reshape(LEARNER_PIECES, -1)
 

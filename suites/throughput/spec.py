@@ -31,21 +31,21 @@ from suites.workloads.user_workload import UserSizes, UserWorkload
 
 @dataclass(frozen=True)
 class Place:
-    """A capacity, and what is measured there."""
+    """A capacity, and the tasks that are measured on a buffer of it."""
 
     capacity: int
     tasks: Sequence[Task]
-    fill_seconds: float = 60.0  # a buffer that takes longer to be filled has no figure here
+    fill_seconds: float = 60.0  # a buffer that takes longer to fill gets no figure here
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputSettings(Settings):
     places: Mapping[str, Sequence[Place]]  # by workload
     seconds: float  # on each cell
-    blocks_if_named: int | None = None  # of peers that are measured only when named, where they have fewer
+    blocks_if_named: int | None = None  # the number of blocks for peers that are measured only when named, if lower
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
-        """In the order in which a launch comes to them."""
+        """The jobs on these workloads, in the order in which a launch measures them."""
         return [
             Job(task, workload, place.capacity, place.fill_seconds)
             for workload in workloads
@@ -80,8 +80,8 @@ PROFILES = {
             "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES + HELD[:1])],
         },
     ),
-    # As quick, but with less of each, since there are four times as many peers; and with a small buffer, which peers
-    # that take half a millisecond per row can fill as well.
+    # Like quick, but with less of each, since there are four times as many peers; and with a small buffer, which even
+    # peers that take half a millisecond per row can fill.
     "survey": ThroughputSettings(
         blocks=3,
         blocks_if_named=2,
@@ -158,7 +158,7 @@ class Throughput(Suite[ThroughputSettings]):
 
 
 def options(settings: ThroughputSettings, jobs: Sequence[Job], records: Sequence[Record]) -> dict[str, object]:
-    """Of the process run that measures these records."""
+    """The options of the process run that measures these records."""
     wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
     return {"job": wanted, "seconds": settings.seconds}
 

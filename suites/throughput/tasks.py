@@ -10,7 +10,7 @@ from suites.suite import Quantity
 
 PER_TRANSITION, PER_CALL, PER_STEP = (Quantity(f"s/{what}", "lower") for what in ("transition", "call", "step"))
 
-#: In the order in which a launch comes to them.
+#: In the order in which a launch measures them.
 BENCHMARKS = {
     "add": PER_TRANSITION,
     "add_dicts": PER_TRANSITION,
@@ -66,12 +66,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Job:
-    """A task on a buffer of that capacity. As text: "learner_step:adds=4,batch=32@CartPole-v1=100000:15"."""
+    """A task on a buffer of this capacity. As text: "learner_step:adds=4,batch=32@CartPole-v1=100000:15"."""
 
     task: Task
     workload: str
     capacity: int
-    fill_seconds: float = math.inf  # a buffer that takes longer to be filled has no figure
+    fill_seconds: float = math.inf  # a buffer that takes longer to fill gets no figure
 
     @classmethod
     def parse(cls, text: str) -> Job:
@@ -104,7 +104,7 @@ def tasks(*texts: str) -> tuple[Task, ...]:
     return tuple(map(Task.parse, texts))
 
 
-#: the tasks of a profile
+#: groups of tasks, of which profiles are made
 CORE = tasks(
     "add:batch=1", "add:batch=100", "sample:batch=32", "sample:batch=256", "prioritized:batch=32",
     "prioritized:batch=256",
@@ -122,5 +122,5 @@ BESIDE = tasks(*(f"sample_beside:batch=32,work_ms={ms}" for ms in (1, 5)))
 MORE_BESIDE = tasks(*(f"sample_beside:batch=256,work_ms={ms}" for ms in (1, 5)))
 HELD = tasks("sample_held:batch=32,held=8", "sample_held:batch=256,held=8")
 
-#: all of them: what a run by hand measures unless it names others
+#: All tasks: what is measured by hand unless others are named.
 USUAL = (*CORE, *FORMS, *STEPS, *UNIFORM_STEPS, *BESIDE, *MORE_BESIDE, *HELD, *FRAMES)
