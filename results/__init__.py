@@ -1,4 +1,4 @@
-"""The record of a run: its format, how it is loaded and saved, and where the run files lie."""
+"""The record of a run: its format, how it is loaded and saved, and where run files are kept."""
 
 from results.files import REFERENCE, RUNS, latest, new_path
 from results.record import Peer, Record, Run, Sample, Workload, load, save

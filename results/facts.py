@@ -1,4 +1,4 @@
-"""What the report must know of a peer as values, beside the sentences of its features."""
+"""The facts about a peer that the report needs as typed values, besides the sentences of its features."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Facts:
-    """Of a peer; the record's `facts`. The defaults are those of a peer of which nothing is known."""
+    """A record's `facts` about a peer. The defaults apply if nothing is known."""
 
-    adds_batches: bool = True  # many rows in one call
-    returns_rows: bool = False  # which the adapter stacks into columns
-    #: to the caller's arrays, after an add: of no add, of adds of many rows, or of all
+    adds_batches: bool = True  # adds many rows in one call
+    returns_rows: bool = False  # samples are rows, which the adapter stacks into columns
+    #: Whether the buffer keeps references to the caller's arrays: never, after adds of many rows, or after all adds.
     keeps_references: Literal["never", "batches", "always"] | None = None
 
 
 def facts_of(facts: Mapping[str, Any] | None, features: Mapping[str, str]) -> Facts:
-    """A peer's facts. Records from before November 23, 2026 have none: theirs are in the sentences of that time."""
+    """A peer's facts. Records from before November 23, 2026 have none; they are then derived from the sentences."""
     return Facts(**facts) if facts else _of_sentences(features)
 
 

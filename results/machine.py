@@ -1,4 +1,4 @@
-"""What this run was measured on: the machine, and the revision of the checkout."""
+"""The machine and the revision of the checkout that a run was measured on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import psutil
 
 HERE = Path(__file__).resolve().parent
-#: The folders of the repository that a figure depends on.
+#: Folders of the repository on which figures depend.
 MEASURED_CODE = ("cpprb_impl", "adapters", "suites")
 
 
 def describe() -> dict[str, Any]:
-    """The run file's "machine". Anything that can't be found out is "unknown"."""
+    """The "machine" object of the run file. Anything that cannot be determined is "unknown"."""
     return {
         "cpu": _cpu_model(),
         "cores": _usable_cores(),
@@ -41,9 +41,9 @@ def revision(checkout: Path = HERE) -> str:
 
 
 def changed_since(measured_at: str, folders: Sequence[str] = MEASURED_CODE, checkout: Path = HERE) -> list[str]:
-    """The files in these folders of the repository that differ between this revision and the last commit.
+    """The files in these folders that differ between this revision and the last commit.
 
-    None outside git, and for a revision that this checkout does not know.
+    Empty outside git, and for a revision that is unknown in this checkout.
     """
     top = next(iter(_lines_of(["git", "rev-parse", "--show-toplevel"], checkout)), "")
     commit = measured_at.removesuffix("+dirty")
@@ -60,7 +60,7 @@ def _cpu_model() -> str:
 
 
 def _usable_cores() -> int:
-    """Cores this process may run on: in a container fewer than the machine has."""
+    """The number of cores that this process may run on, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -76,7 +76,7 @@ def _first_line_of(command: list[str], folder: Path | None = None) -> str:
 
 
 def _lines_of(command: list[str], folder: Path | None = None) -> list[str]:
-    """What a command prints; nothing if it fails, hangs, or isn't there."""
+    """The lines that a command prints; none if it fails, hangs or is not installed."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -30,11 +30,11 @@ NOT_REACHED = "not measured: the run did not come this far"
 
 @dataclass(frozen=True)
 class Sample:
-    """What one launch (a fresh process) measured, in the record's unit."""
+    """The value that one launch (a fresh process) measured, in the record's unit."""
 
-    block: int  # the round, in which each peer is launched at most once: ratios are taken within it
+    block: int  # a round in which each peer is launched at most once: ratios are taken within it
     value: float
-    calls: int | None = None  # that the value stands on, where they may be too few for a rate
+    calls: int | None = None  # that the value is based on, if there may be too few for a rate
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Peer:
     usage: str
     features: Mapping[str, str] = field(default_factory=dict)
     reason: str | None = None  # why it could not be measured
-    facts: Mapping[str, Any] | None = None  # as in the file; None: an old record
+    facts: Mapping[str, Any] | None = None  # as in the file; None in an old record
 
     @property
     def known(self) -> Facts:
-        """What the report must know of it as values."""
+        """The peer's facts as typed values, for the report."""
         return facts_of(self.facts, self.features)
 
 
@@ -69,7 +69,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Left:
-    """What a launch left behind although it ended well: the runner cleared it away, a user would have to."""
+    """What a launch left behind although it ended normally. The runner removed it; a user would have to do so."""
 
     peer: str
     launch: str
@@ -78,10 +78,10 @@ class Left:
 
 @dataclass
 class Record:
-    """One cell of the run: what was measured of one peer on one workload, or why it was not.
+    """One cell of the run: the samples of one benchmark for one peer on one workload, or why there are none.
 
-    A new cell is "interrupted" until its first sample, so that whatever ends the run early, the
-    file says which cells it never reached.
+    A new cell is "interrupted" until its first sample. If the run ends early for any reason, the file therefore shows
+    which cells were never reached.
     """
 
     suite: str
@@ -94,9 +94,9 @@ class Record:
     status: Status = "interrupted"
     reason: str | None = NOT_REACHED
     samples: list[Sample] = field(default_factory=list)
-    seen: str | None = None  # what came out where that is no number: "copies: 84 columns held while ..."
+    seen: str | None = None  # an observation that is not a number: "copies: 84 columns held while ..."
     hazard: bool = False  # as the peer promises, but dangerous to a user who does not know about it
-    invalidated_at: str | None = None  # the revision that withdrew it; only of an "invalidated" record
+    invalidated_at: str | None = None  # the revision that withdrew it; only for an "invalidated" record
 
     @property
     def ok(self) -> bool:
@@ -104,7 +104,7 @@ class Record:
 
     @property
     def pending(self) -> bool:
-        """Declared, and neither measured nor given up."""
+        """Whether the cell was declared, but neither measured nor failed."""
         return self.status == "interrupted" and not self.samples
 
     @property
@@ -114,7 +114,7 @@ class Record:
         return f"{self.suite} {self.benchmark} ({params}) of {self.peer} on {self.workload}"
 
     def add_sample(self, block: int, value: float, calls: int | None = None) -> None:
-        """One launch's figure, in the record's unit, and the calls it stands on. The first makes the cell "ok"."""
+        """Add one launch's figure, in the record's unit, and its number of calls. The first makes the cell "ok"."""
         value = float(value)
         if not (math.isfinite(value) and value >= 0):
             raise BadRecord(f"{self.label}: sample of block {block} must be a finite number, at least 0, got {value}")
@@ -125,7 +125,7 @@ class Record:
         self.samples.append(Sample(int(block), value, calls))
 
     def fail(self, status: Status, reason: str) -> None:
-        """The cell could not be measured; samples made before stay. The first reason is kept: it is the cause."""
+        """Mark the cell as not measured; earlier samples are kept. So is the first reason, since it is the cause."""
         if status == "ok" or not reason.strip():
             raise BadRecord(f"{self.label}: a failure needs a status other than ok and a reason")
         if self.ok or self.pending:
@@ -134,7 +134,7 @@ class Record:
 
 @dataclass
 class Run:
-    """A whole run file, in memory."""
+    """The contents of a run file, in memory."""
 
     kind: Literal["bench", "gate"]
     profile: str
@@ -163,12 +163,12 @@ class Run:
         reason: str | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> Peer:
-        """Takes `**dataclasses.asdict(peer_info)`. The first peer added is the one the report speaks of by default."""
+        """Add a peer, given `**dataclasses.asdict(peer_info)`. The first one added is the subject of the report."""
         self.peers.append(Peer(name, version, usage, dict(features or {}), reason, facts))
         return self.peers[-1]
 
     def add_workload(self, **about: Any) -> Workload:
-        """Takes the fields of `Workload`."""
+        """Add a workload, given the fields of `Workload`."""
         self.workloads.append(Workload(**about))
         return self.workloads[-1]
 
@@ -208,10 +208,11 @@ class Run:
         return lines + ([f"{unknown} declared cell(s) without any record"] if unknown > 0 else [])
 
     def problems(self, excused: Callable[[Record], bool] = lambda _record: False) -> list[str]:
-        """Why this run is not a success, one line each; empty means the runner may exit 0.
+        """The reasons why this run is not a success, one line each; empty if the runner may exit with 0.
 
-        A skipped cell is no problem: this platform can't have that peer, or that peer can't do that job. Neither is
-        a cell that the time budget left out, nor a record that is `excused`: a finding about another's buffer.
+        A skipped cell is not a problem: the platform does not support the peer, or the peer does not support the job.
+        Neither is a cell that the time budget left out, nor a record that is `excused`, such as a finding about
+        another project's buffer.
         """
         lines = ["the run was interrupted"] if self.interrupted else []
         lines += [f"never measured: {cell}" for cell in self.missing()]
@@ -248,7 +249,7 @@ class Run:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Run:
-        """`data` must have passed `check`."""
+        """Build a run from the data of a file, which must have passed `check`."""
         return cls(
             **data["run"],
             peers=[Peer(**peer) for peer in data["peers"]],
@@ -257,23 +258,23 @@ class Run:
                 Record(**{**record, "samples": [Sample(**sample) for sample in record["samples"]]})
                 for record in data["records"]
             ],
-            left=[Left(**left) for left in data.get("left", ())],  # files from before it was looked for have none
+            left=[Left(**left) for left in data.get("left", ())],  # older files have none
         )
 
 
 def plain(workload: Workload) -> dict[str, Any]:
-    """A shape may be a tuple in memory; in the file it is a list."""
+    """Convert tuples to lists: a shape may be a tuple in memory, but is a list in the file."""
     fields = {key: {"shape": list(of["shape"]), "dtype": str(of["dtype"])} for key, of in workload.fields.items()}
     return {**dataclasses.asdict(workload), "fields": fields}
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """The run in this file. Raises `BadRecord`, whose text names the file, the record and the field."""
+    """Load the run in this file. Raises `BadRecord`, whose message names the file, the record and the field."""
     path = Path(path)
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadRecord(f"{path}: can't be read: {error.strerror}") from error
+        raise BadRecord(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise BadRecord(f"{path}: is not JSON: {error}") from error
     check(data, str(path))
@@ -281,7 +282,7 @@ def load(path: str | os.PathLike[str]) -> Run:
 
 
 def save(path: str | os.PathLike[str], run: Run) -> None:
-    """Write the run whole or not at all: an invalid run or a crash leaves the file that was there before."""
+    """Write the run atomically: if the run is invalid, or on a crash, the previous file is kept."""
     path = Path(path)
     data = run.to_dict()
     check(data, str(path))
@@ -300,7 +301,7 @@ def save(path: str | os.PathLike[str], run: Run) -> None:
 
 
 def now() -> str:
-    """UTC, to the second, as the run file writes it."""
+    """The current time in UTC, to the second, in the run file's format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""Is this a run file? The schema, and what a schema can't say: duplicates and references."""
+"""Validation of run files: the schema, and what a schema cannot express, such as duplicates and references."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SCHEMA = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="
 
 
 class BadRecord(ValueError):  # noqa: N818 (says what the record is)
-    """A run file, or a run about to be saved, that breaks the format.
+    """A run file, or a run about to be saved, violates the format.
 
-    The text names the file, the record (its number from 0, its peer and benchmark) and the field, and what is wrong.
+    The message names the file, the record (its number from 0, its peer and benchmark) and the field, and what is wrong.
     """
 
 
@@ -35,7 +35,7 @@ _VALIDATOR = _Validator(SCHEMA)
 
 
 def check(data: Any, file: str) -> None:
-    """Raises `BadRecord` with the first thing that is wrong (and how many more there are)."""
+    """Raise `BadRecord` if anything is wrong. Its message states the first problem and how many more there are."""
     complaints = [_schema_complaint(error, data) for error in _schema_errors(data)] or list(_other_complaints(data))
     if complaints:
         more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
@@ -43,7 +43,7 @@ def check(data: Any, file: str) -> None:
 
 
 def cell_key(record: Mapping[str, Any]) -> Hashable:
-    """What makes a cell the same cell."""
+    """The fields that identify a cell."""
     params = tuple(sorted(record["params"].items(), key=lambda item: item[0]))
     return record["suite"], record["benchmark"], record["peer"], record["workload"], params
 
@@ -61,7 +61,7 @@ def _schema_complaint(error: ValidationError, data: Any) -> str:
 
 
 def _what(error: ValidationError) -> str:
-    """In plain words where jsonschema's own are about schemas."""
+    """A plain description of a schema error, instead of jsonschema's own."""
     value, message = error.instance, str(error.message)
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     match error.validator:
@@ -107,9 +107,9 @@ def _dotted(path: Sequence[str | int]) -> str:
 
 
 def _other_complaints(data: Mapping[str, Any]) -> Iterator[str]:
-    """`data` fits the schema; does it fit itself?"""
+    """Problems that the schema cannot express. `data` must conform to the schema."""
     for part in ("peers", "workloads"):
-        yield from _duplicates(data, part, lambda item: item["name"], "name: is there already, in")
+        yield from _duplicates(data, part, lambda item: item["name"], "name: already used by")
     yield from _duplicates(data, "records", cell_key, "is the same cell as")
 
     peers = {peer["name"] for peer in data["peers"]}
@@ -130,7 +130,7 @@ def _other_complaints(data: Mapping[str, Any]) -> Iterator[str]:
         blocks = [sample["block"] for sample in record["samples"]]
         if len(set(blocks)) < len(blocks):
             again = next(block for block in blocks if blocks.count(block) > 1)
-            yield f"{where}: samples: block {again} is there more than once (one sample a launch)"
+            yield f"{where}: samples: block {again} appears more than once (one sample per launch)"
         measured_in = units.setdefault((record["suite"], record["benchmark"]), (record["unit"], record["better"]))
         if measured_in != (record["unit"], record["better"]):
             yield f"{where}: unit: other records of this benchmark are in {measured_in[0]}, {measured_in[1]} is better"

@@ -1,4 +1,4 @@
-"""Probes of what is drawn: with what probability, with which weights, how often in a batch, and the same again?"""
+"""Probes of sampling: probabilities, weights, repetitions within a batch, and reproducibility from a seed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten
 
 LAST = CAPACITY - 1  # the last slot of the ring
 WRAPPED = 20  # rows of the second round
-LOW, HIGH = 0.05, 5.0  # priorities over two decades
-ROUNDS = 200  # of updates, at most, until every row had one
-GIVEN_ROUNDS = 48  # each with one draw, or 16
+LOW, HIGH = 0.05, 5.0  # priorities spanning two decades
+ROUNDS = 200  # maximum rounds of updates until every row has had one
+GIVEN_ROUNDS = 48  # each with 1 or 16 draws
 NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
 WEIGHED = 20  # batches
 DOUBT = 1e-4
@@ -45,7 +45,7 @@ def _p(p: float) -> str:
 
 
 def by_priority(pool: BufferPool) -> dict[str, Seen]:
-    """Each part is a test of its own; one that fails is enough."""
+    """Test the distribution in several states of a buffer, each separately; one failure is enough."""
     found, looked_at = [], 0
     try:
         for about, buffer in _parts(pool):
@@ -68,13 +68,13 @@ def by_priority(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _without_last(buffer: Buffer, counts: np.ndarray, shares: np.ndarray) -> float:
-    """How well it fits if the row in the last slot can't be drawn."""
+    """The p-value under the assumption that the row in the last slot is never drawn."""
     last = buffer.held % CAPACITY == LAST
     return 0.0 if counts[last].any() else fit(counts[~last], shares[~last])
 
 
 def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
-    """A buffer in one state after the other, to be drawn from; None where the peer refuses it."""
+    """Yield a description and a buffer to draw from, in one state after another; None if the peer refuses it."""
     generator = np.random.default_rng(pool.setting.seed)
     two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
     try:
@@ -99,8 +99,8 @@ def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
 
 
 def _update_all(buffer: Buffer, generator: np.random.Generator) -> None:
-    """Give rows other priorities as they are drawn, others each time, so that one update that got lost is not made good
-    by the next; a row that never comes keeps its own."""
+    """Update the priorities of rows as they are drawn, with different values each time, so that a later update cannot
+    hide a lost one. A row that is never drawn keeps its priority."""
     first, updated = buffer.held[0], np.zeros(CAPACITY, bool)
     buffer.settle(16)
     for _ in range(ROUNDS):
@@ -118,7 +118,7 @@ def added(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _default(pool: BufferPool) -> Seen:
-    """A row is added without a priority where the largest is 2.9, which came with a row, or by an update."""
+    """Add a row without a priority when the largest one is 2.9, which was passed with a row or set by an update."""
     on_add, by_update = _new_row(pool, update=False), _new_row(pool, update=True)
     about = f"{on_add.evidence}; by an update: {by_update.evidence}"
     word = on_add.word
@@ -130,7 +130,7 @@ def _default(pool: BufferPool) -> Seen:
 
 
 def _new_row(pool: BufferPool, update: bool) -> Seen:
-    """How often it is drawn before any update tells it a priority. All others but one have 0.1."""
+    """How often the new row is drawn before any update of its priority. All other rows but one have 0.1."""
     candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
     counts, rest, eps = np.zeros(2, np.int64), 0.0, pool.kind.contract.eps
     with pool.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
@@ -143,7 +143,7 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
                 buffer.fill(NEW_CAPACITY - 2, np.array([0.1] * 7 + [2.9] + [0.1] * 7))
             new = buffer.added
             buffer.add(1)
-            buffer.fill(1, 0.1)  # so that the new row has no special place
+            buffer.fill(1, 0.1)  # so that the new row is not the newest one
             buffer.settle(size)
             numbers, batch = buffer.sample(size)
             counts += np.bincount(numbers[: buffer.independent] == new, minlength=2)
@@ -161,7 +161,7 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
 
 
 def _raise_one(buffer: Buffer, size: int) -> None:
-    """One that the next two rows won't overwrite."""
+    """Raise the priority of a row that the next two rows will not overwrite."""
     buffer.settle(size)
     raised = False
     while not raised:
@@ -173,7 +173,7 @@ def _raise_one(buffer: Buffer, size: int) -> None:
 
 
 def _given(pool: BufferPool) -> Seen:
-    """Half the rows come with a priority a thousand times the others'. Only what is drawn before an update counts."""
+    """Add half of the rows with a priority a thousand times the others'. Only draws before an update count."""
     great = np.arange(CAPACITY) % 2 == 0
     hits: list[bool] = []
     with pool.priorities() as buffer:
@@ -195,7 +195,7 @@ def _given(pool: BufferPool) -> Seen:
 
 
 def importance(pool: BufferPool) -> dict[str, Seen]:
-    """Weights before and after the rows of the least priority were overwritten."""
+    """Check weights before and after the rows of the lowest priority were overwritten."""
     alpha, beta, looked_at = 0.6, 0.4, 0
     fits = {"over the buffer": True, "over the batch": True, "not normalised": True}
     example = ""
@@ -223,7 +223,8 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _formulae(buffer: Buffer, numbers: np.ndarray, beta: float) -> dict[str, np.ndarray]:
-    """Schaul et al. 2015, equation 2: (N P)^-beta, over the largest of all rows, or of the batch, or as it is."""
+    """Weights (N P)^-beta (Schaul et al. 2015, equation 2) for each normalisation: divided by the largest weight of
+    all rows, by the largest of the batch, or not at all."""
     shares = buffer.shares()
     mine = shares[numbers - buffer.held[0]]
     return {
@@ -244,7 +245,7 @@ def repeats(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _repeats(buffer: Buffer) -> Seen:
-    """Among even rows: independent draws take some row three times, a draw from each part no more than twice."""
+    """With equal shares, independent draws repeat some row three times, stratified draws no row more than twice."""
     buffer.fill(CAPACITY)
     buffer.settle(REPEAT_SIZE)
     most, twice = 0, 0
@@ -292,7 +293,7 @@ def _drawn(pool: BufferPool, prioritized: bool, seed: int) -> list[int]:
 
 
 def _seed_everything(seed: int) -> None:
-    """What a user does who wants the same again: every generator that is not a library's own."""
+    """Seed every global generator, as a user who wants reproducible samples would."""
     random.seed(seed)
     np.random.seed(seed)
     with suppress(KeyError):

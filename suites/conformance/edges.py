@@ -1,6 +1,6 @@
-"""Probes of mistakes: sampling too early or too much, updating a priority too late, or to something that is no number.
+"""Probes of invalid use: sampling too early or too much, updating a priority too late or to an invalid value.
 
-Each may hang, or end the process: `BufferPool.announce_risk` says so before.
+Each call may hang or end the process: `BufferPool.announce_risk` announces it first.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ UNHAPPY = ("panics", "gives garbage", "gives no rows", "refused", "gives fewer",
 
 
 def stale(pool: BufferPool) -> dict[str, Seen]:
-    """New priorities, a billion times the others', for rows that were overwritten since they were sampled."""
-    hits, elsewhere, expected, drawn, told = 0, 0, 0.0, 0, 0
+    """Set priorities, a billion times the others', for rows that were overwritten since they were sampled."""
+    hits, elsewhere, expected, drawn, updated = 0, 0, 0.0, 0, 0
     with pool.priorities() as buffer:
         for _ in range(STALE_ROUNDS):
             buffer.fill(CAPACITY)
@@ -38,10 +38,10 @@ def stale(pool: BufferPool) -> dict[str, Seen]:
             after, batch = buffer.sample(8)
             targets, others = np.unique(numbers[gone]) + CAPACITY, np.unique(numbers[gone]) + NEWER
             hits, elsewhere = hits + int(np.isin(after, targets).sum()), elsewhere + int(np.isin(after, others).sum())
-            told, drawn, expected = told + int(gone.sum()), drawn + 8, expected + 8 * len(targets) / CAPACITY
+            updated, drawn, expected = updated + int(gone.sum()), drawn + 8, expected + 8 * len(targets) / CAPACITY
             buffer.update(batch["indexes"], after)
     about = (
-        f"{told} priorities told for rows overwritten meanwhile: {hits} of {drawn} draws are the rows in their slots"
+        f"{updated} priorities set for rows overwritten meanwhile: {hits} of {drawn} draws are the rows in their slots"
     )
     about += f" ({expected:.0f} if nothing had changed)"
     share = np.array([hits, drawn - hits])
@@ -107,7 +107,7 @@ def infinite(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _bad(pool: BufferPool, priority: float) -> Seen:
-    """One sampled row is told a bad priority, as by a loss that went wrong. What comes then?"""
+    """Set an invalid priority for one sampled row, as a diverged loss would, and observe what is sampled next."""
     with pool.priorities(ALPHA, fresh=True) as buffer:
         buffer.fill(CAPACITY)
         numbers, batch = buffer.sample(16)
@@ -132,7 +132,7 @@ def _bad(pool: BufferPool, priority: float) -> Seen:
             return Seen(
                 "panics", f"{_first(refusal)}; a later draw: {said(error)}, not caught by `except Exception`", 1
             )
-        return _told(counts, weights, odd, priority, refusal, buffer.drawable)
+        return _after_bad_priority(counts, weights, odd, priority, refusal, buffer.drawable)
 
 
 def _first(refusal: str | None) -> str:
@@ -151,7 +151,7 @@ def _afterwards(buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
     return counts, np.concatenate(weights)
 
 
-def _told(
+def _after_bad_priority(
     counts: np.ndarray, weights: np.ndarray, odd: int, priority: float, refusal: str | None, drawable: np.ndarray
 ) -> Seen:
     total, share = int(counts.sum()), counts[odd] / counts.sum()

@@ -1,4 +1,4 @@
-"""Probes of what is stored: does a row come back as it was, in its type and shape, and whose memory is it in?"""
+"""Probes of storage: are rows returned unchanged, with their dtype and shape, and which memory is shared?"""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from adapters.checks import as_steps
 from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Seen, own, said
 
 ROWS = 16
-BATCHES = 60  # of 16 out of 16: a row stays away from all of them once in 10^26
+BATCHES = 60  # of 16 draws out of 16 rows: the chance that all of them miss a row is 10^-26
 HARD = {
     "f": [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.0e38, 0.1, -1 / 3],
     "i": [0, -1, 2**24 + 1, -(2**24) - 1, 2**31, 2**53 + 1, -(2**53) - 1, 7],
     "u": [0, 255, 1, 254, 127, 128, 3, 200],
     "b": [True, False, False, True],
 }
-#: kinds of rows, with what is hard about each
+#: kind of rows -> the fields' shapes and dtypes
 KINDS: Mapping[str, tuple[tuple[int, ...], str, tuple[int, ...], str]] = {
     "float32 observations": ((4,), "float32", (), "int64"),
     "frames": ((6, 5, 4), "uint8", (), "int64"),
@@ -41,7 +41,7 @@ def _fields(kind: str) -> dict[str, Field]:
 
 
 def hard_columns(fields: Mapping[str, Field]) -> Columns:
-    """Rows of values that a careless store changes; the reward says which row it is."""
+    """Rows of values that a careless store would change; the reward identifies the row."""
     columns = {}
     for place, (name, field) in enumerate(fields.items()):
         dtype, cells = np.dtype(field.dtype), int(np.prod(field.shape, dtype=int))
@@ -52,7 +52,7 @@ def hard_columns(fields: Mapping[str, Field]) -> Columns:
 
 
 def come_back(pool: BufferPool) -> dict[str, Seen]:
-    """Rows of hard values, added in every form there is."""
+    """Add rows of difficult values in every form, and compare what is returned."""
     values, dtypes, shapes, batches = [], [], [], 0
     for kind in KINDS:
         fields = _fields(kind)
@@ -89,7 +89,7 @@ def _add_in_every_form(buffer: Buffer, columns: Columns) -> None:
 
 
 def _values(kind: str, batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> list[tuple[str, str]]:
-    """Each row of the batch against the row that its reward says it is."""
+    """Compare each row of the batch with the row that its reward identifies."""
     number = np.asarray(batch["rew"], float).reshape(-1)
     if not np.isin(number, columns["rew"]).all():
         odd = number[~np.isin(number, columns["rew"])][0]
@@ -140,7 +140,7 @@ def _worst(found: list[tuple[str, str]], order: tuple[str, ...], looked_at: int,
 
 
 def ring(pool: BufferPool) -> dict[str, Seen]:
-    """At each of some points, rows that had to go never come back, and every row that had to stay does."""
+    """Check at several fill levels that overwritten rows are never returned, and that all others are."""
     capacity, looked_at, points = ROWS, 0, (10, ROWS, ROWS + 5, 3 * ROWS - 1, 6 * ROWS)
     with pool.buffer(fresh=True, capacity=capacity) as buffer:
         for turn, point in enumerate(points):
@@ -167,7 +167,7 @@ def ring(pool: BufferPool) -> dict[str, Seen]:
 
 
 def given_back(pool: BufferPool) -> dict[str, Seen]:
-    """Whether a batch that the caller still holds changes, and whether changing it changes the buffer."""
+    """Check whether a batch that the caller still holds changes, and whether writing to it changes the buffer."""
     found, looked_at = [], 0
     for prioritized in (False, True) if pool.has_priorities else (False,):
         with pool.buffer(prioritized=prioritized) as buffer:
@@ -195,7 +195,7 @@ def given_back(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _held(buffer: Buffer) -> tuple[Columns, Columns]:
-    """A batch as the peer gave it, and a copy."""
+    """A batch as the peer returned it, and a copy."""
     numbers, batch = buffer.sample(16)
     copy = own(batch)
     buffer.update(batch.get("indexes"), numbers)
@@ -233,7 +233,7 @@ def _written(buffer: Buffer) -> tuple[str, str]:
 
 
 def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
-    """The caller changes arrays after it added them, as many environments do."""
+    """Change arrays after they were added, as many environments do, and check whether stored rows change."""
     changed = {}
     with pool.buffer() as buffer:
         steps = as_steps(buffer.next_rows(CAPACITY))

@@ -124,7 +124,7 @@ def test_the_unbroken_file_loads(file):
             RECORD + r"samples\[0\].value: inf is not a finite number",
         ),
         ([change("records.1.samples.0.block", -1)], RECORD + r"samples\[0\].block: -1 is less than the minimum"),
-        ([change("records.1.samples.1.block", 0)], RECORD + "samples: block 0 is there more than once"),
+        ([change("records.1.samples.1.block", 0)], RECORD + "samples: block 0 appears more than once"),
         ([change("records.1.samples", [])], RECORD + 'samples: must not be empty where status is "ok"'),
         ([change("records.1.reason", "none")], RECORD + "reason: 'none' is not of type null"),
         ([change("records.1.status", "failed")], RECORD + "reason: None is not of type string"),
@@ -153,7 +153,7 @@ def test_the_error_names_file_record_and_field(file, changes, message):
 @pytest.mark.parametrize("listed", ["peers", "workloads"])
 def test_a_name_is_listed_once(file, listed):
     path = file(lambda data: data[listed].append(data[listed][0]))
-    with pytest.raises(BadRecord, match=rf"{listed}\[1\] \(name .*\): name: is there already, in {listed}\[0\]"):
+    with pytest.raises(BadRecord, match=rf"{listed}\[1\] \(name .*\): name: already used by {listed}\[0\]"):
         load(path)
 
 
@@ -174,5 +174,5 @@ def test_json_that_is_no_run_is_refused(tmp_path, content):
 
 
 def test_a_missing_file_is_an_error_of_the_same_kind(tmp_path):
-    with pytest.raises(BadRecord, match=r"none.json: can't be read: No such file"):
+    with pytest.raises(BadRecord, match=r"none.json: cannot be read: No such file"):
         load(tmp_path / "none.json")
