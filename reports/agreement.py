@@ -1,10 +1,10 @@
-"""Do two runs of the same revision agree?  python -m reports.agreement REFERENCE.json AGAIN.json
+"""Compare two runs of the same revision.  python -m reports.agreement REFERENCE.json AGAIN.json
 
-For each job that both runs measured at three peers or more: Spearman's rank correlation of the peers' figures; how many
-pairs of peers the two runs put in opposite orders, though each tells them apart; and how many ratios to the reference
-peer agree. A ratio agrees if the intervals of the two runs overlap. That the second run's ratio lies within the first
-run's interval is more than an interval promises, and is counted apart. Ratios of fewer than three launches have no
-interval and are not counted. Prints a Markdown table and exits with 0.
+For each job that both runs measured for three peers or more, the table shows Spearman's rank correlation of the peers'
+figures; the pairs of peers that the two runs rank in opposite orders, each with separate intervals; and how many ratios
+to the reference peer agree. A ratio agrees if the intervals of the two runs overlap. How often the second run's ratio
+lies within the first run's interval, which an interval does not guarantee, is counted separately. Ratios of fewer than
+three launches have no interval and are not counted. Prints a Markdown table and exits with 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.sections import SUITES, jobs_of
 from results import BadRecord, Run, load
 
-FEWEST_PEERS = 3  # fewer have no order worth correlating
+FEWEST_PEERS = 3  # a rank correlation of fewer is meaningless
 COMPARED = [name for name, suite in SUITES.items() if suite.kind in (Kind.RANKS, Kind.RATIOS)]
 WANTED_CORRELATION, WANTED_SHARE = 0.95, 0.95
 
@@ -36,14 +36,14 @@ class Agreement:
     label: str
     peers: int
     correlation: float
-    opposite: Sequence[str]  # "one and another": each run tells them apart, but the other way round
+    opposite: Sequence[str]  # "one and another": ranked in opposite orders, with separate intervals in each run
     ratios: int
     within: int  # of them, those whose second value lies within the first interval
     apart: Sequence[str]  # "one 2.1x [2.0, 2.2] and 2.6x [2.5, 2.7]": ratios whose intervals do not overlap
 
 
 def agreements(first: Run, second: Run) -> Iterator[Agreement]:
-    """One for each job that both runs measured, in the order of the first."""
+    """An agreement for each job that both runs measured, in the order of the first run."""
     there = {_key(job): job for job in jobs_of(second)}
     for job in jobs_of(first):
         again = there.get(_key(job))
@@ -90,7 +90,7 @@ def _has_interval(ratio: Ratio | None) -> bool:
 
 
 def _overlap(one: Ratio, two: Ratio) -> bool:
-    """Two bounds, or a bound and a figure, agree where the figure is not below the bound."""
+    """Whether the intervals overlap. A figure and a lower bound agree if the figure is not below the bound."""
     if one.is_bound or two.is_bound:
         return one.figure.high >= two.value and two.figure.high >= one.value
     return one.figure.low <= two.figure.high and two.figure.low <= one.figure.high
@@ -103,7 +103,7 @@ def _within(value: Ratio, interval: Ratio) -> bool:
 
 
 def report(found: Sequence[Agreement]) -> str:
-    """The table, worst jobs first, and what it adds up to."""
+    """The table, worst jobs first, and a summary."""
     lines = [
         "| job | peers | rank correlation | ratios that agree | within the first interval | apart, or opposite |",
         "|---|--:|--:|--:|--:|---|",
@@ -122,7 +122,7 @@ def report(found: Sequence[Agreement]) -> str:
         "",
         f"{close} of {len(found)} jobs have a rank correlation of at least {WANTED_CORRELATION}. "
         f"{ratios - apart} of {ratios} ratios agree{share}; {within} of the second run lie within the first one's "
-        f"interval. {counted(opposite, 'pair')} of peers in opposite orders, each run being sure of its own.",
+        f"interval. {counted(opposite, 'pair')} of peers in opposite orders, with separate intervals in each run.",
     ]
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
-"""The report of a run, from its record alone.  python -m reports.build [RUN.json] [--out reports/out]
+"""Build the report of a run from its record alone.  python -m reports.build [RUN.json] [--out reports/out]
 
-Writes report.html (one file, nothing loaded from anywhere), report.md and the pictures that the latter shows.
+Writes report.html (a single file that loads nothing else), report.md, and the pictures that report.md shows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def build(run: Run, out: Path) -> list[Path]:
     """Write the report into `out`; return the paths of its two pages."""
     page = page_of(run)
     out.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(out / "plots", ignore_errors=True)  # an earlier run may have had other pictures
+    shutil.rmtree(out / "plots", ignore_errors=True)  # pictures of an earlier report
     for picture in (picture for part in page["parts"] for picture in part.pictures):
         (out / picture.file).parent.mkdir(exist_ok=True)
         (out / picture.file).write_bytes(picture.png)
@@ -48,7 +48,7 @@ def _render(template: str, page: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([HERE / folder for folder in ("templates", "answer", "sections")]),
         autoescape=template.endswith(".html.j2"),
-        undefined=jinja2.StrictUndefined,  # a misspelt name must not become an empty place in the page
+        undefined=jinja2.StrictUndefined,  # a misspelt name must be an error, not an empty string
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -69,12 +69,12 @@ def _render(template: str, page: dict[str, Any]) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A peer's name that may take a second line before its variant, after "_", and before a capital in a word."""
+    """A peer's name with line-break opportunities before its variant, after "_", and before capitals within a word."""
     return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=_)|(?<=[a-z])(?=[A-Z])", name))
 
 
 def _markdown_cell(text: object) -> str:
-    """One line that can't break a Markdown table."""
+    """The text as one line, escaped for a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _shown(path: Path) -> str:
-    """As the reader would type it from here."""
+    """The path relative to the working directory, if it is inside."""
     here = Path.cwd()
     return str(path.resolve().relative_to(here)) if path.resolve().is_relative_to(here) else str(path)
 

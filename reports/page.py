@@ -1,4 +1,4 @@
-"""Everything that the templates show, as plain values: no template computes, no number is typed into one."""
+"""Everything that the templates show, as plain values: templates compute nothing and contain no numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _budget_line(context: Context) -> str:
 
 
 def _below(context: Context) -> str:
-    """What a page without an answer is about."""
+    """A sentence for a page without an answer: which suites the run has."""
     suites = [context.suite(name).spoken for name in dict.fromkeys(job.suite for job in context.measured)]
     if not suites:
         return "This run has no figure, so there is no answer."

@@ -1,4 +1,4 @@
-"""The figures of README and docs/figures.md, written from the committed records.  python -m reports.readme
+"""Write the figures of README and docs/figures.md from the committed records.  python -m reports.readme
 
 The text between a line `<!-- generated: NAME -->` and the next `<!-- end -->` is replaced. The heat map is written to
 docs/answer-light.svg and docs/answer-dark.svg. The same records always give the same text.
@@ -28,7 +28,7 @@ from results import REFERENCE, BadRecord, Run, load
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md")
 STEM = "answer"
-#: Profiles in the order in which a figure is looked for: what `make bench` measures, with most launches, comes first.
+#: Profiles in the order in which they are searched for a figure: `make bench`, which has the most launches, is first.
 PROFILES = ("quick", "full", "survey", "sweep")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
@@ -98,7 +98,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
-    """The record with most parts of the heat map."""
+    """The record whose heat map has the most tables."""
     known = _in_order(found)
     return max(known, key=lambda each: len(each.heat.tables), default=None)
 
@@ -158,7 +158,7 @@ def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Shared buffers in empty loops, with the most explorers measured, beside what the integrity suite found."""
+    """Shared buffers in empty loops with the largest number of explorers measured, and their integrity."""
     for each in _in_order(found):
         jobs = [job for job in each.context.jobs if job.suite == sharing.SUITE.name]
         mine = [job for job in jobs if "explorers" in job.params]
@@ -230,7 +230,7 @@ MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- e
 
 
 def generated(text: str, found: Mapping[str, Reference]) -> str:
-    """A page with its marked parts as these records give them."""
+    """The text of a page, with its marked parts generated from these records."""
 
     def part(match: re.Match[str]) -> str:
         lines = PARTS[match["name"]](found)
@@ -241,7 +241,7 @@ def generated(text: str, found: Mapping[str, Reference]) -> str:
 
 
 def files(root: Path = ROOT, folder: Path = REFERENCE) -> dict[Path, str]:
-    """What the pages with figures and README's pictures should be."""
+    """File -> its wanted content, for pages with figures and for README's pictures."""
     found = references(folder)
     pages = [root / name for name in PAGES if (root / name).exists()]
     wanted = {page: generated(page.read_text(encoding="utf-8"), found) for page in pages}
@@ -255,12 +255,12 @@ def main() -> int:
     try:
         wanted = files()
     except BadRecord as error:
-        print(f"the figures stay as they are: {error}", file=sys.stderr)
+        print(f"the figures were not updated: {error}", file=sys.stderr)
         return 1
     for path, text in wanted.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-            print(f"written anew from the committed records: {path.relative_to(ROOT)}")
+            print(f"updated from the committed records: {path.relative_to(ROOT)}")
     return 0
 
 

@@ -1,12 +1,12 @@
-"""The gate: did "head" become slower than "base"?  python -m reports.verdict RUN.json
+"""The gate's verdict: is "head" slower than "base"?  python -m reports.verdict RUN.json
 
-A benchmark is a regression if head is slower by the minimal effect or more *and* that is significant:
-a one-sided sign-flip test on within-block log ratios, Holm-corrected over the benchmarks, so that an
-unchanged tree is called a regression at most once in 1/alpha runs, however many benchmarks there are.
-It passes if a slow-down as large as the minimal effect can be excluded: the same test, at alpha, puts
-the upper end of its interval below it.
-Anything between is "can't tell": this machine with these launches does not decide it. A benchmark that base lacks is
-not judged.
+A benchmark is a regression if head is slower by at least the minimal effect *and* the difference is significant in a
+one-sided sign-flip test on within-block log ratios, Holm-corrected over the benchmarks. An unchanged tree is therefore
+called a regression at most once in 1/alpha runs, however many benchmarks there are.
+It passes if a slow-down as large as the minimal effect can be excluded: the upper end of its interval, by the same test
+at alpha, is below the effect.
+Anything in between is "can't tell": these launches on this machine do not decide it. A benchmark that base lacks is not
+judged.
 
 Exit status: 0 pass, 1 a regression, 2 can't tell, 3 harness error.
 """
@@ -29,14 +29,14 @@ from results import BadRecord, Run, load
 
 BASE, HEAD = "base", "head"
 FEWEST_LAUNCHES = 8
-EFFECT = 0.10  # a slow-down this large matters; 0.10 is 10% more time (or as much less throughput)
+EFFECT = 0.10  # the minimal slow-down that matters: 10% more time, or correspondingly less throughput
 ALPHA = 0.05
 
 PASS, REGRESSION, CANT_TELL, HARNESS_ERROR = 0, 1, 2, 3
 
 
 class HarnessError(Exception):
-    """The run can't be judged at all."""
+    """The run cannot be judged."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def judge(run: Run, effect: float = EFFECT, alpha: float = ALPHA) -> list[Verdict]:
-    """A verdict for each benchmark. Raises `HarnessError` if the run isn't whole."""
+    """A verdict for each benchmark. Raises `HarnessError` if the run is incomplete."""
     jobs = _checked_jobs(run, alpha)
     differences = [log_slow_downs(by_block(job.cells[BASE]), by_block(job.cells[HEAD]), job.better) for job in jobs]
     p_values = holm([p_above(difference) for difference in differences])
@@ -85,7 +85,7 @@ def _decide(
 
 
 def launches_needed(benchmarks: int, alpha: float = ALPHA) -> int:
-    """Launches per side below which no slow-down, however large, could be significant: p can't fall below 2^-n."""
+    """The launches per side that any slow-down, however large, needs to be significant: p is at least 2^-n."""
     return max(FEWEST_LAUNCHES, math.ceil(math.log2(max(1, benchmarks) / alpha)))
 
 
@@ -103,7 +103,7 @@ def _checked_jobs(run: Run, alpha: float) -> list[Job]:
     lost = [job.cells[HEAD] for job in jobs if HEAD in job.cells and job.cells[HEAD].status == "skipped"]
     problems = run.problems() + [f"{record.label} was skipped: {record.reason}" for record in lost]
     if problems:
-        raise HarnessError("the run is not whole:\n  " + "\n  ".join(problems))
+        raise HarnessError("the run is incomplete:\n  " + "\n  ".join(problems))
     if run.finished is None:
         raise HarnessError("the run never finished")
 
@@ -128,7 +128,7 @@ def exit_status(verdicts: Sequence[Verdict]) -> int:
 
 
 def table(verdicts: Sequence[Verdict], alpha: float) -> str:
-    """Aligned text; times in the unit named in the row."""
+    """The verdicts as aligned text; times are in the unit of each row."""
     sure = f"{100 * (1 - 2 * alpha):g}% interval"
     rows = [["benchmark", "base", "head", "unit", "slow-down", sure, "p (Holm)", "verdict", ""]]
     for verdict in verdicts:
@@ -181,31 +181,31 @@ def closing_line(verdicts: Sequence[Verdict], effect: float) -> str:
 
 def _left_out(run: Run) -> str:
     new = sum(record.peer == BASE and record.status == "skipped" for record in run.records)
-    return f"; not judged, since base can't do it: {formatting.counted(new, 'benchmark')}" if new else ""
+    return f"; not judged, since base does not support it: {formatting.counted(new, 'benchmark')}" if new else ""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """argparse would exit with 2, which here means "can't tell"."""
+        """Exit with HARNESS_ERROR: argparse's 2 would mean "can't tell"."""
         self.exit(HARNESS_ERROR, f"{self.prog}: {message}\n")
 
 
 def _fraction(text: str) -> float:
     value = float(text)
     if not 0 < value < 0.5:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 0.5")
+        raise argparse.ArgumentTypeError(f"must be between 0 and 0.5, got {text}")
     return value
 
 
 def _effect(text: str) -> float:
     value = float(text)
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
     return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _Parser(prog="python -m reports.verdict", description="Did head become slower than base?")
+    parser = _Parser(prog="python -m reports.verdict", description="Judge whether head is slower than base.")
     parser.add_argument("run", help="a gate run file")
     parser.add_argument("--effect", type=_effect, default=EFFECT, help="slow-down that matters (default %(default)s)")
     parser.add_argument("--alpha", type=_fraction, default=ALPHA, help="chance of a false alarm (default %(default)s)")

@@ -1,5 +1,4 @@
-"""The headlines, in the order of what use depends on: Ape-X, a learner's whole step, single calls. Each says what it
-does not show."""
+"""The headlines, the most realistic first: Ape-X, a learner's whole step, single calls. Each states its limits."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from results import Run
 
 @dataclass(frozen=True)
 class Headline:
-    kind: str  # of which a page shows one
+    kind: str  # README shows one headline of each kind
     title: str
     text: str
     not_shown: str
 
 
 def headlines(context: Context) -> list[Headline]:
-    """About the run's first peer, or in Ape-X about its first variant. A headline without a record is left out."""
+    """Headlines about the run's first peer, or, for Ape-X, its first variant. One without a record is left out."""
     if not context.run.peers:
         return []
     subject = context.run.peers[0].name
@@ -56,7 +55,7 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
 
 
 def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:
-    """The first variant of the subject with figures at all of these jobs: its library's default comes first."""
+    """The first variant of the subject that has figures for all of these jobs; the library's default comes first."""
     names = [peer.name for peer in run.peers if base_name(peer.name) == base_name(subject)]
     return next((name for name in names if jobs and all(name in job.shown for job in jobs)), None)
 
@@ -76,7 +75,7 @@ def _steps(context: Context, subject: str) -> Headline | None:
         "step",
         f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, the update of its priorities",
         f"{subject} on {steps[0].workload}: {'; '.join(said)}.",
-        "One process, with nothing else between the calls: a network's own work would evict the caches and take most "
+        "There is only one process, and nothing runs between the calls: a network would evict the caches and take most "
         "of the time.",
     )
 
@@ -109,7 +108,7 @@ def _single_calls(context: Context, subject: str) -> Headline | None:
 
 
 def _calls(jobs: Sequence[Job]) -> list[Job]:
-    """Sampling as users meet it, beside other work or with batches held, where that was measured."""
+    """The jobs to summarise. Plain sampling is left out if sampling beside work or with held batches was measured."""
     realistic = any(job.benchmark in ("sample_beside", "sample_held") for job in jobs)
     return [job for job in jobs if job.benchmark != "learner_step" and not (realistic and job.benchmark == "sample")]
 

@@ -1,4 +1,4 @@
-"""The one picture: peers by jobs, how many times as fast as the reference peer, for one process and for many."""
+"""The heat map: peers by jobs, how many times as fast as the reference peer, for one process and for many."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reports.tables import notes
 from reports.tables.checks import Check, explained, unchecked
 from results import Run, Workload
 
-#: A row of more bytes is a frame's: where copying it costs more than the call around it.
+#: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
 LARGE_ROW = 4_096
-#: Shades on each side of 1 end here: the last has no end.
+#: Upper ends of the shades on each side of 1; the last one is open.
 SHADES = (MATTERS, 2.0, 5.0, 20.0)
-#: (benchmark, the parameters that it must have, its column's name, whether a narrow screen shows it)
+#: (benchmark, required parameters, heading of the column, whether a narrow screen shows it)
 SMALL_ROWS = (
     ("learner_step", {"adds": 4}, "step", True),
     ("add", {"batch": 1}, "add 1", True),
@@ -40,7 +40,7 @@ LARGE_ROWS = (
     ("add", {"batch": 100}, "add 100", False),
     ("prioritized", {"batch": 256}, "cycle 256", False),
 )
-#: Columns that fit beside each other; wanted ones that come later are left to the tables below.
+#: The number of columns that fit; further ones appear only in the tables below.
 MOST_SMALL, MOST_LARGE = 8, 4
 APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner", True))
 SHARING = (
@@ -99,11 +99,11 @@ class HeatTable:
 class HeatMap:
     tables: Sequence[HeatTable]
     checks: Sequence[Check] = ()
-    unchecked: Sequence[tuple[str, str]] = ()  # what the lack of a sign does not mean
+    unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, since peers were not checked
 
     @property
     def notes(self) -> list[tuple[str, str]]:
-        """(sign, meaning) of the signs in it."""
+        """(sign, meaning) of the signs in the heat map."""
         texts = [cell.text for table in self.tables for row in table.rows for cell in row.cells]
         signs = "".join(row.marks for table in self.tables for row in table.rows)
         found = []
@@ -172,7 +172,7 @@ def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColu
 
 
 def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn]:
-    """Those that exist, in the order in which they are wanted."""
+    """The wanted columns that exist, in the order of `wanted`."""
     columns = []
     for benchmark, params, label, narrow in wanted:
         alike = [job for job in jobs if job.benchmark == benchmark and params.items() <= job.params.items()]
@@ -184,7 +184,7 @@ def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn
 
 
 def _capacities(jobs: Sequence[Job], benchmark: str) -> list[Job]:
-    """The usual one, or of the learner's step all from 10^5 rows."""
+    """The job with the usual capacity; for a learner's step, all jobs with 10^5 to 10^6 rows."""
     ordered = sorted(jobs, key=lambda job: int(job.params.get("capacity", 0)))
     if benchmark == "learner_step":
         large = [job for job in ordered if 10**5 <= int(job.params.get("capacity", 0)) <= 10**6]

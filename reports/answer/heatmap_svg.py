@@ -8,15 +8,15 @@ from xml.sax.saxutils import escape
 from reports.answer.heatmap import HeatCell, HeatColumn, HeatMap, HeatTable
 from reports.answer.shades import DARK, KEY, LIGHT
 
-#: page, text, fainter text
+#: theme -> colours of (page, text, faint text, lines)
 PAGES = {"light": ("#ffffff", "#1c2128", "#5d6673", "#d5dae1"), "dark": ("#0d1117", "#e4e8ee", "#9aa5b3", "#343c47")}
-CELL, ROW, LETTER, MARGIN = 53, 22, 7.0, 10  # pixels; LETTER is the width of one, at most, on average
-LINE = 12  # of a column's name
+CELL, ROW, LETTER, MARGIN = 53, 22, 7.0, 10  # pixels; LETTER is an upper bound of the average width
+LINE = 12  # height of a line of a column heading
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
 
 
 def pictures(heat: HeatMap) -> dict[str, str]:
-    """Theme -> SVG; none of a heat map without tables."""
+    """Theme -> SVG; empty for a heat map without tables."""
     return {theme: picture(heat, theme) for theme in PAGES} if heat.tables else {}
 
 
@@ -46,7 +46,7 @@ def picture(heat: HeatMap, theme: str) -> str:
 
 
 def _table(table: HeatTable, theme: str, left: float, top: float) -> tuple[list[str], float]:
-    """What draws it, and where the next thing begins."""
+    """The SVG elements of a table, and the y coordinate below it."""
     heading = f"{table.title}: times as fast as {table.reference}"
     parts = [_text(MARGIN, top + 14, heading, "b")]
     top += 22
@@ -71,7 +71,7 @@ def _table(table: HeatTable, theme: str, left: float, top: float) -> tuple[list[
 
 
 def _lines(column: HeatColumn) -> Sequence[str]:
-    """A column's name in lines that are no wider than it."""
+    """The heading of a column, wrapped to the column's width."""
     lines = [""]
     for word in column.label.split():
         joined = f"{lines[-1]} {word}".strip()

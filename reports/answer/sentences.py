@@ -1,4 +1,4 @@
-"""One sentence for each kind of reader, from the records alone: what to take, by how much, and where that fails."""
+"""One sentence for each kind of reader, from the records alone: the best peer, by how much, and where it is not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sentence:
 
 
 def sentences(context: Context) -> list[Sentence]:
-    """Those that the run has records for."""
+    """The sentences for which the run has records."""
     speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
     small, large = typical_workloads(context.run, speeds)
     checked = [text for check in context.checks if (text := _checked(context.run, check))]
@@ -41,10 +41,10 @@ def sentences(context: Context) -> list[Sentence]:
 
 
 def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | None) -> str:
-    """The peer that leads at most jobs at which it has a rival, as sure as the table of these jobs is of it."""
+    """The peer that is fastest at the most jobs with a rival, with the same certainty as the table of these jobs."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
     run, reference = context.run, context.reference(throughput.SUITE)
-    # Where the fastest keeps references, the table's second row is of the peers that copy.
+    # If the fastest peer keeps references, use the table's second row, which compares the peers that copy.
     answers = {id(each.job): each for each in answers_of(run, mine, reference) if not each.keeps_references}
     rivalled = [each for each in answers.values() if each.winner and each.runner_up]
     if not rivalled:
@@ -95,7 +95,7 @@ def _careless(run: Run, job: Job) -> set[str]:
 
 
 def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
-    """The least and the largest ratio to the reference."""
+    """The smallest and the largest ratio to the reference."""
     ratios = [ratio for job in jobs if (ratio := ratio_of(job.measured[peer], job.shown.get(reference or "")))]
     if not ratios:
         return ""
@@ -105,7 +105,7 @@ def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
 
 
 def _many_processes(context: Context) -> str:
-    """The fastest learner of the sound buffers in Ape-X, else in empty loops, and how fast its explorers add."""
+    """The fastest learner among the sound buffers, in Ape-X or else in empty loops, and how fast its explorers add."""
     in_apex, in_empty_loops = shared_columns(context.jobs)
     columns = in_apex or in_empty_loops
     sides = [column.job for column in columns[:2]]
@@ -151,9 +151,9 @@ def _said(ratio: Ratio) -> str:
 
 
 def _checked(run: Run, check: Check) -> str:
-    """How many peers were checked, which passed, which failed, and which were left out.
+    """How many peers were checked, and which passed, failed or were left out.
 
-    Empty if the run has no such suite. A peer that was checked only in part counts as not checked.
+    Empty if the run lacks the suite. A peer that was only partly checked counts as not checked.
     """
     outcomes = check.outcomes(run)
     order = [peer.name for peer in run.peers if peer.name in outcomes]
@@ -168,7 +168,7 @@ def _checked(run: Run, check: Check) -> str:
     good = sorted(passed, key=lambda peer: base_name(peer) != base_name(subject))
     checked = len(order) - len(unknown)
     text = f"{check.title}: {len(good)} of {checked} checked {'peer' if checked == 1 else 'peers'} passed"
-    text += f", among them {listed(good, most=2)}" if len(good) > 3 else f" ({listed(good)})" if good else ""
+    text += f", including {listed(good, most=2)}" if len(good) > 3 else f" ({listed(good)})" if good else ""
     wrong = [f"{peer} ({outcomes[peer].found})" for peer in failed]
     if wrong:
         text += (
@@ -180,13 +180,13 @@ def _checked(run: Run, check: Check) -> str:
 
 
 def _budget(run: Run, check: Check) -> str:
-    """Why there are unchecked peers, if that is why."""
+    """A note that the time budget is the reason for unchecked peers; empty if it is not."""
     left = any(record.suite == check.suite and record.status == "left_out" for record in run.records)
     return " (time budget)" if left else ""
 
 
 def not_said(context: Context) -> str:
-    """Why the page does not say which of the buffers that many processes used are sound; empty if it does."""
+    """Why the page does not say whether shared buffers are sound; empty if it does."""
     missing = integrity.missing(context)
     if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
         return ""

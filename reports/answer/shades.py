@@ -1,5 +1,5 @@
-"""Colours of the heat map: blue is faster and orange slower, as the colour-blind can tell; the strongest are furthest
-from 1. One list for the page's style and for the picture."""
+"""Colours of the heat map, for the page and the picture. Blue is faster and orange slower, which colour-blind readers
+can distinguish; stronger colours are further from 1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DARK = {
     "worse-3": ("#d4771f", "#140b02"),
     "worse-4": ("#ffb26b", "#140b02"),
 }
-#: class -> the ratios that it stands for
+#: class -> the range of ratios
 KEY = {
     name: meaning.replace("x", TIMES)
     for name, meaning in {

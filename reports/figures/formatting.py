@@ -1,4 +1,4 @@
-"""Numbers as people read them: one scale per table column, the unit always said, no more digits than are known."""
+"""Numbers as text: one scale per table column, always with a unit, and no more digits than are significant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scale:
 def scale_for(unit: str, values: Sequence[float]) -> Scale:
     """One scale for all values of a job, so that a column can be compared at a glance.
 
-    Seconds become ns, µs or ms after the fastest, which matters most; other units stay as they are.
+    Seconds are shown in ns, µs or ms, chosen to suit the fastest value; other units are unchanged.
     """
     what, _, per = unit.partition("/")
     above = [value for value in values if value > 0]
@@ -45,7 +45,7 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
 
 
 def digits_of(figure: Figure) -> int:
-    """Significant digits that a figure of so few launches can bear."""
+    """The number of significant digits to show for a figure, given its launches."""
     return 2 if figure.is_range else 3
 
 
@@ -56,14 +56,14 @@ def number(value: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return str(value)
     significant = digits if abs(value) >= 0.1 else min(digits, 2)
-    # Rounding may carry into a new digit (9.999 is 10.0), so the place is found after it.
+    # Rounding may carry into a new digit (9.999 becomes 10.0), so places are counted after it.
     rounded = float(f"{value:.{significant - 1}e}")
     places = significant - 1 - math.floor(math.log10(abs(rounded)) + 1e-12)
     return f"{rounded:,.{max(0, places)}f}"
 
 
 def interval(figure: Figure, factor: float = 1.0) -> str:
-    """[low, high], or the bare range where there are too few launches for an interval."""
+    """[low, high], or the range if there are too few launches for an interval."""
     if figure.launches == 1:
         return "one launch"
     low, high = (number(end / factor, digits_of(figure)) for end in (figure.low, figure.high))
@@ -76,7 +76,7 @@ def times(value: float, digits: int = 3) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes, in the unit that fits."""
+    """A number of bytes, in B, KiB, MiB or GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{number(count) if unit != 'B' else int(count)} {unit}"
@@ -104,7 +104,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def runnable(command: str) -> str:
-    """A record's command as one types it in a checkout: its "python" is that of make's environment."""
+    """A record's command as typed in a checkout, with the Python of make's environment."""
     return f".venv/bin/{command}" if command.startswith("python ") else command
 
 

@@ -1,4 +1,4 @@
-"""A job is what the peers are compared at: one benchmark with one set of parameters on one workload."""
+"""Jobs, at which peers are compared: one benchmark with one set of parameters on one workload."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from string import Formatter
 from reports.figures.formatting import counted
 from results import Record, Run
 
-#: The peer to which ratios are given, where the run has it.
+#: The peer to which ratios are taken, if the run has it.
 REFERENCE = "cpprb"
-#: The same for buffers that processes share: all ratios of these suites are to this one peer.
+#: The same for buffers that processes share.
 SHARED_REFERENCE = "cpprb[MP]"
 
 
 class Kind(Enum):
-    """What the figures of a suite are for."""
+    """The purpose of a suite's figures."""
 
-    RANKS = "speeds that say which peer is fastest"
-    RATIOS = "speeds with ratios, in a section of their own"
-    AMOUNTS = "bytes, or how long one waits"
-    CHECKS = "whether answers are right, on rows made for that"
+    RANKS = "speeds that determine which peer is fastest"
+    RATIOS = "speeds with ratios, in a separate section"
+    AMOUNTS = "bytes, or waiting times"
+    CHECKS = "whether answers are right, on generated rows"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What is said of a suite and of its benchmarks. A suite that no section knows gets the defaults."""
+    """How the report presents a suite and its benchmarks. The defaults apply to a suite without a section."""
 
     name: str
     title: str = ""
     spoken: str = ""  # its name in a sentence
     kind: Kind = Kind.RANKS
     reference: str = REFERENCE
-    #: How its benchmarks are called in tables, in this order; others come after, under their own name.
+    #: benchmark -> its name in tables, in this order; other benchmarks follow, under their own names.
     benchmarks: Mapping[str, str] = field(default_factory=dict)
-    #: What these names mean, for under the tables.
+    #: benchmark -> what its name means, printed above the tables.
     explained: Mapping[str, str] = field(default_factory=dict)
     #: Benchmarks that are counts, among others that are speeds.
     counts: Collection[str] = ()
@@ -76,7 +76,8 @@ class Job:
 
 
 def is_finding(record: Record) -> bool:
-    """The peer crashed, hung, raised or answered wrong: a result about it, not a failure to measure."""
+    """Whether the peer crashed, hung, raised an exception or returned a wrong answer: a result, not a failure to
+    measure."""
     return record.status in ("wrong", "failed")
 
 
@@ -85,7 +86,7 @@ def has_figure(record: Record) -> bool:
 
 
 def jobs_of(run: Run, known: Mapping[str, Suite]) -> list[Job]:
-    """All jobs of a run: by suite and workload as they come, then in the order of their suite's benchmarks."""
+    """All jobs of a run, ordered by suite, workload, and the order of their suite's benchmarks."""
     jobs: dict[Hashable, Job] = {}
     for record in run.records:
         key = (record.suite, record.workload, record.benchmark, tuple(sorted(map(str, record.params.items()))))
@@ -114,7 +115,7 @@ def jobs_of(run: Run, known: Mapping[str, Suite]) -> list[Job]:
 
 
 def _label(job: Job, template: str, jobs: list[Job]) -> str:
-    """ "add 100", "explorers N=4"; other parameters only if they tell this job from its usual kind."""
+    """ "add 100", "explorers N=4". Other parameters are named only if they differ from the usual value."""
     said = {name for _, name, _, _ in Formatter().parse(template) if name}
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
     near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
@@ -130,7 +131,7 @@ def _label(job: Job, template: str, jobs: list[Job]) -> str:
 
 
 def usual(values: list[object]) -> object:
-    """The value that more than half of these have, else None: it need not be said of each."""
+    """The value that more than half of these have, else None. Labels omit it."""
     value, count = Counter(values).most_common(1)[0]
     return value if 2 * count > len(values) else None
 
@@ -141,7 +142,7 @@ def _sortable(value: object) -> tuple[int, float, str]:
 
 
 def reference_name(run: Run, suite: Suite) -> str | None:
-    """The peer that the ratios of this suite are to, or the first peer with a figure where that one has none.
+    """The peer to which ratios of this suite are taken: its reference, or the first peer with a figure.
 
     None if the suite measured no peer.
     """
@@ -151,7 +152,7 @@ def reference_name(run: Run, suite: Suite) -> str | None:
 
 
 def launches_of(jobs: Sequence[Job]) -> str:
-    """How many launches the figures of these jobs stand on: "1 launch", "3 to 5 launches", or ""."""
+    """How many launches the figures of these jobs are based on: "1 launch", "3 to 5 launches", or ""."""
     counts = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     if not counts:
         return ""
@@ -159,7 +160,7 @@ def launches_of(jobs: Sequence[Job]) -> str:
 
 
 def fastest_first(records: list[Record]) -> list[Record]:
-    """By median over launches."""
+    """Sort records by their median over launches."""
 
     def middle(record: Record) -> float:
         value = median(sample.value for sample in record.samples)

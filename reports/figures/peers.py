@@ -1,4 +1,4 @@
-"""What the report needs to know of a peer."""
+"""Names, evidence and behaviour of peers, as the report needs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def by_library(run: Run) -> list[Peer]:
 
 
 def keeps_references(peer: Peer, job: Job) -> bool:
-    """This add stores the caller's arrays themselves: less work, and they must not change afterwards."""
+    """Whether this job's add stores the caller's arrays without copying, so that they must not change afterwards."""
     if job.benchmark not in ("add", "add_dicts"):  # lists become arrays that no caller holds
         return False
     kept = peer.known.keeps_references
@@ -31,5 +31,5 @@ def without_evidence(stated: str) -> str:
 
 
 def evidence_of(stated: str) -> str:
-    """The evidence in these brackets, if there is any."""
+    """The evidence in the brackets at the end of a feature's sentence, or ""."""
     return stated[:-1].rpartition(" [")[2] if stated.endswith("]") and " [" in stated else ""

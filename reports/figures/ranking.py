@@ -1,4 +1,4 @@
-"""Which peer is fastest at each job, by what factor, and how sure that is; and how each peer did over all jobs."""
+"""Which peer is fastest at each job, by what factor and how certainly; and the standing of each peer over all jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from results import Record, Run
 
 @dataclass(frozen=True)
 class Answer:
-    """The fastest peer at one job (among all, or among the peers that do as much as the others)."""
+    """The fastest peer at one job, among all peers or among those that copy what they add."""
 
     job: Job
     among_copying: bool  # peers that keep references to the caller's arrays were left out
@@ -35,13 +35,13 @@ class Answer:
 
     @property
     def likely(self) -> bool:
-        """Not clear, but the interval says faster."""
+        """Not clear, but the whole interval is above 1."""
         ratio = self.over_runner_up
         return not self.clear and ratio is not None and not ratio.figure.is_range and ratio.figure.low > 1
 
     @property
     def is_close(self) -> bool:
-        """Enough launches, and yet no telling: "too close to call" in the table."""
+        """Neither clear nor likely, despite enough launches: "too close to call" in the table."""
         ratio = self.over_runner_up
         return ratio is not None and not ratio.figure.is_range and not (self.clear or self.likely)
 
@@ -62,7 +62,7 @@ class Answer:
 
 
 def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Answer]:
-    """One answer per job; two where the fastest add is one that copies nothing."""
+    """One answer per job, or two if the fastest add keeps references instead of copying."""
     answers = []
     for job in jobs:
         careless = {peer.name for peer in run.peers if keeps_references(peer, job)}
@@ -76,7 +76,7 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
 
 
 def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Answer:
-    """The fastest of these peers, by the rules of the table."""
+    """The fastest of these peers, by the same rules as in the table."""
     records = fastest_first([record for peer, record in job.measured.items() if peer in peers])
     return _answer(job, records, reference, set())
 
@@ -84,7 +84,7 @@ def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Ans
 def _answer(
     job: Job, records: list[Record], reference_name: str | None, careless: set[str], among_copying: bool = False
 ) -> Answer:
-    """`records` fastest first by their medians, the figures that the report shows."""
+    """The answer for one job. `records` are sorted by their medians, fastest first."""
     if not records:
         return Answer(job, among_copying, None)
     winner, runner_up = records[0], records[1] if len(records) > 1 else None
@@ -107,16 +107,16 @@ def _answer(
 
 @dataclass(frozen=True)
 class Standing:
-    """How one peer did over all jobs of a suite."""
+    """The results of one peer over all jobs of a suite."""
 
     peer: str
-    fastest: int  # of the jobs at which it has a rival
+    fastest: int  # jobs with a rival at which it is fastest
     alone: int  # jobs at which no other peer has a figure
     clearly: int
     fastest_copying: int  # among the peers that copy what they add
     faster: int  # clearly, than the reference
     slower: int
-    typical: float | None  # geometric mean of the ratios to the reference that are no bounds
+    typical: float | None  # geometric mean of the ratios to the reference, without bounds
     typical_digits: int
     jobs: int  # in which it has a figure
 

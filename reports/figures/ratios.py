@@ -1,4 +1,4 @@
-"""Ratios to a reference peer: what can be concluded from one, given its launches and calls."""
+"""Ratios to a reference peer, and the conclusions that their launches and calls allow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """What is shown, as a number: of a bound, the bound."""
+        """The number that is shown: the median, or the bound."""
         return rounded_down(self.figure.low) if self.is_bound else self.figure.value
 
     @property
@@ -55,14 +55,14 @@ class Ratio:
         return f"more than {self._bound}" if self.is_bound else f"{self.text} {self.sure}"
 
     def over(self, reference: str) -> str:
-        """For a sentence: how many times as fast as the reference, and how sure that is."""
+        """For a sentence: how many times as fast as the reference, with the interval."""
         if self.is_bound:
             return f"{self.words} as fast as {reference}"
         return f"{self.text} as fast as {reference} {self.sure}"
 
     @property
     def sure(self) -> str:
-        """The interval, or in brackets why there is none."""
+        """The interval, or in parentheses why there is none."""
         return self.interval if self.is_bound or self.interval.startswith("[") else f"({self.interval})"
 
     @property
@@ -80,7 +80,7 @@ class Ratio:
 
 
 def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:
-    """None without a reference, for the reference itself, and where no block has both."""
+    """The ratio to the reference. None without a reference, for the reference itself, and if no block has both."""
     if record is None or reference is None or record is reference:
         return None
     found = speed_up(record, reference)

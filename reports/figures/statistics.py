@@ -1,8 +1,8 @@
 """Figures and ratios, each with an interval. A launch (a fresh process) is the unit of repetition.
 
-With so few launches the bootstrap interval of a median is in effect the range of the samples, which
-holds the true median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. `Figure.confidence`
-says which it is, and the report prints it, rather than claiming 95% for all.
+With few launches, the bootstrap interval of a median is effectively the range of the samples, which contains the true
+median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. `Figure.confidence` is this probability; the report
+states it instead of claiming 95% for all.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scipy import stats
 from results import Record
 
 CONFIDENCE = 0.95
-FEWEST_FOR_INTERVAL = 3  # below, lowest and highest sample are all there is to say
+FEWEST_FOR_INTERVAL = 3  # with fewer, only the lowest and the highest sample are shown
 RESAMPLES = 9_999
 SEED = 20_261_120  # fixed, so that a report rebuilt from the same record is the same report
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A median over launches (or over blocks) and how far it can be trusted; in the record's unit, or a ratio."""
+    """A median over launches or blocks, with its interval; in the record's unit, or a ratio."""
 
     value: float
     low: float
@@ -36,12 +36,12 @@ class Figure:
 
     @property
     def is_range(self) -> bool:
-        """`low` and `high` are only the lowest and highest sample."""
+        """Whether `low` and `high` are merely the lowest and highest sample."""
         return self.launches < FEWEST_FOR_INTERVAL
 
     @property
     def confidence(self) -> float:
-        """At most this probability of holding the true median."""
+        """An upper bound of the probability that the interval contains the true median."""
         return min(CONFIDENCE, 1 - 2 ** (1 - self.launches))
 
 
@@ -69,7 +69,7 @@ def by_block(record: Record) -> dict[int, float]:
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
-    """Per block that has both: how many times as fast as the reference. Above 1 is faster, whatever `better` is.
+    """Block -> how many times as fast as the reference, for blocks with both. Above 1 is faster, whatever `better` is.
 
     A value of 0 has no ratio.
     """
@@ -87,18 +87,18 @@ def speed_up(record: Record, reference: Record) -> Figure | None:
 
 
 def log_slow_downs(base: Mapping[int, float], head: Mapping[int, float], better: str) -> np.ndarray:
-    """Per block, log of how many times as long head takes: above 0 is slower. Blocks in order."""
+    """The log of how many times as long head takes in each block, in order. Above 0 is slower."""
     sign = 1.0 if better == "lower" else -1.0
     return np.array([sign * math.log(head[block] / base[block]) for block in sorted(base.keys() & head.keys())])
 
 
 def p_above(differences: np.ndarray, limit: float = 0.0) -> float:
-    """One-sided p-value of "they don't lie above `limit`", by flipping the signs of paired differences from it.
+    """The one-sided p-value of "the differences are not above `limit`", by flipping the signs of their distances to it.
 
-    Exact for any noise that is symmetric, as the difference of two launches alike is, however heavy its
-    tails. A launch hit by something else can be twice as slow, and then a plain mean hides a real shift.
-    So a pair's weight falls once its size is beyond what is usual here; as the weight depends on the size
-    alone, never on the sign, the test stays exact.
+    The test is exact for any symmetric noise, such as the difference of two equal launches, however heavy its tails. A
+    launch that was disturbed can take twice as long, and a plain mean would then hide a real shift. Therefore the
+    weight of a pair decreases when its size is unusually large. Since the weight depends only on the size and never on the
+    sign, the test remains exact.
     """
     sizes = np.abs(differences - limit)
     usual = float(np.median(sizes[sizes > 0])) if np.any(sizes > 0) else 0.0
@@ -106,13 +106,13 @@ def p_above(differences: np.ndarray, limit: float = 0.0) -> float:
         return 1.0
     weights = sizes / (1 + (sizes / usual) ** 2)
     observed = np.sum(np.sign(differences - limit) * weights)
-    # A hair below, so that sums that differ by rounding alone count as equal.
+    # With a tolerance, so that sums that differ only by rounding count as equal.
     return float(np.mean(_sign_flips(len(sizes)) @ weights >= observed - 1e-9 * usual))
 
 
 @lru_cache(maxsize=8)
 def _sign_flips(count: int) -> np.ndarray:
-    """(flips, count) of +1 and -1: all of them up to 13 pairs, else a seeded draw that holds the unflipped one."""
+    """(flips, count) of +1 and -1: all combinations up to 13 pairs, else a seeded sample that includes no flip."""
     if 2**count <= RESAMPLES:
         return np.array(list(itertools.product((1.0, -1.0), repeat=count)))
     flips = np.random.default_rng(SEED).choice((1.0, -1.0), size=(RESAMPLES, count))
@@ -121,10 +121,10 @@ def _sign_flips(count: int) -> np.ndarray:
 
 
 def middle_and_bounds(differences: np.ndarray, alpha: float) -> tuple[float, float, float]:
-    """(median, low, high): what lies outside is what `p_above` rejects at `alpha`, so each end is one-sided.
+    """(median, low, high): values outside are rejected by `p_above` at `alpha`, so each end is one-sided.
 
-    Not a bootstrap: of ten values that claims 95% and holds about 90%. Infinite if there are too few
-    values for anything to be rejected.
+    Not a bootstrap, whose nominal 95% interval of ten values covers about 90%. Infinite if there are too few values to
+    reject anything.
     """
     middle = float(np.median(differences))
     if 2.0 ** -len(differences) > alpha:
@@ -144,7 +144,7 @@ def _reach(centred: np.ndarray, alpha: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction: comparing each result with alpha keeps the chance of any false call below alpha."""
+    """Holm's correction: if each result is compared with alpha, the family-wise error rate is at most alpha."""
     count = len(p_values)
     adjusted, highest = [0.0] * count, 0.0
     for rank, index in enumerate(sorted(range(count), key=lambda i: p_values[i])):

@@ -1,4 +1,4 @@
-"""Pictures of a run: charts of as many peers as there are, each library in one colour everywhere."""
+"""Charts of a run, for any number of peers. A library has the same colour in all of them."""
 
 from reports.plots.charts import Dot, dots, filling, multiples, scaling
 from reports.plots.looks import LINES_A_PLOT, NAMES, RC, Look, in_parts, looks, names_width

@@ -17,7 +17,7 @@ from reports.plots.looks import FAINT, GRID, INK, MARKERS, Look, names_width
 
 @dataclass(frozen=True)
 class Dot:
-    """One peer in a dot plot: its figure, or the word for why it has none."""
+    """One peer in a dot plot: its figure, or its status if it has none."""
 
     peer: str
     marks: str  # footnotes
@@ -31,7 +31,7 @@ def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Ma
     names, plot = names_width(look), 2.86
     width = names + plot + 1.0
     picture = Drawing(figsize=(width, height), layout=None)
-    # Fixed margins: the plots of a page stand side by side, and their axes should line up.
+    # Fixed margins, so that the axes of plots side by side line up.
     axes = picture.add_axes((names / width, 0.5 / height, plot / width, 1 - 0.8 / height))
     measured = [entry.figure for entry in entries if entry.figure]
     axes.set_title(title, loc="left", x=-names / plot, fontsize=11, fontweight="bold", color=INK)
@@ -66,7 +66,7 @@ def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Ma
 
 
 def _log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """A value of 0 has no place on it."""
+    """Make the x axis logarithmic. A value of 0 cannot be shown."""
     positive = [value for value in values if value > 0]
     if not positive:
         return
@@ -77,16 +77,16 @@ def _log_axis(axes: Axes, values: Sequence[float]) -> None:
     axes.tick_params(axis="x", labelsize=8.5)
 
 
-def _log_ticks(axis: Axis, decades: float) -> None:
-    """`decades`: by what factor its end is above its beginning."""
+def _log_ticks(axis: Axis, span: float) -> None:
+    """Set the ticks. `span` is the ratio of the axis's ends."""
     steps: tuple[float, ...] = (1,)
-    if decades < 400:
+    if span < 400:
         steps = (1, 3)
-    if decades < 60:
+    if span < 60:
         steps = (1, 2, 5)
-    if decades < 4:
+    if span < 4:
         steps = (1, 1.5, 2, 3, 4, 5, 7)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=7 if decades > 1e5 else 20))
+    axis.set_major_locator(LogLocator(subs=steps, numticks=7 if span > 1e5 else 20))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:,.10g}"))
 
@@ -100,13 +100,13 @@ def scaling(
     marks: Mapping[str, str],
     log: bool = False,
 ) -> Drawing:
-    """One line per peer: figure over `along` (the number of explorers, say), from zero or on a log axis. `marks` stand
-    beside the peers' names."""
+    """One line per peer: figure over `along` (such as the number of explorers), from zero or on a log axis. `marks` are
+    shown beside the peers' names."""
     picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
     ticks = sorted({count for line in lines.values() for count in line})
-    # A little apart, so that intervals of peers that are equally fast don't hide each other.
+    # Shifted slightly, so that intervals of equally fast peers do not hide each other.
     apart = 0.012 * (max(ticks) - min(ticks) or 1) if ticks else 0
     for place, (peer, line) in enumerate(lines.items()):
         counts = sorted(line)
@@ -164,7 +164,7 @@ def multiples(
         axes.axvline(1.0, color=FAINT, linewidth=1.0)
         for number_of, kind in enumerate(kinds):
             for peer, value in panel.get(kind, {}).items():
-                # A little apart, so that kinds that cost the same don't hide each other.
+                # Shifted slightly, so that markers of equal values do not hide each other.
                 row = peers.index(peer) + 0.13 * (number_of - (len(kinds) - 1) / 2)
                 axes.plot(value, row, MARKERS[number_of % len(MARKERS)], color=look[peer].color, markersize=5)
         axes.grid(axis="x", color=GRID, linewidth=0.8)
@@ -180,8 +180,8 @@ def multiples(
 def filling(
     title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
 ) -> Drawing:
-    """Bytes per transition of capacity over the share of it that is filled, on a log axis. A buffer that holds hardly
-    any memory yet starts at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
+    """Bytes per transition of capacity over the fill level, on a log axis. A buffer that uses hardly any memory starts
+    at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
     picture = Drawing(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)

@@ -10,7 +10,7 @@ from matplotlib.textpath import TextPath
 
 from reports.figures.peers import base_name
 
-#: Light theme; templates/style.css has the dark ones. The colour-blind can tell them apart, and markers differ as well.
+#: Colours of the light theme; templates/style.css has the dark ones. They suit colour-blind readers; markers differ.
 INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
 PALETTE = ("#1f6fb4", "#c2560a", "#1a8754", "#8250c4", "#c2334d", "#0e7c86", "#7a6a00", "#5f6672")
 MARKERS = "osD^vPX*"
@@ -20,7 +20,7 @@ LINES_A_PLOT = 8
 
 RC = {
     "font.size": 10,
-    "font.family": "DejaVu Sans",  # what matplotlib measures with; the page puts its own, no wider, in its place
+    "font.family": "DejaVu Sans",  # used to measure text; the page replaces it by its own font, which is no wider
     "svg.fonttype": "none",
     "text.color": INK,
     "axes.edgecolor": GRID,
@@ -34,7 +34,7 @@ RC = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a peer is drawn, everywhere: the colour says which library, marker and line which variant of it."""
+    """How a peer is drawn in all plots: the colour shows the library, marker and line its variant."""
 
     color: str
     marker: str
@@ -50,7 +50,7 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
         again, library = divmod(libraries.index(base_name(peer)), len(PALETTE))
         variant = seen.setdefault(base_name(peer), 0)
         seen[base_name(peer)] += 1
-        # A library that has another's colour, since there are no more of them, has other markers and lines.
+        # Libraries that share a colour, since there are too few, have different markers and lines.
         result[peer] = Look(
             PALETTE[library],
             MARKERS[(library + variant + 3 * again) % len(MARKERS)],
@@ -60,13 +60,13 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
 
 
 def names_width(peers: Iterable[str]) -> float:
-    """Inches that the longest of these names takes with three marks; the same in all plots of usual names."""
+    """The width in inches for these names with three marks; at least NAMES, so that most plots have the same width."""
     ends = [TextPath((0, 0), f"{peer} †§◊", size=RC["font.size"]).get_extents().x1 for peer in peers]
     return max(NAMES, max(ends, default=0.0) / 72 + 0.15)
 
 
 def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
-    """Even groups small enough to tell their lines apart; the variants of a library stay together."""
+    """Split peers into even groups, small enough to distinguish their lines; a library's variants are adjacent."""
     order = list(look)
     libraries = list(dict.fromkeys(base_name(peer) for peer in order))
     sorted_ = sorted(peers, key=lambda peer: (libraries.index(base_name(peer)), order.index(peer)))

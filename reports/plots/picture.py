@@ -1,7 +1,7 @@
 """A chart as a picture, for both pages.
 
-The HTML page holds it inline, as SVG whose colours are the page's CSS variables, so that it follows its light or dark
-theme. The Markdown page shows a PNG file, in the light colours.
+The HTML page embeds it as SVG whose colours are CSS variables of the page, so that it follows the light or dark theme.
+The Markdown page shows a PNG file in light colours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Picture:
 
 
 def draw(name: str, make: Callable[[], Drawing]) -> Picture:
-    """For the page and for a file. `name` says what it shows and is not used twice in a page."""
+    """Draw a picture. `name` describes it, and must be unique within a page."""
     with mpl.rc_context(RC):
         picture = make()
         png, svg = io.BytesIO(), io.StringIO()
@@ -49,12 +49,12 @@ def draw(name: str, make: Callable[[], Drawing]) -> Picture:
 
 
 def _for_the_page(svg: str, name: str) -> str:
-    """Only the <svg> element, named for those who can't see it, with the page's colours and font."""
+    """The <svg> element alone, with the page's colours and font and an accessible name."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(
         r'<(g|path) id="[a-zA-Z.\d]+_\d+"', r"<\1", svg
-    )  # the same in every picture, and nothing refers to them
+    )  # ids that repeat in every picture, and are not referenced
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = svg.replace("'DejaVu Sans'", "var(--font)")

@@ -1,4 +1,4 @@
-"""Which peer is fastest at what: the answers and the standings of each suite that ranks peers."""
+"""The fastest peer at each job, and the standings of all peers, for each suite that ranks peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suites that no section declares: their figures are shown as throughput's are, under the benchmarks' own names."""
+"""Suites that no section declares: their figures are shown like throughput's, under the benchmarks' own names."""
 
 from __future__ import annotations
 

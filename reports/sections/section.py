@@ -1,4 +1,4 @@
-"""The contract of a section: what it declares of its suite, and the parts of a page that it makes from a run.
+"""The contract of a section: what it declares about its suite, and the parts of the page that it makes from a run.
 
 A section is a module of this folder that sets SECTION, with its templates beside it. `reports/sections/__init__.py`
 lists them in the order of the page.
@@ -20,18 +20,18 @@ from results import Run
 
 @dataclass(frozen=True)
 class Part:
-    """One `<section>` of the page. Its templates, TEMPLATE.html.j2 and TEMPLATE.md.j2, know `body` as `part`."""
+    """One `<section>` of the page. Its templates, TEMPLATE.html.j2 and TEMPLATE.md.j2, see `body` as `part`."""
 
     template: str
     anchor: str  # the section's id
-    link: str  # what the navigation calls it
+    link: str  # its name in the navigation
     body: object = None
     pictures: Sequence[Picture] = ()
 
 
 @dataclass(frozen=True)
 class Context:
-    """A run, read with what the sections declare: what a page, README and the first screen are made from."""
+    """A run and what the sections declare: the input of the page, of README's figures and of the first screen."""
 
     run: Run
     jobs: Sequence[Job]
@@ -43,7 +43,7 @@ class Context:
 
     @cached_property
     def measured(self) -> list[Job]:
-        """The jobs of all suites but those that the time budget left out whole."""
+        """The jobs of all suites except those that the time budget left out entirely."""
         return [job for job in self.jobs if job.suite not in self.left_out_whole]
 
     def jobs_of(self, suite: Suite) -> list[Job]:
@@ -51,7 +51,7 @@ class Context:
 
     @cached_property
     def ranking(self) -> dict[str, list[Job]]:
-        """suite -> its jobs, of suites that say which peer is fastest."""
+        """Suite -> its jobs, for suites that determine which peer is fastest."""
         found: dict[str, list[Job]] = {}
         for job in self.measured:
             suite = self.suite(job.suite)
@@ -72,18 +72,18 @@ class Context:
 
     @cached_property
     def signs(self) -> dict[str, str]:
-        """What stands beside each peer's name and figures: nothing, where nothing is known to be wrong."""
+        """Peer -> the signs beside its name and figures; "" if no fault is known."""
         return checks.signs_of(self.run, self.checks)
 
     def explained(self, text: str) -> list[tuple[str, str]]:
-        """(sign, meaning) of those in this text."""
+        """(sign, meaning) of the signs in this text."""
         return checks.explained(self.checks, text)
 
 
 @dataclass(frozen=True)
 class Section:
-    """`parts` gives none if the run has nothing for this section, and several where it has several suites."""
+    """A section. `parts` returns no part if the run has nothing for it, and one per suite if it covers several."""
 
     parts: Callable[[Context], Sequence[Part]]
     suite: Suite | None = None
-    check: Check | None = None  # where the suite looks whether answers are right
+    check: Check | None = None  # if the suite checks whether answers are right

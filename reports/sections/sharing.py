@@ -1,4 +1,4 @@
-"""Shared buffers in empty loops: what explorers add and a learner samples at the same time, and a learner's step."""
+"""Shared buffers in empty loops: speeds of explorers and a learner that run at the same time, and a learner's step."""
 
 from __future__ import annotations
 

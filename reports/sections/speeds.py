@@ -19,10 +19,10 @@ from reports.tables import notes
 from reports.tables.cells import Cell, scale_of, speed_cell
 from results import Run
 
-#: A suite all of whose jobs have this parameter is about scaling: it gets lines over it, not dots.
+#: If all jobs of a suite have this parameter, it is about scaling, and gets line plots instead of dot plots.
 ALONG = "explorers"
 JOBS_A_TABLE = 7
-SPOKEN = {"batch", ALONG}  # parameters that the names of jobs always hold
+SPOKEN = {"batch", ALONG}  # parameters that are always part of a job's name
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class WorkloadPart:
     jobs: Sequence[JobTable]
     pictures: Sequence[Picture]
     footnotes: Sequence[tuple[str, str]]
-    common: str  # parameters that all its jobs share
-    explained: str  # what the names of its jobs mean
+    common: str  # parameters that all its jobs have in common
+    explained: str  # the meaning of its jobs' names
 
     @property
     def job_groups(self) -> list[Sequence[JobTable]]:
@@ -86,7 +86,7 @@ def is_scaling(jobs: Sequence[Job]) -> bool:
 
 
 def crowding_note(run: Run, jobs: Sequence[Job]) -> str:
-    """Explorers and learner beyond the cores take turns: the system's scheduling is then part of the figure."""
+    """A note if explorers and learner outnumber the cores, so that scheduling is part of the figures; else ""."""
     cores = int(run.machine["cores"])
     most = max(int(job.params[ALONG]) for job in jobs)
     if most + 1 <= cores:
@@ -116,7 +116,7 @@ def _workload(
 
 
 def _common(jobs: Sequence[Job]) -> Iterator[str]:
-    """Parameters that go without saying in the jobs' names."""
+    """The parameters that the jobs' names omit."""
     for name in jobs[0].params if jobs else ():
         values = [job.params.get(name) for job in jobs]
         value = usual(values)

@@ -1,1 +1,1 @@
-"""What tables have in common: cells, the marks beside them, and the reasons why some have no figure."""
+"""Shared parts of tables: cells, the marks beside them, and the reasons for missing figures."""

@@ -1,4 +1,4 @@
-"""What the time budget left out of a run."""
+"""Sentences about what the time budget left out of a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _minutes(count: float) -> str:
 
 
 def left_out_whole(run: Run) -> list[str]:
-    """The suites of which the budget left no figure: what else they hold could not be measured at all."""
+    """The suites that have no figure because of the budget."""
     suites = dict.fromkeys(record.suite for record in run.records if record.status == "left_out")
     return [suite for suite in suites if not any(_has_result(each) for each in run.records if each.suite == suite)]
 
@@ -41,15 +41,15 @@ def _has_result(record: Record) -> bool:
 
 
 def peers_left_out_whole(run: Run) -> list[str]:
-    """Those of which the budget left no figure."""
+    """The peers that have no figure because of the budget."""
     peers = dict.fromkeys(record.peer for record in run.records if record.status == "left_out")
     return [peer for peer in peers if not any(_has_result(each) for each in run.records if each.peer == peer)]
 
 
 def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str]) -> str:
-    """For the top of the page: how much of the run its budget allowed, and how few launches; empty if all of it.
+    """For the top of the page: how much of the run the budget allowed, and with how few launches; empty if everything.
 
-    `spoken` names suites in a sentence, `with_ratios` those whose figures are compared as ratios.
+    `spoken` has the names of suites for sentences, `with_ratios` the suites whose figures are compared as ratios.
     """
     parts = []
     if dropped := sum(record.status == "left_out" for record in run.records):

@@ -1,4 +1,4 @@
-"""A peer at a job, as the tables show it."""
+"""Table cells: the figure of a peer at a job, with its ratio and marks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def without_figure(record: Record, marks: str, troubles: Sequence[Trouble]) -> C
 def speed_cell(
     job: Job, peer: str, reference: str | None, troubles: Sequence[Trouble], marks: str, scale: Scale
 ) -> Cell | None:
-    """None if the peer has no such cell. A figure from before something went wrong is shown, with a mark."""
+    """The cell of a peer, or None if it has none. A figure measured before a failure is shown with a mark."""
     record = job.cells.get(peer)
     if record is None:
         return None

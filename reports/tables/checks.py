@@ -1,4 +1,4 @@
-"""Suites that check answers: the sign beside the name and the figures of each peer that failed one."""
+"""Suites that check answers: the sign shown beside each peer that failed a check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from results import Run
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a suite of checks found about one peer. `passed` is None if it could not be checked to the end."""
+    """What a suite of checks found about one peer. `passed` is None if the checks could not be completed."""
 
     passed: bool | None
     found: str = ""  # what is wrong with it
@@ -19,17 +19,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Check:
-    """A suite that checks whether answers are right, and how its findings show on the page."""
+    """A suite that checks whether answers are right, and how the page marks its findings."""
 
     suite: str
     title: str
     sign: str
     meaning: str
-    outcomes: Callable[[Run], Mapping[str, Outcome]]  # of the peers that it was to check
+    outcomes: Callable[[Run], Mapping[str, Outcome]]  # for the peers that it was to check
 
 
 def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
-    """What stands beside each peer's name and figures: nothing, where nothing is known to be wrong."""
+    """Peer -> the signs beside its name and figures; "" if no fault is known."""
     failed = {
         check.sign: {peer for peer, outcome in check.outcomes(run).items() if outcome.passed is False}
         for check in checks
@@ -51,5 +51,5 @@ def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list
 
 
 def explained(checks: Sequence[Check], text: str) -> list[tuple[str, str]]:
-    """(sign, meaning) of those in this text."""
+    """(sign, meaning) of the signs in this text."""
     return [(check.sign, check.meaning) for check in checks if check.sign in text]

@@ -1,4 +1,4 @@
-"""Marks beside figures for what a figure alone would hide, and their footnotes."""
+"""Marks beside figures that need an explanation, and their footnotes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FOOTNOTES = {
     GIVES_ROWS: ("gives", "returns rows: its figure includes stacking them into columns, as a user would have to"),
     NO_BATCH_ADD: ("batch_add", "adds one row per call as used here: the figure is for that many single adds"),
 }
-#: mark -> its meaning, wherever it is explained: the page, its pictures and README
+#: mark -> its meaning, for the page, its pictures and README
 MEANINGS = {
     **{mark: meaning for mark, (_, meaning) in FOOTNOTES.items()},
     BEFORE_IT_WENT_WRONG: "measured before the peer failed or returned a wrong answer at this job",
     APPROXIMATE: "based on one or two launches, so without an interval",
     BOUND: "a lower bound: the reference made too few calls for a ratio",
-    ELSEWHERE: "copies each row, yet takes fewer bytes than it has, so it is not marked as the least: rows are "
-    "compressed, share parts, or lie in memory that is not counted, such as a file",
+    ELSEWHERE: "copies each row, yet uses fewer bytes than the row has, so it is not shown as the lowest: rows are "
+    "compressed, share parts, or are kept in memory that is not counted, such as a file",
 }
 
 
@@ -48,7 +48,7 @@ def marks(peer: Peer, job: Job) -> str:
 
 
 def footnotes(run: Run, jobs: Sequence[Job]) -> list[tuple[str, str]]:
-    """(mark, sentence) of those used in these jobs, with what each peer's features say."""
+    """(mark, sentence) of the marks used in these jobs; each sentence quotes the peers' features."""
     peers = {peer.name: peer for peer in run.peers}
     result = []
     for mark, (feature, meaning) in FOOTNOTES.items():

@@ -1,4 +1,4 @@
-"""Cells that are not ok, and why: findings about a peer, and figures that could not be had."""
+"""Cells that are not ok, and why: findings about a peer, and missing figures."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Trouble:
 
     @property
     def command(self) -> str:
-        """The command that shows it again, which some reasons name in a line of its own."""
+        """The command that reproduces it, which some reasons give on a separate line."""
         return next((line for line in self._more if _COMMAND.match(line)), "")
 
     @property
     def details(self) -> str:
-        """What else the reason says: a traceback, mostly."""
+        """The rest of the reason, mostly a traceback."""
         return "\n".join(line for line in self._more if not _COMMAND.match(line)).strip()
 
     @property
@@ -50,8 +50,8 @@ _COMMAND = re.compile(r"(\S*/)?python -m ")
 
 
 def troubles(run: Run, jobs: Sequence[Job]) -> list[Trouble]:
-    """Every record that isn't ok, grouped by peer, status and reason, findings first; and peers whose own reason no
-    record gives. Cells that the time budget left out are not listed."""
+    """Every record that is not ok, grouped by peer, status and reason, findings first; and unavailable peers whose
+    reason is not in any record. Cells that the time budget left out are not listed."""
     labels = {id(record): job.full_label for job in jobs for record in job.cells.values()}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.records:

@@ -162,7 +162,7 @@ def test_what_base_cannot_do_is_not_judged(tmp_path, capsys):
     assert len(judge(run)) == 2
     save(tmp_path / "gate.json", run)
     assert verdict.main([str(tmp_path / "gate.json")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged, since base can't do it: 1 benchmark")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged, since base does not support it: 1 benchmark")
 
 
 def test_nothing_to_judge_is_a_harness_error():
