@@ -6,7 +6,7 @@ MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60
 TRIALS ?= 1000
 EXECUTIONS ?= 200000
-# A misspelt variable would otherwise be ignored, and everything measured.
+# Otherwise a misspelt variable would be ignored, and everything would be measured.
 KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
@@ -15,13 +15,13 @@ INSTALLED := .venv/.installed
 BUILT := .venv/.built
 FUZZ_INSTALLED := .venv/.fuzz-installed
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
-# What bench takes from make's command line, as options of the program it runs; the gate takes two of them.
+# The variables of `make bench` as options of the program that it runs; the gate uses two of them.
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
-# ENV is a name that many an environment of a user's has for something else.
+# ENV only from the command line: users' environments often have a variable of this name.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
 MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
 
-# Of pytest-xdist. More than four would fill the memory of a small machine: TensorFlow and Ray are imported in each.
+# Workers of pytest-xdist. More than four would exhaust a small machine's memory: each imports TensorFlow and Ray.
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
@@ -30,7 +30,7 @@ WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Begun anew unless pip works there: an interrupted venv has a python and no pip.
+# Created again unless its pip works: an interrupted venv has a Python but no pip.
 $(INSTALLED): constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or later is needed, and $(PYTHON) is %d.%d: name another with PYTHON=..." % v[:2])'
 	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "creating .venv with $(PYTHON)"; $(PYTHON) -m venv --clear .venv; }
@@ -43,27 +43,27 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(BUILT) ## install and build only; the other targets do it by themselves: [PYTHON=python3.12] [PEERS=all|a,b]
+setup: $(BUILT) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) ## compare the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(PEERS)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
 	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
 
-report: $(BUILT) ## write the report again, of the newest run or of RUN=results/....json, and README's figures
+report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)
 	@$(PY) -m reports.readme
 
-gate: $(BUILT) ## is this tree slower than BASE=<revision>? prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
+gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
 	@.ci/gate '$(BASE)' $(CHOICE)
 
-test: $(BUILT) ## run the quick tests, or all of those named: [ARGS='tests/cpprb_impl -k wrap']
+test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))
 
-# tests/torture by itself: processes that it kills leave segments, which launches of other tests would find and remove.
-test-all: $(BUILT) ## run all tests, the slow ones too
+# tests/torture runs alone: processes that it kills leave segments, which launches of other tests would find and remove.
+test-all: $(BUILT) ## run all tests, including the slow ones
 	@$(PY) -m pytest $(WORKERS) --ignore=tests/torture $(ARGS)
 	@$(PY) -m pytest $(WORKERS) tests/torture $(ARGS)
 
@@ -77,41 +77,41 @@ $(FUZZ_INSTALLED): constraints-fuzz.txt $(INSTALLED)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-fuzz.txt
 	@touch $@
 
-fuzz: $(BUILT) $(FUZZ_INSTALLED) ## crashes, wrong answers of add, load_transitions, constructors? with Atheris (needs clang++): [SECONDS=60 each]
+fuzz: $(BUILT) $(FUZZ_INSTALLED) ## fuzz add, load_transitions and constructors for crashes and wrong answers, with Atheris (needs clang++): [SECONDS=60 each]
 	@.ci/fuzz add $(SECONDS)
 	@.ci/fuzz file $(SECONDS)
 	@.ci/fuzz construct $(SECONDS)
 
-soak: $(BUILT) ## 8 explorers and 2 learners at full speed on shared buffers: all rows whole, none lost? [SECONDS=60 in all]
+soak: $(BUILT) ## check that no row is torn or lost, with 8 explorers and 2 learners at full speed on shared buffers: [SECONDS=60 in all]
 	@$(PY) -m tests.torture.soak --seconds $(SECONDS) --record build/soak.jsonl
 
-crash: $(BUILT) ## explorers and learners are killed and stopped at each step of docs/protocol.md: [TRIALS=1000 a discipline]
+crash: $(BUILT) ## kill and stop explorers and learners at each step of docs/protocol.md: [TRIALS=1000 per discipline]
 	@.ci/crash --trials $(TRIALS)
 
-sequences: $(BUILT) ## any calls in any order by a tree of processes that fork, close, stop and are killed: [SECONDS=60]
+sequences: $(BUILT) ## make random calls in a tree of processes that fork, close, stop and are killed: [SECONDS=60]
 	@$(PY) -m tests.torture.sequences --seconds $(SECONDS) --record build/sequences.jsonl
 
-threads: ## the core under threads with ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]
+threads: ## run the core in threads under ThreadSanitizer, after a control (needs g++): [SECONDS=60 in all]
 	@.ci/thread-sanitizer $(SECONDS)
 
-verify: sanitize model orders threads soak crash sequences ## all that shows the buffer to be safe, at length: [SECONDS=60 each] [TRIALS=1000 a discipline]
+verify: sanitize model orders threads soak crash sequences ## run all long safety checks of the buffer: [SECONDS=60 each] [TRIALS=1000 per discipline]
 
-draws: $(BUILT) ## 10^8 draws over 10^7 equal priorities, and their chi-square (a minute or two; 1 GiB)
+draws: $(BUILT) ## check 10^8 draws over 10^7 equal priorities with a chi-square test (a minute or two; 1 GiB)
 	@$(PY) -m tests.cpprb_impl.long_draws
 
-long-files: $(BUILT) ## 20 GB of frames in one file, and more than 2^32 of them in memory (minutes; 20 GB of disk, 5 GB of memory)
+long-files: $(BUILT) ## test 20 GB of frames in one file, and more than 2^32 frames in memory (minutes; 20 GB of disk, 5 GB of memory)
 	@$(PY) -m tests.cpprb_impl.long_files
 
-portable: $(BUILT) ## runs on any x86-64, compiles for AArch64? (needs qemu-user, objdump and a cross compiler)
+portable: $(BUILT) ## check that the module runs on any x86-64 and compiles for AArch64 (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
 
-model: ## every state of the ring's protocol, and controls, with Spin (needs spin and gcc; three minutes)
+model: ## check every state of the ring's protocol with Spin, after controls (needs spin and gcc; three minutes)
 	@.ci/model
 
-new-peer: $(BUILT) ## begin a new peer: NAME=x [ENVIRONMENT=one of its own]; CONTRIBUTING.md has the six steps
+new-peer: $(BUILT) ## create the files of a new peer: NAME=x [ENVIRONMENT=its own one]; CONTRIBUTING.md lists the six steps
 	@$(PY) -m adapters.new_peer '$(NAME)' '$(ENVIRONMENT)'
 
-orders: ## the core on a weak memory: each memory order weakened must be noticed (needs g++; some 40 minutes on 2 cores): [EXECUTIONS=200000 a scenario]
+orders: ## run the core on a model of weak memory, and check that each weakened memory order is detected (needs g++; about 40 minutes on 2 cores): [EXECUTIONS=200000 per scenario]
 	@.ci/orders check --control $(EXECUTIONS) --executions $$(($(EXECUTIONS) / 10))
 
 lint: $(BUILT) ## check style, types, common mistakes and GitHub's files: ruff, mypy, stubtest, clang-format, clang-tidy, check-jsonschema
@@ -124,17 +124,17 @@ lint: $(BUILT) ## check style, types, common mistakes and GitHub's files: ruff, 
 	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 	@printf '%s\n' cpprb_impl/core/*.cpp | xargs -P "$$(nproc)" -n 4 .venv/bin/clang-tidy --quiet --extra-arg=-std=c++20
 
-format: $(BUILT) ## mend style where a program can
+format: $(BUILT) ## fix style automatically where possible
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 
-lock: ## resolve the dependency groups of pyproject.toml anew into constraints.txt (needs uv)
+lock: ## resolve the dependency groups of pyproject.toml into constraints.txt again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
 	for pins in adapters/pins/*.txt; do \
 	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
 
-clean: ## remove what make made; runs in results/runs stay
+clean: ## remove everything that make creates, except the runs in results/runs
 	rm -rf .venv .peers .cache .gate build dist reports/out .pytest_cache .ruff_cache .mypy_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
