@@ -97,8 +97,8 @@ def p_above(differences: np.ndarray, limit: float = 0.0) -> float:
 
     The test is exact for any symmetric noise, such as the difference of two equal launches, however heavy its tails. A
     launch that was disturbed can take twice as long, and a plain mean would then hide a real shift. Therefore the
-    weight of a pair decreases when its size is unusually large. Since the weight depends only on the size and never on the
-    sign, the test remains exact.
+    weight of a pair decreases when its size is unusually large. Since the weight depends only on the size and never on
+    the sign, the test remains exact.
     """
     sizes = np.abs(differences - limit)
     usual = float(np.median(sizes[sizes > 0])) if np.any(sizes > 0) else 0.0
