@@ -19,7 +19,7 @@ def by_library(run: Run) -> list[Peer]:
 
 def keeps_references(peer: Peer, job: Job) -> bool:
     """Whether this job's add stores the caller's arrays without copying, so that they must not change afterwards."""
-    if job.benchmark not in ("add", "add_dicts"):  # lists become arrays that no caller holds
+    if job.benchmark not in ("add", "add_dicts"):  # lists are converted to new arrays
         return False
     kept = peer.known.keeps_references
     return kept == "always" or (kept == "batches" and job.params.get("batch", 1) != 1)

@@ -221,13 +221,13 @@ def add_integrity(run: Run) -> None:
                 record.fail("wrong", f"{found[benchmark]}\npython -m suites.integrity --peer='{peer}' --seed=7")
 
 
-#: Invented bytes a transition on CartPole, in the order of MEMORY_JOBS.
+#: Invented bytes per transition on CartPole, in the order of MEMORY_JOBS.
 MEMORY_JOBS = ("plain", "priorities", "next_of")
 BYTES = {"cpprb_impl": (48, 57, 40), "cpprb": (46, 62, 41), "baselines-style": (200, 300, None)}
 
 
 def add_memory(run: Run, blocks: int = 1) -> None:
-    """Invented bytes a transition; None is a peer that does not offer it."""
+    """Invented bytes per transition; None is a peer that does not offer it."""
     for place, benchmark in enumerate(MEMORY_JOBS):
         for peer, values in BYTES.items():
             record = run.cell(

@@ -1,4 +1,4 @@
-"""The report says what the record says, loads nothing, and comes out of whatever a run left behind."""
+"""The report agrees with the record, loads nothing, and can be built from any run, however it ended."""
 
 import re
 from html.parser import HTMLParser

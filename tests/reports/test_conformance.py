@@ -1,4 +1,4 @@
-"""What the conformance suite saw, in words, with its evidence; and a sign beside the speeds of who failed a check."""
+"""The conformance section: observations with their evidence, and a sign beside the speeds of peers that failed."""
 
 import re
 

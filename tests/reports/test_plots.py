@@ -1,4 +1,4 @@
-"""Plots of as many peers as there are: names whole, peers told apart."""
+"""Plots of any number of peers: names are complete, and peers are distinguishable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer names the right peer, by the right factor, and is no surer than the data."""
+"""The answer names the right peer and factor, and claims no more certainty than the data supports."""
 
 import dataclasses
 import random

@@ -1,4 +1,4 @@
-"""README's figures are those of the committed records, and the program that writes them copes with any of these."""
+"""README's figures are those of the committed records, and the program that writes them handles any records."""
 
 import re
 

@@ -171,7 +171,7 @@ class Favouring(Sound):
 
 
 class Uniform(Sound):
-    """Knows priorities, and draws all rows alike."""
+    """Accepts priorities, but draws all rows with equal probability."""
 
     def pick(self, size):
         return self.random.integers(0, len(self), size)
@@ -261,7 +261,7 @@ class Careful(Sound):
 
 
 class Inventing(Sound):
-    """Gives rows of zeros before there are any."""
+    """Returns rows of zeros before any row was added."""
 
     def pick(self, size):
         return np.zeros(size, int) if len(self) == 0 else super().pick(size)
@@ -278,7 +278,7 @@ class Strict(Sound):
 
 
 class TakingNan(Sound):
-    """Takes whatever it is told, as a sum in C would: one row from then on."""
+    """Accepts any priority, as an unchecked sum in C would: afterwards only one row is drawn."""
 
     def update_priorities(self, indexes, priorities) -> None:
         self.raw[indexes] = priorities

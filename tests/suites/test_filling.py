@@ -1,4 +1,4 @@
-"""Who can't be full in time is told so: at its end, or as soon as that is plain."""
+"""A buffer that cannot be filled in time is reported at the time limit, or as soon as that is clear."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suites.workloads.cartpole import FIELDS
 
 
 class Slow:
-    """Takes so many seconds, of a clock of its own, for each call of 1,000 rows."""
+    """Takes a given number of seconds, on a simulated clock, for each call of 1,000 rows."""
 
     contract = cpprb.CONTRACT
 

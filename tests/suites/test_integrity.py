@@ -145,7 +145,7 @@ def test_a_learner_that_waits_for_the_dead_is_found(surroundings):
 
 
 def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
-    """The other half of the control: what is sound about a toy is not called wrong."""
+    """The other half of the control: a sound buffer passes."""
     _, results = launch(surroundings, "plain")
     for name in ("torn", "unwritten", "starvation", "lost", "duplicated"):
         assert results[name]["outcome"] == "ok", results[name]

@@ -1,4 +1,4 @@
-"""What a launch leaves behind: told, cleared away, and not to be taken for what others have."""
+"""Leftovers of a launch are reported and removed, and not confused with those of other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes a transition, of buffers whose memory is known."""
+"""The memory suite, on buffers whose bytes per transition are known."""
 
 import json
 import re

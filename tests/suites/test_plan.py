@@ -24,7 +24,7 @@ def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> l
 
 
 def simulate(costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, share=1.0):
-    """(run, [(block, peer)]) of a budgeted run over peers that take so many seconds per launch."""
+    """(run, [(block, peer)]) of a budgeted run; each peer's launches take the given seconds."""
     run, now, random_numbers = a_run(), [0.0], random.Random(1)
     parts = [plan.Part(launches(run, *costs), 3)]
     budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0], share)

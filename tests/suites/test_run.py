@@ -1,4 +1,4 @@
-"""The runner, from outside: what stands in the run file after launches of every bad kind."""
+"""The runner as a program: the run file after launches that fail in every way."""
 
 import signal
 import time

@@ -93,7 +93,7 @@ def test_an_error_costs_the_benchmarks_that_meet_it_and_no_others(surroundings):
 
 
 class Panic(BaseException):
-    """What `except Exception` does not catch: a panic of Rust's, say."""
+    """An exception that `except Exception` does not catch, such as a panic in Rust."""
 
 
 class PanicsOnAdd(BaselinesStyle):

@@ -83,7 +83,7 @@ class Plain(Adapter):
 
 
 class MixesRows(Plain):
-    """Gives rows that nobody stored."""
+    """Returns rows that were never stored."""
 
     name = "mixes-rows"
 
@@ -211,7 +211,7 @@ class KeepsObservations(Plain):
 
 
 class Leaks(Plain):
-    """Keeps ten thousand bytes of each call of add, for good."""
+    """Leaks ten thousand bytes per call of add."""
 
     name = "leaks"
 
@@ -245,7 +245,7 @@ class Peaks(Plain):
 
 
 class UsesAServer(Plain):
-    """Has some of its memory in a process of its own: a thousand bytes a row."""
+    """Keeps some of its memory in a separate process: a thousand bytes per row."""
 
     name = "uses-a-server"
 
@@ -316,7 +316,7 @@ class DuplicatesRows(Plain):
 
 
 class WaitsForTheDead(Plain):
-    """Its learner waits for a row of every explorer that ever came."""
+    """Its learner waits for a row of every explorer that ever added one."""
 
     name = "waits-for-the-dead"
 
@@ -353,7 +353,7 @@ class KillsExplorers(Plain):
 
 
 class Deadlocked(Plain):
-    """An explorer never lets go of the lock."""
+    """An explorer never releases the lock."""
 
     name = "deadlocked"
 
@@ -409,7 +409,7 @@ class RecordsBuild(Plain):
 
 
 class RefusesBadPriorities(Plain):
-    """Refuses what is no priority, and has some."""
+    """Has priorities, and refuses invalid ones."""
 
     contract = replace(Plain.contract, batch_add=yes())
 
@@ -442,7 +442,7 @@ class DiesOnNan(RefusesBadPriorities):
 
 
 class Panic(BaseException):
-    """What `except Exception` does not catch."""
+    """An exception that `except Exception` does not catch."""
 
 
 class PanicsOnNan(RefusesBadPriorities):
