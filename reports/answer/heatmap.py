@@ -138,7 +138,7 @@ def _reference(context: Context, *suites: Suite) -> str:
 
 
 def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """For small rows and for large rows, each on the workload with most jobs of its kind."""
+    """For small rows and for large rows, each on the workload with the most jobs of its kind."""
     speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
     found = []
     kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))

@@ -73,7 +73,7 @@ def _unhappy(pool: BufferPool, stored: int, size: int) -> Seen:
             found["by priority" if prioritized else "uniform"] = _outcome(buffer, size)
     word = min((word for word, _ in found.values()), key=UNHAPPY.index)
     about = "; ".join(f"{kind}: {about}" for kind, (_, about) in found.items())
-    return Seen(word, f"{size} rows asked for, {stored} stored: {about}", len(found))
+    return Seen(word, f"{size} rows requested, {stored} stored: {about}", len(found))
 
 
 def _outcome(buffer: Buffer, size: int) -> tuple[str, str]:
@@ -84,13 +84,13 @@ def _outcome(buffer: Buffer, size: int) -> tuple[str, str]:
             return "gives no rows", "an empty batch"
         numbers = buffer.known.check(batch, rows)
     except WrongAnswer as error:
-        return "gives garbage", f"rows that nobody added ({error})"
+        return "gives garbage", f"rows that were never added ({error})"
     except Exception as error:
         return "refused", said(error)
     except BaseException as error:
         return "panics", said(error)
     if not np.isin(numbers, buffer.held).all():
-        return "gives garbage", "rows that nobody added"
+        return "gives garbage", "rows that were never added"
     return ("repeats rows" if rows == size else "gives fewer"), f"{rows} rows"
 
 
@@ -136,7 +136,7 @@ def _bad(pool: BufferPool, priority: float) -> Seen:
 
 
 def _first(refusal: str | None) -> str:
-    return f"the update raised {refusal}" if refusal else "the update took it"
+    return f"the update raised {refusal}" if refusal else "the update accepted it"
 
 
 def _afterwards(buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
@@ -156,10 +156,10 @@ def _after_bad_priority(
 ) -> Seen:
     total, share = int(counts.sum()), counts[odd] / counts.sum()
     others = counts[drawable & (np.arange(CAPACITY) != odd)]
-    about = f"{_first(refusal)}; then the row came in {percent(share)} of {total} draws"
+    about = f"{_first(refusal)}; then the row appeared in {percent(share)} of {total} draws"
     if not np.isfinite(weights).all():
         bad = (~np.isfinite(weights)).mean()
-        return Seen("poisons", f"{about}, and {percent(bad)} of the weights were no numbers", total)
+        return Seen("poisons", f"{about}, and {percent(bad)} of the weights were not finite", total)
     if share > 0.9:
         return Seen("rules every draw" if np.isinf(priority) else "poisons", about, total)
     if fit(others, np.ones(len(others))) <= SIGNIFICANCE:

@@ -57,7 +57,7 @@ def test_noise_is_torn():
 def test_a_weight_tells_whose_priority_a_row_was_drawn_by():
     rows, priorities = batch(), certified.priorities(*ROWS)
     assert set(priorities.tolist()) == {1.0, 2.0, 4.0}
-    rows["rew"][0] += 1  # a torn row's weight is nobody's
+    rows["rew"][0] += 1  # the weight of a torn row belongs to no row
     weights = 3 / priorities
     assert certified.stale(certified.read(rows), weights).tolist() == [False] * 39
     weights[[5, 9]] *= [2, 0.5]
