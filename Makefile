@@ -122,17 +122,19 @@ lint: $(BUILT) ## check style, types, common mistakes and GitHub's files: ruff, 
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
-	@printf '%s\n' cpprb_impl/core/*.cpp | xargs -P "$$(nproc)" -n 4 .venv/bin/clang-tidy --quiet --extra-arg=-std=c++20
+	@printf '%s\n' cpprb_impl/core/*.cpp | xargs -P "$$(nproc)" -n 4 sh -c '.venv/bin/clang-tidy --quiet "$$@" -- -std=c++20' clang-tidy
 
 format: $(BUILT) ## fix style automatically where possible
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 	@.venv/bin/clang-format -i cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 
-lock: ## resolve the dependency groups of pyproject.toml into constraints.txt again (needs uv)
+lock: ## resolve the dependency groups of pyproject.toml into constraints.txt again, or those of one environment (needs uv): [ENVIRONMENT=y]
+ifeq ($(ENVIRONMENT),)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
-	for pins in adapters/pins/*.txt; do \
+endif
+	for pins in adapters/pins/$(or $(ENVIRONMENT),*).txt; do \
 	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
 
 clean: ## remove everything that make creates, except the runs in results/runs

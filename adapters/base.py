@@ -199,7 +199,8 @@ class Adapter(ABC):
         A prioritized buffer adds "weights" and "indexes" (an array, a list, or anything else that `update_priorities`
         accepts). With a prioritized buffer, the caller alternates `sample` and `update_priorities`, as a learner does,
         because some peers refuse a second sample before the update. A batch is only valid until the next call, because
-        some peers reuse its memory.
+        some peers reuse its memory. Sampling from an empty buffer does what the library does: an exception passes
+        through, and an empty answer becomes columns of 0 rows.
         """
 
     def update_priorities(self, indexes: Array, priorities: Array) -> None:

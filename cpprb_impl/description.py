@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import _description_of
+from cpprb_impl.buffers import OF_PRIORITIES
 from cpprb_impl.fields import NativeField
 from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import dtype_named
 from cpprb_impl.nstep import read_options
 
-OPTIONS = {"lock", "next_of", "stack_compress", "mmap_prefix", "prefault", "check_for_update", "alpha", "eps"}
+OPTIONS = {"lock", "next_of", "stack_compress", "mmap_prefix", "prefault", *OF_PRIORITIES}
 NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from adapters import registry
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("adapters", "cpprb_impl", "examples", "reports", "results", "suites", "tests")
 # Written by make, or by a run: not in the repository.
@@ -134,3 +136,10 @@ def test_each_step_of_the_protocol_is_a_failpoint_and_each_failpoint_is_explaine
 )
 def test_a_name_of_nothing_is_noticed(text, wrong):
     assert missing(text, page=True) == wrong
+
+
+def test_the_numbers_of_libraries_and_peers_are_those_of_the_registry():
+    libraries = {registry.family(name).removesuffix("-style") for name in registry.every()} - {"cpprb_impl"}
+    assert f"{len(libraries)} reinforcement-learning libraries" in (ROOT / "README.md").read_text()
+    numbers = f"- {len(registry.every())} peers: our buffer, the buffers of {len(libraries)} libraries"
+    assert numbers in (ROOT / "CHANGELOG.md").read_text()

@@ -143,8 +143,8 @@ void Ring::let_max_priority_fall() {
 
 std::size_t Ring::leaves_of(const Numbers& given, float* leaves, double& largest) const {
   const auto count = static_cast<std::size_t>(given.size());
-  const auto [alpha, eps] = priorities;
-  return given.read([&, alpha = alpha, eps = eps](const auto* value) {
+  const double alpha = priorities.alpha, eps = priorities.eps;
+  return given.read([&](const auto* value) {
     shifted_powers(value, count, eps, alpha, leaves);
     bool good = true;
     for (std::size_t i = 0; i < count; ++i) {

@@ -6,7 +6,8 @@
 
 namespace rb {
 
-// A reference takes 8 bytes, and small values are read faster in the row itself. Values kept in a file are stored whole.
+// A reference takes 8 bytes, and small values are read faster in the row itself. Values kept in a file are stored
+// whole.
 void Rows::store_whole_where_sharing_saves_nothing() {
   std::vector<std::size_t> values(fields_.size());  // by field: its own, and its next
   for (std::size_t f = 0; f < fields_.size(); ++f) ++values[is_next(f) ? fields_[f].next_of : f];

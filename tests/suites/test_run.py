@@ -252,7 +252,7 @@ def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, 
     [
         ("--peers=nobody", "plain"),
         ("--workloads=Pong", "ALE/Seaquest-v5"),
-        ("--suites=tables", "apex, conformance, integrity, latency, memory, sharing, startup, throughput"),
+        ("--suites=tables", ", ".join(sorted(SUITES))),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(option, known, surroundings):
