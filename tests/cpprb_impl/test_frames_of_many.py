@@ -222,6 +222,7 @@ def play(buffer, episodes: int, calls: list[dict]) -> None:
             buffer.add(**rows)
 
 
+@pytest.mark.slow
 def test_memory(make):
     """Episodes of 500 steps; measured, over several laps."""
     capacity = 4000
@@ -253,6 +254,7 @@ def test_clearing_again_and_again_takes_no_more_memory(make, kind):
     assert used[-1] <= 1.3 * used[3]
 
 
+@pytest.mark.slow
 def test_many_short_lives_take_no_more_memory(make):
     """A chunk belongs to a place that calls of add() have in turn, not to a process."""
     buffer = make(
