@@ -25,7 +25,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-all test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench report gate test test-slow test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,9 +63,9 @@ test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))
 
 # tests/torture runs alone: processes that it kills leave segments, which launches of other tests would find and remove.
-test-all: $(BUILT) ## run all tests, including the slow ones
-	@$(PY) -m pytest $(WORKERS) --ignore=tests/torture $(ARGS)
-	@$(PY) -m pytest $(WORKERS) tests/torture $(ARGS)
+test-slow: $(BUILT) ## run the slow tests
+	@$(PY) -m pytest -m slow $(WORKERS) --ignore=tests/torture $(ARGS)
+	@$(PY) -m pytest -m slow $(WORKERS) tests/torture $(ARGS)
 
 test-peers: $(BUILT) ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)
