@@ -16,7 +16,7 @@ class BufferBase(Ring):
     """
 
     _parts: tuple[str, ...] = ()
-    _recipe: Any  # how the native ring was made; not pickled either
+    _recipe: Any  # the arguments with which the native ring was made; not pickled either
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
@@ -31,7 +31,7 @@ class BufferBase(Ring):
         """Return the transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).
 
         `idx` may be anything that NumPy accepts as an index array for a ring of `get_buffer_size()` transitions: ints
-        of any shape, where negative ones count from the ring's end, or a mask of bools. A single int counts as a
+        of any shape, of which negative ones count from the ring's end, or a mask of bools. A single int counts as a
         sequence of one. Raises IndexError for any other value, or if an index refers to a slot without a transition.
         """
         index = np.atleast_1d(np.asarray(idx))

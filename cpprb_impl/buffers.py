@@ -31,7 +31,7 @@ BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_ac
 
 
 def check_exponent(name: str, value: float) -> float:
-    """Return `value` as a float. Raise TypeError or ValueError, naming it, unless it is finite and not negative."""
+    """Return `value` as a float. Raises TypeError or ValueError naming it unless it is finite and not negative."""
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number, got {value!r}")
     try:
@@ -62,20 +62,21 @@ class ReplayBuffer(SavableBuffer):
         For each field x named here, `add` also takes next_x, and samples contain it. If one transition's next_x equals
         the x of the following transition, it is stored only once.
     stack_compress : str or sequence of str, optional
-        Fields whose last dimension is a sliding window of frames, newest last: each frame is stored only once. Both
+        Fields whose last dimension is a sliding window of frames, newest last. Each frame is stored only once. Both
         `next_of` and `stack_compress` compare the data, so samples always contain what was added, whether or not
         `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         Dtype of fields that do not specify one. Default float32.
     mmap_prefix : str or path, optional
-        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Existing files of these names
-        are replaced, and the files remain after the buffer is gone. A forked child can read them, but its `add` raises
-        RuntimeError. Frames of `next_of` and `stack_compress` fields are kept in the files too; frame numbers and
-        priorities stay in memory. Two buffers that are created at the same time with the same prefix never share a
+        Keep the data in files, {mmap_prefix}_{field}.dat, for buffers larger than memory. Existing files with these
+        names are replaced, and the files remain after the buffer is gone. A forked child can read them, but its `add`
+        raises RuntimeError. Frames of `next_of` and `stack_compress` fields are kept in the files too; frame numbers
+        and priorities stay in memory. Two buffers that are created at the same time with the same prefix never share a
         file, but either one's file may end up under each name. Disk space is reserved when the buffer is created, or,
         for frames, as they are stored. Address space is reserved for the largest size that a file can reach, in one
-        mapping. For frames, that is twice the size of rows that share none: 100 GB of Atari frames with both options
-        reserve 1.6 TB of the 128 TB available to a process. A limit on address space (ulimit -v) must allow for that.
+        mapping. For frames, that is twice the size of rows that share no frames: 100 GB of Atari frames with both
+        options reserve 1.6 TB of the 128 TB available to a process. A limit on address space (ulimit -v) must allow for
+        that.
     Nstep : dict, optional
         Store n-step transitions: "size" is N; "rew" names the rewards to sum and "next" the fields to take from the
         last of the N steps (str or sequence of str); "gamma" is the discount (default 0.99). The field "done" is
@@ -94,7 +95,7 @@ class ReplayBuffer(SavableBuffer):
         If the operating system refuses the address space or the files.
     """
 
-    # Used only for fields of Python objects.
+    # These attributes are used only for fields of Python objects.
     _read: RowReader | None = None
     _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
@@ -131,8 +132,8 @@ class ReplayBuffer(SavableBuffer):
         capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
         objects = object_shapes(fields)
-        # For n-step transitions, next_* is N rows later or at the episode's end, and for objects the ring has no bytes
-        # to compare. In both cases next_* is stored like any other field.
+        # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
+        # has no bytes to compare. In both cases next_* is stored like any other field.
         own = [name for name in following if nstep or name in objects]
         fields += next_fields(fields, own)
         stacked += [f"next_{name}" for name in own if name in stacked]
@@ -182,7 +183,7 @@ class ReplayBuffer(SavableBuffer):
         return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
     def on_episode_end(self) -> None:
-        """Mark the end of an episode. Pending n-step transitions are completed with the steps available."""
+        """Mark the end of an episode. Pending n-step transitions are completed with the steps that are available."""
         if self._window is not None:
             self._window.flush(self)
         super().on_episode_end()
@@ -197,7 +198,7 @@ class ReplayBuffer(SavableBuffer):
             self._window.clear()
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
-        """Whether N-step transitions are stored."""
+        """Return whether N-step transitions are stored."""
         return super().is_Nstep() or self._window is not None
 
     def _steps(self) -> Mapping[str, Any] | None:
@@ -209,8 +210,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     """Proportional prioritized replay (Schaul et al. 2015).
 
     Transition i is drawn with probability P(i) = (p_i + eps)^alpha / sum. `sample` also returns importance weights, and
-    the indexes to pass to `update_priorities`. `add(priorities=...)` sets the priorities of new transitions, (rows,).
-    The default is the largest priority of any stored transition, but at least 1.
+    the indexes to pass to `update_priorities`. `add(priorities=...)` sets the priorities of new transitions: an array
+    (rows,). The default is the largest priority of any stored transition, but at least 1.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Read files saved by cpprb 11 without trusting them.
 
-They hold pickles of dicts of arrays, which numpy_pickle.py reads. Python's and NumPy's own code for pickled state is
-not run, because it trusts what it reads.
+The files hold pickles of dicts of arrays, which numpy_pickle.py reads. Python's and NumPy's own code for unpickling is
+not run, because it trusts its input.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import numpy as np
 from cpprb_impl.npz import ArrayReader, as_value_errors, read_header
 from cpprb_impl.numpy_pickle import Array, array_of, read_array
 
-# A pickle may have one opcode per 16 bytes of its member's largest size: at least 64 per array, of which cpprb uses 25.
+# A pickle may have one opcode per 16 bytes of its member's largest size: at least 64 per array, while cpprb uses 25.
 BYTES_PER_OPCODE = 16
 
 Arrays = dict[str, np.ndarray]  # columns by field
 
 
 def read(reader: ArrayReader, fields: Set[str], most: int) -> tuple[Arrays, int, bool]:
-    """Return the transitions of a cpprb file: columns by field, the number of rows, and whether they are n-step ones.
+    """Return the transitions of a cpprb file: columns by field, the number of rows, and whether rows are n-step.
 
     `fields` are the fields that a transition may have; `most` is the largest uncompressed size of a member in bytes.
 
-    Rows are in index order, as in cpprb, and include everything that `next_of` and `stack_compress` had omitted.
+    Rows are in index order, as in cpprb, and include everything that cpprb's `next_of` and `stack_compress` omit.
     Raises ValueError for anything that cpprb does not write.
     """
     if "version.npy" not in reader.members or "data.npy" not in reader.members:
-        raise ValueError("the file must have been saved by cpprb_impl or cpprb; it holds no transitions of either")
+        raise ValueError("the file must have been saved by cpprb_impl or cpprb, but contains no transitions")
     members = {name: _read(reader, name, most) for name in ("version", "safe", "Nstep", "data", "cache", "next_of")}
     version = members["version"]
     if type(version) is not int or version != 1:
@@ -84,7 +84,7 @@ def _expanded(columns: Arrays, cache: dict[int, Arrays], next_of: list[str]) -> 
     """Return the columns as they would be without compression.
 
     cpprb overlaps the stacked frames of neighbouring rows, and takes next_x from the following row's x. Where that is
-    wrong, at the ends of episodes and where old rows were overwritten, the cache holds the row's own values.
+    wrong, which is at the ends of episodes and where old rows were overwritten, the cache holds the row's own values.
     """
     whole = {name: column.copy() for name, column in columns.items()}
     _fill_in(whole, cache)
@@ -117,7 +117,7 @@ def _read(reader: ArrayReader, name: str, most: int) -> Any:
             array = array_of(body, header.dtype, header.shape, header.fortran_order)
             return array if array.ndim else array.item()
         if header.shape != ():
-            raise ValueError("it must not be an array of objects")
+            raise ValueError("the member must not be an array of objects")
         return read_array(body, most // BYTES_PER_OPCODE)
 
 

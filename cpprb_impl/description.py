@@ -29,7 +29,7 @@ class Description:
 
     size: int
     fields: list[NativeField]
-    options: dict[str, Any]  # of the native ring's constructor
+    options: dict[str, Any]  # for the native ring's constructor
     prioritized: bool
     nstep: dict[str, Any] | None = None  # as returned by `nstep.read_options`
 
@@ -40,7 +40,7 @@ class Description:
 
     @classmethod
     def read(cls, text: str, segment: str) -> Description:
-        """Parse a description's `text`; raises ValueError unless a valid buffer could have written it."""
+        """Parse the `text` of a description. Raises ValueError unless a valid buffer could have written it."""
         with attach_errors(segment):
             about = JsonObject(json.loads(text), "the description")
             fields = []
@@ -61,7 +61,7 @@ class Description:
 
 @contextmanager
 def attach_errors(segment: str) -> Iterator[None]:
-    """Turn exceptions that a constructor raises for bad arguments, and `json` for deep nesting, into ValueError."""
+    """Convert exceptions for bad arguments of a constructor, and for JSON that is nested too deeply, to ValueError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -86,7 +86,7 @@ def description_of(segment: str) -> tuple[str, str]:
         raise FileNotFoundError(
             errno.ENOENT,
             f"the shared segment {segment} is gone: its maker has closed it or ended, or kept no reference to it, or "
-            "it is in another machine's or another container's /dev/shm",
+            "it is in the /dev/shm of another machine or container",
         ) from None
 
 
@@ -108,9 +108,9 @@ def _dtype(described: Any) -> np.dtype:
 def _tuples(described: Any) -> Any:
     """Convert JSON lists to NumPy's form: a list of fields, each a tuple, with tuples as shapes."""
     if isinstance(described, str):
-        return dtype_named(described).str  # NumPy accepts more, and parses some of it as Python
+        return dtype_named(described).str  # NumPy accepts other names, and parses some as Python
     return [(_name(name), _tuples(kind), *map(tuple, shape)) for name, kind, *shape in described]
 
 
 def _name(described: Any) -> Any:
-    return tuple(described) if isinstance(described, list) else described  # with a title
+    return tuple(described) if isinstance(described, list) else described  # a name with a title

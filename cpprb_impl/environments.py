@@ -1,8 +1,8 @@
 """Derive a buffer's fields from a Gymnasium environment's spaces, and `add`'s arguments from its values.
 
-Both functions traverse the spaces in the same way, so their names always agree. A field's name is its path: "obs"; for
-the parts of a Tuple "obs0", "obs1", ...; for those of a Dict "obs_KEY". Deeper levels are joined by "_", as in "obs0_1"
-and "obs_KEY_0". "next_obs..." and "act..." are formed likewise.
+Both functions traverse the spaces in the same way, so their names always agree. A field's name is its path: "obs" for a
+plain space, "obs0", "obs1", ... for the parts of a Tuple, and "obs_KEY" for those of a Dict. Deeper levels are joined
+by "_", as in "obs0_1" and "obs_KEY_0". The names "next_obs..." and "act..." are formed likewise.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
     Raises
     ------
     ImportError, NotImplementedError, ValueError
-        As `create_env_dict`.
+        As for `create_env_dict`.
     """
     parts = [(name, way) for name, way, _ in _parts(env)]
     of_obs = [(name, way[1:]) for name, way in parts if way[0] == "obs"]
@@ -99,7 +99,7 @@ def create_before_add_func(env: Any) -> Callable[..., dict[str, Any]]:
 
 
 def _spaces() -> Any:
-    """Return Gymnasium's spaces module, or Gym's if only that is installed. Imported late: buffers need neither."""
+    """Return Gymnasium's spaces module, or Gym's if only that is installed. Imported late, as buffers need neither."""
     for package in ("gymnasium", "gym"):
         with contextlib.suppress(ImportError):
             return importlib.import_module(package).spaces
@@ -146,5 +146,5 @@ def _at(name: str, value: Any, way: tuple) -> Any:
         try:
             value = value[step]
         except (KeyError, IndexError, TypeError):
-            raise ValueError(f"{name}: the transition has no such part, got {value!r}") from None
+            raise ValueError(f"{name}: the transition must have this part, got {value!r}") from None
     return value

@@ -53,7 +53,7 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
-    """Return one name, several, or none (None or "") as a list without repeats. Raises TypeError naming the option."""
+    """Return a name, a sequence of names, or None as a list without duplicates. Raises TypeError naming the option."""
     if isinstance(names, str):
         return [names] if names else []
     try:
@@ -63,7 +63,7 @@ def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
 
 
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
-    """Return `mmap_prefix` as a str, or None if it is None or "". Raises TypeError for anything else, even bytes."""
+    """Return `mmap_prefix` as a str, or None if it is None or empty. Raises TypeError for other types, even bytes."""
     path = os.fspath(prefix) if isinstance(prefix, os.PathLike) else prefix
     if not isinstance(path, str | None):
         raise TypeError(f"mmap_prefix must be a str or a path, got {prefix!r}")
@@ -85,7 +85,7 @@ def next_fields(fields: list[NativeField], names: Sequence[str]) -> list[NativeF
 def parse_size(size: Any) -> int:
     """Return a capacity as cpprb interprets it: an int, or a truncated float (1e6, 10.7 -> 10).
 
-    Raises TypeError for anything else, OverflowError when negative or too large, ValueError for 0 and NaN.
+    Raises TypeError for anything else, OverflowError if it is negative or too large, ValueError if 0 or not finite.
     """
     if isinstance(size, (str, bytes)) or not hasattr(size, "__int__"):
         raise TypeError(f"size must be a number of transitions, got {size!r}")
@@ -110,7 +110,7 @@ def integer(name: str, value: Any) -> int:
 
 
 def parse_seed(seed: Any) -> int | None:
-    """Return `seed` as an int, or None. Raises TypeError (also for a bool) or ValueError if it is not a valid seed."""
+    """Return `seed` as an int, or None. Raises TypeError (for bools, too) or ValueError if it is not a valid seed."""
     if seed is None:
         return None
     try:

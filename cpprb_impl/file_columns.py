@@ -23,7 +23,7 @@ def plain(dtype: np.dtype) -> np.dtype:
 
 
 def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
-    """Write the transitions in `slots`, which are all that are stored; return the description of each member."""
+    """Write the transitions in `slots`, which must be `held_slots(buffer)`; return the description of each member."""
     columns = columns_of(buffer, slots) if framed_columns(buffer) else {}
     described: list[dict[str, Any]] = []
     for name, (dtype, shape) in kinds.items():
@@ -47,7 +47,7 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: K
 
 
 def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:
-    """Yield a column in pieces, so that a large buffer is never in memory twice."""
+    """Yield a column in pieces, so that memory never holds a large buffer twice."""
     for at in range(0, len(slots), step):
         yield buffer._gather(slots[at : at + step])[name]
 
@@ -74,7 +74,9 @@ def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int)
 
 def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None, rows: int) -> Frames:
     if first.dtype != np.int64 or first.shape != (rows,) or frames.ndim == 0:
-        raise ValueError(f"{name}: the frames of {rows} rows must be int64, got {first.dtype} of shape {first.shape}")
+        raise ValueError(
+            f"{name}: frame numbers must be int64 of shape ({rows},), got {first.dtype} of shape {first.shape}"
+        )
     if rows and not 0 <= first.min() <= first.max() <= len(frames) - (stack or 1):
         most = len(frames) - (stack or 1)
         raise ValueError(f"{name}: frame numbers must be from 0 to {most}, got {first.min()} to {first.max()}")
@@ -82,7 +84,7 @@ def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None,
 
 
 def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -> Columns:
-    """Return the columns in the buffer's own dtypes; `dtypes` are those that the file states, if it does.
+    """Return the columns in the buffer's own dtypes. `dtypes` holds the dtypes that the file states for them, if any.
 
     Raises ValueError naming the field that does not fit.
     """

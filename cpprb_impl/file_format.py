@@ -1,4 +1,4 @@
-"""Read and write a buffer's file: version 1 of this library's format. Files of cpprb can be read, too.
+"""Read and write a buffer's file: version 1 of this library's format. It can also read cpprb's files.
 
 A file is an archive of arrays (npz.py). Its members, in this order:
 
@@ -6,17 +6,17 @@ column_0, column_1, ...
     For each field, the transitions' values, oldest first, (rows, *shape). A dtype that .npy cannot name is kept as
     raw bytes. For fields of `next_of` and `stack_compress`, the column instead holds the frames that the values share,
     (frames, *frame_shape), and column_0_first_0, column_0_first_1, ... hold the number of each value's first frame,
-    int64 (rows,), one member for each field that uses these frames.
+    int64 (rows,). There is one such member for each field that uses these frames.
 leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 own_0, own_1, ...
-    Further state of a kind of buffer, such as the pending steps of n-step transitions.
+    Further state of the buffer's class, such as the pending steps of n-step transitions.
 about.json
-    "format", "version", "rows"; "columns": for each its "names", "kind" ("rows" or "frames"), "dtype"
-    and, for frames, "stack" (how many frames make a value, along its last dimension; null: the frame is the value);
-    "Nstep" (null if not used); "options": "size", and "alpha" and "eps" if there are priorities; "position":
-    "next_index", "episode_len", "unseen" (rows written since the last sample), "random" (the generator's state) and
-    "max_priority"; "own": the names of those members; and the "checksum" over all members.
+    "format", "version", "rows"; "columns": for each column its "names", "kind" ("rows" or "frames"), "dtype" and, for
+    frames, "stack" (how many frames form a value, along its last dimension; null if each frame is a value); "Nstep"
+    (null if not used); "options": "size", and "alpha" and "eps" if there are priorities; "position": "next_index",
+    "episode_len", "unseen" (rows written since the last sample), "random" (the generator's state) and "max_priority";
+    "own": the names of the own_* members; and the "checksum" over all members.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
     own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
     for name, (dtype, _) in kinds.items():
         if dtype.hasobject:
-            raise ValueError(f"{name}: Python objects cannot be saved: loading them would mean trusting a pickle")
+            raise ValueError(
+                f"{name}: Python objects cannot be saved, because loading them would mean trusting a pickle"
+            )
     with ArrayWriter(stream) as writer:
         columns = write_columns(writer, buffer, slots, kinds)
         if leaves is not None:
@@ -142,7 +144,7 @@ def _read_waiting(buffer: SavableBuffer, own: dict[str, np.ndarray]) -> dict[str
 
 def _read_cpprb(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     kinds = kinds_of(buffer)
-    # The largest size of a member: a cache repeats each value and adds a header to it.
+    # The largest size of a member. A cache repeats each value and adds a header to it.
     a_row = 4 * row_bytes(kinds) + 1024 * (1 + len(kinds))
     most = (1 << 20) + buffer.get_buffer_size() * a_row
     columns, rows, nstep = cpprb_files.read(reader, kinds.keys(), most)
@@ -177,7 +179,7 @@ def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
 
 
 def _converted(leaves: np.ndarray, given: tuple[float, float], wanted: tuple[float, float]) -> np.ndarray | None:
-    """Return leaves for other exponents; None if the priorities cannot be recovered because alpha was 0."""
+    """Return the leaves for other exponents; None if the priorities cannot be recovered because alpha was 0."""
     alpha, eps = given
     if given == wanted:
         return leaves

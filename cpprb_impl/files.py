@@ -31,7 +31,7 @@ class SavableBuffer(CopyableBuffer):
             ".npz" is appended to a path that does not end with it. An existing file is replaced only after the new one
             has been written completely.
         safe : bool
-            Accepted for compatibility with cpprb: every file is safe to load.
+            Accepted for compatibility with cpprb, but ignored: every file is safe to load.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class SavableBuffer(CopyableBuffer):
         Parameters
         ----------
         file : str, path or binary file object
-            A file of this library or of cpprb 11. It need not be trusted: no code in it is run.
+            A file of this library or of cpprb 11. It need not be trusted, since no code in it is run.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class SavableBuffer(CopyableBuffer):
         if contents.position is not None and self._is_empty():
             try:
                 restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
-            except BaseException:  # Ctrl-C, or no memory left
+            except BaseException:  # Ctrl-C, or out of memory
                 self.clear()
                 raise
             vars(self).update(contents.attributes)
@@ -85,7 +85,7 @@ class SavableBuffer(CopyableBuffer):
             self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
-        self._set_episode_len(episode_len)  # the current episode is not the file's
+        self._set_episode_len(episode_len)  # the current episode is not that of the file
 
     def _exponents(self) -> tuple[float, float]:
         """Return alpha and eps of a prioritized buffer."""
@@ -96,7 +96,7 @@ class SavableBuffer(CopyableBuffer):
         steps = waiting_steps(self)
         return not (self.get_stored_size() or self.get_current_episode_len() or (steps and len(steps["done"])))
 
-    # For subclasses with state beyond the native ring's.
+    # Subclasses with state beyond the native ring's override these methods.
 
     def _steps(self) -> Mapping[str, Any] | None:
         """Return the n-step options in JSON form; None without n-step transitions."""

@@ -13,11 +13,11 @@ from cpprb_impl._native import Ring
 
 
 class ForkSafe:
-    """An object whose lock, `_lock`, a forked child never finds held by a thread that exists only in its parent."""
+    """An object with a lock, `_lock`, that a forked child never finds held by one of the parent's threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        # While rows are being added: the ring, its head before the call, and what must follow once they are stored.
+        # While rows are being added: the ring, its head before the call, and the function to call once they are stored.
         self._adding: tuple[Ring, int, Callable[[], None]] | None = None
         _all.add(self)
 
@@ -43,7 +43,7 @@ class ForkSafe:
         return first
 
     def _finish(self) -> None:
-        """In a forked child, finish or undo the call that held the lock; its thread does not exist here."""
+        """In a forked child, finish or undo the call that held the lock, whose thread does not exist here."""
         if self._adding is None:
             return
         ring, head, then = self._adding

@@ -1,4 +1,4 @@
-"""Hindsight Experience Replay: each episode is stored again with goals that it actually reached.
+"""Hindsight Experience Replay: each episode is stored again with goals that were actually reached.
 
 M. Andrychowicz et al., "Hindsight Experience Replay", NeurIPS 2017, arXiv:1707.01495, algorithm 1 and section 4.5.
 """
@@ -26,8 +26,8 @@ class HindsightReplayBuffer:
     """Buffer of transitions, each with a goal and the reward for that goal.
 
     The transitions of an episode are held back until `on_episode_end(goal)`. They are then stored once with that goal,
-    and `additional_goals` times with goals derived from states that were reached. The fields "goal" and "rew" are added
-    to those of `env_dict`.
+    and `additional_goals` times with goals derived from states that were reached. The buffer adds the fields "goal" and
+    "rew" to those of `env_dict`.
 
     Parameters
     ----------
@@ -41,14 +41,15 @@ class HindsightReplayBuffer:
         (next states (n, *shape), actions (n, *shape), goals (n, *goal_shape)) -> rewards (n,). Called once per
         episode, with the episode and all its copies concatenated. It must treat each row independently.
     goal_func : callable, optional
-        (next states (n, *shape)) -> goals (n, *goal_shape), also row by row. Default: the state itself is the goal.
+        (next states (n, *shape)) -> goals (n, *goal_shape), which also treats each row independently. Default: the
+        state itself is the goal.
     goal_shape : iterable of int, or int, optional
         Default: the state's shape.
     state, action, next_state : str
         Names of these fields.
     strategy : {"future", "episode", "random", "final"}
-        Where the goals come from: the next state of this or a later step of the episode, of any of its steps, of any
-        stored transition (this episode's included), or of the episode's last step (then there is one goal).
+        Where the goals come from: the next state of this or a later step of the episode; of any step of the episode; of
+        any stored transition, including this episode's; or of the episode's last step (then there is one goal).
     additional_goals : int
         Number of goals, and therefore of copies, for each transition.
     prioritized : bool
@@ -56,7 +57,7 @@ class HindsightReplayBuffer:
     seed : int, optional
         Makes the goals and sampling reproducible.
     **options
-        Passed to that buffer.
+        Passed to the constructor of that buffer.
 
     Raises
     ------
@@ -110,15 +111,15 @@ class HindsightReplayBuffer:
         kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
         self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
         self._read = RowReader(fields)
-        self._episode: list[dict[str, np.ndarray]] = []  # the arguments of each call of add
+        self._episode: list[dict[str, np.ndarray]] = []  # the rows of each call of add
         self._waiting = 0
         self.rng = np.random.default_rng(parse_seed(seed))
 
     def add(self, **transition: Any) -> None:
         """Append one step to the episode, or many along axis 0.
 
-        Raises ValueError if the episode would be longer than max_episode_len, and the errors of `ReplayBuffer.add`. In
-        either case nothing has changed.
+        Raises ValueError if the episode would be longer than max_episode_len, and the exceptions of `ReplayBuffer.add`.
+        In either case nothing changes.
         """
         rows = self._read(transition)
         count = len(rows[self.next_state])
@@ -133,8 +134,8 @@ class HindsightReplayBuffer:
         """Store the pending episode and its copies; do nothing if there is none.
 
         `goal` is the goal that was pursued: (*goal_shape), or (steps, *goal_shape) for one goal per step, or anything
-        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape, and any exception
-        of `reward_func` and `goal_func`; the episode then remains pending.
+        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape. Exceptions of
+        `reward_func` and `goal_func` are passed on. In each case the episode remains pending.
         """
         if not self._episode:
             return
@@ -177,7 +178,7 @@ class HindsightReplayBuffer:
         size, length = self.rb.get_buffer_size(), len(next_states)
         after = min(size, self.rb.get_stored_size() + length)
         slots = self.rng.integers(after, size=count)
-        # The episode's row that each slot will hold; a number beyond the episode's end means the slot is not
+        # The episode's row that each slot will hold. A number beyond the episode's end means that the slot is not
         # overwritten.
         row = (slots - self.rb.get_next_index()) % size
         row += np.maximum(0, (length - 1 - row) // size) * size  # the newest of the rows that share a slot
@@ -188,7 +189,7 @@ class HindsightReplayBuffer:
         return states
 
     def sample(self, batch_size: int, *args: Any, **options: Any) -> dict[str, np.ndarray]:
-        """Return `batch_size` stored transitions, sampled as by the underlying buffer, with the same options.
+        """Return `batch_size` stored transitions, drawn by the underlying buffer, which gets all arguments.
 
         Transitions of the pending episode are not included. Raises ValueError if nothing is stored.
         """

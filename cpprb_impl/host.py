@@ -1,4 +1,4 @@
-"""Identify the host: a pickled buffer can be sent to another host, but shared memory cannot."""
+"""Identify the host, since a pickled buffer can be sent to another host, but shared memory cannot."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class JsonObject:
         return value
 
     def integers(self, name: str, count: int | None = None, most: int = 2**63 - 1) -> list[int]:
-        """Return the list of integers under `name`, from 0 to `most`; it must have `count` of them if that is given."""
+        """Return the list of integers under `name`, each from 0 to `most`; `count` is the required length, if any."""
         values: list[int] = self.value(name, list)
         if count not in (None, len(values)) or not all(type(value) is int and 0 <= value <= most for value in values):
             many = "" if count is None else f"{count} "

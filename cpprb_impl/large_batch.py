@@ -17,7 +17,7 @@ from cpprb_impl.fields import parse_seed, positive_integer
 
 
 class LaBER:
-    """Sub-sampling in proportion to priority + eps; subclasses define `_normalize_weight`."""
+    """Draw rows of a large batch in proportion to priority + eps. Subclasses define `_normalize_weight`."""
 
     def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:
         self.batch_size = positive_integer("batch_size", batch_size)
@@ -40,9 +40,9 @@ class LaBER:
         Returns
         -------
         dict
-            The drawn rows of each column (batch_size, ...); their "weights" (batch_size,), in the priorities' floating
-            dtype; and "indexes" (batch_size,), their positions in the large batch. Columns already called "weights" or
-            "indexes", as in a prioritized sample, are replaced.
+            The drawn rows of each column (batch_size, ...); their "weights" (batch_size,), in the dtype of the
+            priorities if that is a floating type, else float64; and "indexes" (batch_size,), their positions in the
+            large batch. Columns already called "weights" or "indexes", as in a prioritized sample, are replaced.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class LaBER:
         return mass, given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
 
     def _column(self, name: str, value: Any) -> Any:
-        # Other libraries' tensors can be indexed like NumPy arrays; they are not converted.
+        # Other libraries' tensors can be indexed like NumPy arrays, so they are not converted.
         column = value if hasattr(value, "shape") else np.asarray(value)
         if not len(column.shape) or column.shape[0] != self.idx.size:
             raise ValueError(f"{name} must have {self.idx.size} rows, batch_size * m, got shape {tuple(column.shape)}")
@@ -109,12 +109,12 @@ _PARAMETERS = """
     """
 
 
-class LaBERmean(LaBER):  # noqa: D101 - its docstring is put together below
+class LaBERmean(LaBER):  # noqa: D101 - its docstring is assembled below
     __doc__ = (
         """LaBER with weights mean(p) / p_i, where p = priority + eps over the large batch.
 
     The weight is 1 / (n P(i)) for a large batch of n rows, so that the expected weighted mean of the drawn rows'
-    gradients is the large batch's mean gradient. The recommended variant to start with (Lahire et al. 2022)."""
+    gradients is the large batch's mean gradient. This is the recommended variant to start with (Lahire et al. 2022)."""
         + _PARAMETERS
     )
 
@@ -127,8 +127,8 @@ class LaBERlazy(LaBER):  # noqa: D101
     __doc__ = (
         """LaBER with weights 1 / P(i), where P(i) = p_i / sum(p) and p = priority + eps over the large batch.
 
-    Not normalised (Lahire et al. 2022): batch_size * m times the weights of `LaBERmean`, for learners with their own
-    scaling."""
+    The weights are not normalised (Lahire et al. 2022): they are batch_size * m times those of `LaBERmean`, for
+    learners with their own scaling."""
         + _PARAMETERS
     )
 

@@ -1,4 +1,4 @@
-"""Counterpart of `cpprb.multiprocessing`, without its shared arrays: here one segment holds all shared state."""
+"""Counterpart of `cpprb.multiprocessing`, without its shared arrays, since here one segment holds all shared state."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def try_start(ctx: Any) -> None:
 
     if not isinstance(ctx, managers.SyncManager):
         return
-    # Neither is in the standard library's stubs.
+    # The type stubs of the standard library contain neither of these.
     state, known = ctx._state.value, managers.State  # type: ignore[attr-defined]
     if state == known.SHUTDOWN:
-        raise ProcessError("ctx must be a manager that runs or can be started, got one that has shut down")
+        raise ProcessError("ctx must be a manager that is running or can be started, got one that has shut down")
     if state == known.INITIAL:
         ctx.start()

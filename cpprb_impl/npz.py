@@ -1,7 +1,7 @@
 """Archives of arrays (.npz, a zip of .npy files) that can be read without trusting them.
 
-Nothing is pickled or compressed, so an archive cannot claim to hold more than its own size. One member is JSON; it
-describes the others and contains a checksum over everything.
+Nothing is pickled or compressed, so an archive cannot claim to hold more than its own size. One member is JSON: it
+describes the other members and contains a checksum over all of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy as np
 
 ABOUT = "about.json"
 MOST_ABOUT = 1 << 20  # bytes
-PIECE = 1 << 24  # bytes read at a time
+PIECE = 1 << 24  # number of bytes read at a time
 MOST_HEADER = 1 << 14  # bytes
 MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
-# A header as NumPy writes it. NumPy's own reader would parse it as a Python expression of any nesting depth.
+# A header as NumPy writes it. NumPy's own reader parses it as a Python expression, nested to any depth.
 HEADER = re.compile(
     rb"\{'descr': '([^']{1,32})', 'fortran_order': (False|True), 'shape': "
     rb"\(((?:[0-9]{1,19}, ?){0,32}(?:[0-9]{1,19})?)\), \} *\n"
@@ -43,7 +43,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes) -> Header:
-    """Parse the header at the start of `data`; raises ValueError if NumPy would not write it."""
+    """Parse the header at the start of `data`. Raises ValueError if NumPy would not write such a header."""
     if data[: len(MAGIC)] != MAGIC:
         raise ValueError("the .npy header must be of version 1.0")
     begin = len(MAGIC) + 2
@@ -56,12 +56,12 @@ def read_header(data: bytes) -> Header:
 
 
 def dtype_named(name: str) -> np.dtype:
-    """Return the dtype whose `str` is `name`; raises ValueError if there is none."""
+    """Return the dtype whose `str` is `name`. Raises ValueError if there is none."""
     if not DTYPE.fullmatch(name):
-        raise ValueError(f"dtype must be a plain one, got {name[:40]!r}")
+        raise ValueError(f"dtype must be a plain NumPy type string such as '<f4', got {name[:40]!r}")
     dtype = np.dtype(name)
     if dtype.str != name:  # NumPy's own size arithmetic can overflow
-        raise ValueError(f"dtype must be a plain one, got {name!r}")
+        raise ValueError(f"dtype must be a plain NumPy type string such as '<f4', got {name!r}")
     return dtype
 
 
@@ -116,11 +116,11 @@ class ArrayReader:
         self._digest = hashlib.sha256()
 
     def read_about(self) -> dict[str, Any]:
-        """Return the archive's description, not checked yet."""
+        """Return the archive's description, which has not been checked yet."""
         with as_value_errors(ABOUT):
             about = json.loads(self._read(ABOUT, MOST_ABOUT).tobytes())
         if not isinstance(about, dict):
-            raise ValueError(f"{ABOUT} must hold an object")
+            raise ValueError(f"{ABOUT} must contain a JSON object")
         return about
 
     def read(self, name: str) -> np.ndarray:
@@ -142,7 +142,10 @@ class ArrayReader:
     def read_compressed(self, member: str, most: int) -> bytes:
         """Return the bytes of a possibly compressed member. Raises ValueError if there are more than `most`."""
         info = self._info(member)
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others may need any memory
+        if info.compress_type not in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        ):  # other methods may need any amount of memory
             raise ValueError("the member must be stored or deflated, as in cpprb's files")
         if info.file_size > most:
             raise ValueError(f"the member must have at most {most} bytes, got {info.file_size}")
@@ -165,12 +168,12 @@ class ArrayReader:
         return self.members[member]
 
     def _read(self, member: str, most: int) -> np.ndarray:
-        """Return the bytes of a member, uint8."""
+        """Return the bytes of a member as an array of uint8."""
         info = self._info(member)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise ValueError("the member must not be compressed or encrypted")
         if info.file_size != info.compress_size or info.file_size > min(most, self._room):
-            raise ValueError(f"the member's length of {info.file_size} bytes is impossible")
+            raise ValueError(f"the member states an impossible length of {info.file_size} bytes")
         data, at = np.empty(info.file_size, np.uint8), 0
         with self.archive.open(info) as file:
             while at < len(data):
@@ -192,7 +195,7 @@ def _canonical(about: dict[str, Any]) -> bytes:
 
 @contextmanager
 def as_value_errors(what: str) -> Iterator[None]:
-    """Turn whatever zipfile, json, pickle and NumPy raise for a broken file into a ValueError that begins with `what`.
+    """Convert exceptions of zipfile, json, pickle and NumPy for a broken file to a ValueError that begins with `what`.
 
     Exceptions caused by the machine rather than the file are passed on.
     """

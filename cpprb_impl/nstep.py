@@ -25,13 +25,13 @@ KNOWN = ("size", "rew", "gamma", "next")
 
 
 def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> dict[str, Any]:
-    """Check cpprb's `Nstep` and return it in JSON form. Equal options turn equal steps into equal transitions.
+    """Check cpprb's `Nstep` and return it in JSON form. If two results are equal, equal steps yield equal transitions.
 
     Parameters
     ----------
     options : mapping
-        "size": N, at least 1; a float is truncated. "rew", "next": names of fields, str or sequence of str; none if
-        missing. "gamma": discount, default 0.99.
+        "size": N, at least 1; a float is truncated. "rew", "next": names of fields, str or sequence of str; no fields
+        if missing. "gamma": discount, default 0.99.
     fields : sequence of (name, dtype, shape)
         The fields of a transition; one must be "done", with one element.
 
@@ -82,26 +82,29 @@ def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...
 def fitting_steps(
     steps: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray], options: Mapping[str, Any] | None
 ) -> Columns:
-    """Return columns of `steps` from elsewhere, in the dtypes of `like`, as pending steps of a buffer with `options`.
+    """Return the columns of `steps`, read from a file, in the dtypes of `like`, for a buffer with the n-step `options`.
 
     Raises ValueError, KeyError or TypeError if the steps cannot have been pending in such a buffer.
     """
     fitting = {}
     for name, wanted in like.items():
         column = steps[name]
-        if column.dtype != wanted.dtype and column.dtype.kind == "V":  # a file keeps some dtypes as raw bytes
+        if column.dtype != wanted.dtype and column.dtype.kind == "V":  # a file stores some dtypes as raw bytes
             column = column.view(wanted.dtype)
         fitting[name] = column.astype(wanted.dtype)
         if column.shape[1:] != wanted.shape[1:] or column.ndim != wanted.ndim:
-            raise ValueError(f"{name}: shape {column.shape} does not hold steps of {wanted.shape[1:]}")
+            shape = ", ".join(["steps", *map(str, wanted.shape[1:])])
+            raise ValueError(f"{name} must have shape ({shape}), got {column.shape}")
     counts = {len(column) for column in fitting.values()}
     if options is not None and like and (len(counts) != 1 or max(counts) >= options["size"]):
-        raise ValueError(f"Nstep: with size {options['size']}, fewer steps must be pending, got {sorted(counts)}")
+        raise ValueError(
+            f"Nstep: fewer than {options['size']} steps must be pending, as many in each field, got {sorted(counts)}"
+        )
     return fitting
 
 
 class NstepWindow(ForkSafe):
-    """A window of at most N - 1 steps, which wait until the steps that follow them are known.
+    """A window of at most N - 1 steps, each of which waits until the steps that follow it are known.
 
     A step leaves the window as an n-step transition once N - 1 further steps are known, or on `flush`. A transition
     ends early at its first step that is done: later rewards are not counted, next_* is taken from that step, and done
@@ -128,7 +131,7 @@ class NstepWindow(ForkSafe):
         dtypes = {name: np.dtype(dtype) for name, dtype, _ in fields}
         self._done_dtype, self._next = dtypes["done"], options["next"]
         self._rewards = {name: dtypes[name] for name in options["rew"]}
-        # Rewards are read and kept in the precision in which they are summed.
+        # Rewards are read and stored in the precision in which they are summed.
         exact = [(name, np.result_type(d, float) if name in self._rewards else d, s) for name, d, s in fields]
         self._read = RowReader(exact, prioritized)
         self._steps = self._read.empty()
@@ -142,7 +145,7 @@ class NstepWindow(ForkSafe):
         Returns the index of the first one, or None if none is complete yet. Raises the exceptions of a buffer's `add`;
         the window is then unchanged.
         """
-        new = self._read(rows)  # first: reading may run code that adds to this window
+        new = self._read(rows)  # before locking, since reading may run code that adds to this window
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
             count = max(0, len(steps["done"]) - self.size + 1)
@@ -153,7 +156,7 @@ class NstepWindow(ForkSafe):
             return self._store(self._complete(steps, count), rest, buffer)
 
     def flush(self, buffer: ReplayBuffer) -> int | None:
-        """Add a transition for every pending step to `buffer`, from the steps available; return as `push` does."""
+        """Add a transition for each pending step to `buffer`, from the steps available. Returns the same as `push`."""
         with self._lock:
             if len(self) == 0:
                 return None
@@ -174,7 +177,7 @@ class NstepWindow(ForkSafe):
         """Return the n-step transitions that begin with the first `count` of `steps`."""
         done = steps["done"].reshape(-1) != 0
         step = np.arange(len(done))
-        # For each step: the next step that is done, itself included, or the last step of all.
+        # For each step: the next step that is done, which may be the step itself, or else the last step of all.
         end = np.minimum.accumulate(np.where(done, step, len(done) - 1)[::-1])[::-1]
         first = step[:count]
         last = np.minimum(end[:count], first + self.size - 1)
@@ -190,6 +193,6 @@ class NstepWindow(ForkSafe):
             at[outside] = 0
             for name, dtype in self._rewards.items():
                 rewards = steps[name][at]
-                rewards[outside] = 0  # not times 0: a NaN beyond the end must not count either
+                rewards[outside] = 0  # assigned, not multiplied by 0: a NaN beyond the end must not count either
                 rows[name] = np.einsum("rs...,s->r...", rewards, discounts).astype(dtype)
         return rows

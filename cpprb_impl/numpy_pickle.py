@@ -1,8 +1,8 @@
 """Read pickles of NumPy arrays without Python's unpickler.
 
 Python's unpickler calls whatever a pickle names, and hashes nested values of any depth. Here each opcode acts on
-placeholders: one for an array, one for its dtype, and one for each of the four NumPy names that construct them. Nothing
-is called, only strings and integers are hashed, and depth and size are bounded.
+placeholders: for arrays, for their dtypes, and for the four NumPy names that construct them. Nothing is called, only
+strings and integers are hashed, and depth and size are bounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES |= {(module, name): name for module in MULTIARRAY for name in ("_reconstru
 
 SIMPLE_DTYPE = re.compile(r"[biufcmMSUO][0-9]{1,6}")
 UNIT = re.compile(rb"[A-Za-z]{1,7}")
-MOST_DEPTH = 8  # nesting of values; cpprb's own files reach 7
+MOST_DEPTH = 8  # of nested values; cpprb's own files reach a depth of 7
 MOST_DIMENSIONS = 32
 
 
@@ -44,21 +44,21 @@ def read_array(body: memoryview, most_steps: int) -> np.ndarray | dict | None:
 
 
 def array_of(data: Any, dtype: np.dtype, shape: Any, fortran_order: Any) -> np.ndarray:
-    """Return the array with the bytes `data`; raises ValueError if they do not fit."""
+    """Return the array with the bytes `data`. Raises ValueError if they do not fit."""
     if dtype.hasobject or dtype.itemsize == 0:
         raise ValueError(f"the array's dtype must not be {dtype}")
-    # Check the number of dimensions first: multiplying very many lengths takes very long.
+    # Check the number of dimensions first, since multiplying very many lengths takes very long.
     if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS:
-        raise ValueError("the array has an impossible shape")
+        raise ValueError(f"an array's shape must be a tuple of at most {MOST_DIMENSIONS} lengths")
     if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
-        raise ValueError("the array has an impossible shape")
+        raise ValueError("each length in an array's shape must be an integer from 0 to 2**63 - 1")
     if math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError(f"shape {tuple(shape)} of {dtype} does not fit {len(data)} bytes")
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
 class _Name(str):
-    """One of the NumPy names that occur in its pickles."""
+    """One of the NumPy names that occur in NumPy's pickles."""
 
 
 class _Tuple(tuple):
@@ -125,7 +125,7 @@ class _Machine:
     def __init__(self, size: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._left = size  # bytes left for scalars, which together may take no more than the pickle
+        self._left = size  # bytes left for scalars, which together may take no more bytes than the pickle
 
     def carry_out(self, opcode: str, argument: Any) -> None:
         push = self._stack.append
@@ -183,7 +183,7 @@ class _Machine:
     def _pop(self, count: int) -> list[Any]:
         items = self._stack[-count:]
         if len(items) < count or any(item is _MARK for item in items):
-            raise ValueError("the pickle has too few values")
+            raise ValueError("the pickle has too few values for its opcodes")
         del self._stack[-count:]
         return items
 
@@ -202,11 +202,11 @@ class _Machine:
 
     def _set_items(self, items: list[Any]) -> None:
         target, keys, values = self._stack[-1], items[::2], items[1::2]
-        # Larger integers may all have the same hash: a dict of n of them takes O(n^2) time.
+        # Many larger integers can have the same hash, and a dict of n such keys takes O(n^2) time.
         if type(target) is not _Dict or not all(
             type(key) is str or (type(key) is int and 0 <= key < 2**32) for key in keys
         ):
-            raise ValueError("the keys of a dict must be strings or integers below 2**32")
+            raise ValueError("the keys of a dict must be strings or integers from 0 to 2**32 - 1")
         target.update(zip(keys, values, strict=True))
         _holding(target, values)
 
@@ -226,7 +226,7 @@ class _Machine:
                 self._left -= len(data)
                 if self._left < 0:
                     raise ValueError("the pickle's scalars take more bytes than the pickle itself")
-                # A NumPy string, as Python's own: cpprb's caches have names of this kind.
+                # Convert a NumPy string to Python's own: cpprb's caches have such names.
                 return array_of(data, dtype.dtype, (), False).item()
         raise ValueError("the pickle creates an object that is neither an array nor a dtype")
 
@@ -248,7 +248,7 @@ def _named(module: Any, name: Any) -> _Name:
 
 
 def _holding(holder: Any, items: Sequence[Any]) -> Any:
-    """Return `holder` after `items` were put into it; raises ValueError if the nesting is too deep."""
+    """Return `holder`, which now contains `items`. Raises ValueError if the nesting is too deep."""
     holder.depth = max(holder.depth, 1 + max((getattr(item, "depth", 0) for item in items), default=0))
     if holder.depth > MOST_DEPTH:
         raise ValueError(f"the pickle nests values more than {MOST_DEPTH} deep")

@@ -1,4 +1,4 @@
-"""Fields of Python objects: the native row holds an object's number, and a NumPy array holds the object."""
+"""Fields of Python objects: the native row holds the number of an object, and a NumPy array holds the object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpprb_impl.fork_safety import ForkSafe
 
 
 def object_shapes(fields: Sequence[NativeField]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each field of objects by name; raises ValueError if one is invalid."""
+    """Return the shape of each field of objects, by name. Raises ValueError if a shape is invalid."""
     shapes = {name: shape for name, dtype, shape in fields if dtype.kind == "O"}
     for name, shape in shapes.items():
         if min(shape, default=1) < 1:
@@ -29,8 +29,8 @@ def without_objects(fields: Sequence[NativeField]) -> list[NativeField]:
 def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return `value` as a new array of objects (rows, *shape).
 
-    Lists, tuples and arrays are interpreted as NumPy does, so that a list of two is two rows of one object each;
-    anything else is a single object. Raises ValueError naming the field.
+    Lists, tuples and arrays are interpreted as NumPy does, so that a list of two objects is two rows of one object
+    each. Anything else is a single object. Raises ValueError naming the field.
     """
     if isinstance(value, (list, tuple, np.ndarray)):
         try:
@@ -61,9 +61,9 @@ def refuse_objects(objects: Collection[str], stack_compress: Collection[str], mm
 class ObjectColumns(ForkSafe):
     """The Python objects in a ring's rows.
 
-    Rows are numbered in the order in which they are added, and no number is reused. The newest `capacity` objects
-    of each field are kept here; the ring stores their numbers. An object is released when its row is overwritten or
-    cleared.
+    Rows are numbered in the order in which they are added, and no number is reused. This class holds the newest
+    `capacity` objects of each field; the ring stores their numbers. An object is released when its row is overwritten
+    or cleared.
     """
 
     def __init__(self, fields: Sequence[NativeField], capacity: int) -> None:
@@ -79,10 +79,10 @@ class ObjectColumns(ForkSafe):
             return {**super().__getstate__(), "_columns": columns, "_numbers": self._numbers.copy()}
 
     def add(self, rows: dict[str, np.ndarray], ring: Ring) -> int:
-        """Add `rows` to `ring` with numbers in place of objects, then keep the objects; return the first row's index.
+        """Add `rows` to `ring` with numbers in place of objects, and store the objects; return the first row's index.
 
-        If the ring raises, nothing has changed. The rows are arrays, so none of their code runs inside. Overwritten
-        objects are released only at the end, because their finalizers may run code that adds rows.
+        If the ring raises an exception, nothing has changed. The rows are arrays, so the call runs none of their code.
+        Overwritten objects are released only at the end, because their finalizers may run code that adds rows.
         """
         overwritten: list[np.ndarray] = []
         with self._lock:
@@ -97,7 +97,7 @@ class ObjectColumns(ForkSafe):
         return first
 
     def _keep(self, rows: dict[str, np.ndarray], numbers: np.ndarray) -> list[np.ndarray]:
-        """Keep the objects of `rows`; return the objects that they replace."""
+        """Store the objects of `rows`; return the objects that they replace."""
         kept = numbers[-self._capacity :] % self._capacity
         overwritten = [column[kept] for column in self._columns.values()]
         for name, column in self._columns.items():
@@ -107,7 +107,7 @@ class ObjectColumns(ForkSafe):
         return overwritten
 
     def fill(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Replace the numbers in `batch` by the objects.
+        """Replace the numbers in `batch` with the objects.
 
         Raises RuntimeError if another thread has overwritten one of the rows since they were read from the ring.
         """
@@ -121,15 +121,15 @@ class ObjectColumns(ForkSafe):
         return batch
 
     def numbers(self, rows: int) -> dict[str, np.ndarray]:
-        """Return the numbers of the newest `rows` rows for each field, oldest first, as the ring holds them."""
+        """Return the numbers of the newest `rows` rows for each field, oldest first, as the ring stores them."""
         with self._lock:
             return dict.fromkeys(self._columns, self._next - rows + np.arange(rows))
 
     def clear(self, clear_ring: Callable[[], None]) -> None:
-        """Clear the ring and release every object, with no row added in between."""
+        """Clear the ring and release every object; no row can be added in between."""
         empty = {name: np.empty_like(column) for name, column in self._columns.items()}
         with self._lock:
             clear_ring()
             self._numbers.fill(-1)
             cleared, self._columns = self._columns, empty
-        del cleared  # as in `add`
+        del cleared  # released last, as in `add`

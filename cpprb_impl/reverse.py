@@ -16,28 +16,28 @@ class ReverseReplayBuffer(ReplayBuffer):
 
     A sample holds transitions t, t - stride, t - 2 * stride, ...; the next sample starts at t - 1. Once t is
     2 * stride or more behind the newest transition, reading starts again at the newest. Beyond the oldest stored
-    transition, it continues at the ring's other end.
+    transition, reading continues at the ring's other end.
 
     Parameters
     ----------
     size, env_dict, default_dtype
-        As for `ReplayBuffer`. Sampling is not random: `seed` only affects the shuffling of `get_all_transitions`.
+        As for `ReplayBuffer`. Sampling is not random, so `seed` only affects the shuffling of `get_all_transitions`.
     stride : int
-        Distance in transitions within a sample. At least 1; a float is truncated.
+        Number of transitions from one row of a sample to the next. At least 1; a float is truncated.
 
     Raises
     ------
     TypeError, ValueError
-        If the stride is invalid. Also the exceptions of `ReplayBuffer`.
+        If the stride is invalid. The exceptions of `ReplayBuffer` are also raised.
     """
 
     def __init__(self, size: int, env_dict: EnvDict | None = None, *, stride: int = 300, **options: Any) -> None:
         self._stride = positive_integer("stride", stride)
         super().__init__(size, env_dict, **options)
-        self._last: int | None = None  # first slot of the last sample; None if there was none
+        self._last: int | None = None  # first slot of the last sample; None if nothing was sampled
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:  # type: ignore[override]  # no out, as in cpprb
-        """Return the next `batch_size` transitions backwards, as a dict of new arrays (batch_size, *shape).
+        """Return the next `batch_size` transitions, reading backwards, as a dict of new arrays (batch_size, *shape).
 
         Raises ValueError if the buffer is empty or batch_size is negative; the position is then unchanged.
         """

@@ -26,8 +26,8 @@ class RowReader(ForkSafe):
     fields : sequence of (name, dtype, shape)
         As returned by `native_fields`; dtype object is accepted.
     prioritized : dict, optional
-        Options of a `PrioritizedRing`. Rows may then have "priorities", and the result always has: float64 (count,),
-        NaN for a row without one.
+        Options of a `PrioritizedRing`. Rows may then have "priorities", and the result always has them: float64
+        (count,), with NaN for a row without a priority.
     """
 
     def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
@@ -48,8 +48,8 @@ class RowReader(ForkSafe):
         return self._kind(rows, self._fields, **self._options)
 
     def empty(self) -> Columns:
-        """Return each column with no rows."""
-        columns = self._ring._gather([])  # excludes rows that another thread is reading
+        """Return every column, each with no rows."""
+        columns = self._ring._gather([])  # never contains rows that another thread is reading
         columns.update({name: np.empty((0, *shape), object) for name, shape in self._objects.items()})
         return columns if self._kind is Ring else {**columns, "priorities": np.empty(0)}
 

@@ -1,4 +1,4 @@
-"""cpprb's old interface to episodes that can be read and deleted one by one."""
+"""cpprb's old buffer of episodes that can be read and deleted one by one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SelectiveReplayBuffer:
     episode_len : int
         Expected length of an episode, in transitions.
     obs_dim, act_dim, rew_dim : int
-        Lengths of obs (and next_obs), act and rew of a transition.
+        Numbers of elements in obs (and next_obs), act and rew.
     Nepisodes : int
         Expected number of episodes.
     is_discrete_action : bool
@@ -67,7 +67,7 @@ class SelectiveReplayBuffer:
             "next_obs": obs,
             "done": {},
         }
-        # A native ring that never wraps: it reads the arguments and draws the samples.
+        # This native ring, which never wraps, reads the arguments and draws the samples.
         self._ring = ReplayBuffer(
             positive_integer("episode_len", episode_len) * positive_integer("Nepisodes", Nepisodes),
             fields,
@@ -75,13 +75,13 @@ class SelectiveReplayBuffer:
             seed=seed,
         )
         self._shapes = {name: column.shape[1:] for name, column in self._ring.get_all_transitions().items()}
-        self._ends: list[int] = []  # end of each finished episode, as a number of transitions from the start
+        self._ends: list[int] = []  # end of each finished episode: index of the transition after it
 
     def add(self, obs: Any, act: Any, rew: Any, next_obs: Any, done: Any) -> int:
         """Store one transition, or many along axis 0; return the first one's index.
 
-        `done` is nonzero at the last transition of an episode, which may be anywhere in a batch. Transitions for which
-        there is no room are dropped; if the buffer is already full, the result is `get_buffer_size()`.
+        `done` is nonzero at the last transition of an episode, which may be anywhere in a batch. Transitions that do
+        not fit into the buffer are dropped; if the buffer is already full, the result is `get_buffer_size()`.
 
         Raises ValueError or TypeError naming the field that does not fit; the buffer is then unchanged.
         """
@@ -101,7 +101,7 @@ class SelectiveReplayBuffer:
         array, shape = _as_array(name, value), (count, *self._shapes[name])
         if array.size != np.prod(shape, dtype=np.int64):
             raise ValueError(
-                f"{name} must have {count} rows of shape {shape[1:]}, as many rows as done, got shape {array.shape}"
+                f"{name} must have {count} rows of shape {shape[1:]}, one for each value of done, got shape {array.shape}"
             )
         return array.reshape(shape)[:rows]
 
@@ -113,14 +113,14 @@ class SelectiveReplayBuffer:
         return self._ring.sample(batch_size)
 
     def get_episode(self, i: int) -> dict[str, np.ndarray]:
-        """Return episode `i`, from 0, as a dict of new arrays (length, *shape), with 0 rows if there is none.
+        """Return episode `i`, counted from 0, as a dict of new arrays (length, *shape), with 0 rows if there is none.
 
         The last episode may be unfinished. Raises IndexError for a negative `i`.
         """
         return self._ring._encode_sample(np.arange(*self._bounds(i)))
 
     def delete_episode(self, i: int) -> int:
-        """Remove episode `i`, from 0; return the number of transitions removed, 0 if there is no such episode.
+        """Remove episode `i`, counted from 0; return the number of removed transitions, 0 if there is no such episode.
 
         Later episodes move up by one. Raises IndexError for a negative `i`.
         """
@@ -136,7 +136,7 @@ class SelectiveReplayBuffer:
         return removed
 
     def _bounds(self, i: int) -> tuple[int, int]:
-        """Return the first transition of episode `i` and one past its last; equal if there is no such episode."""
+        """Return the start and the (exclusive) end of episode `i`, which are equal if there is no such episode."""
         number = operator.index(i)
         if number < 0:
             raise IndexError(f"episode must be at least 0, got {i}")
@@ -153,11 +153,11 @@ class SelectiveReplayBuffer:
         self._ends = []
 
     def get_stored_size(self) -> int:
-        """Transitions stored."""
+        """Return the number of stored transitions."""
         return self._ring.get_stored_size()
 
     def get_next_index(self) -> int:
-        """Return the next transition's index, which equals the number stored, since the ring never wraps."""
+        """Return the next transition's index: the number of stored transitions, since the ring never wraps."""
         return self._ring.get_stored_size()
 
     def get_buffer_size(self) -> int:

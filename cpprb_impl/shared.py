@@ -1,17 +1,17 @@
 """Buffers shared by many processes: all state, including locks, is in one segment of shared memory.
 
-A buffer is passed as an ordinary argument to children started by fork, spawn or forkserver. Explorers `add`, and one
-or several learners sample; `lock` selects how they are synchronised:
+A buffer is passed as an ordinary argument to children started by fork, spawn or forkserver. Explorers call `add`, and
+one or several learners call `sample`; `lock` selects how they are synchronised:
 
 "none"
-    No locks: no process waits for another, not even for a stopped one.
+    There are no locks: no process waits for another, not even for a stopped one.
 "critical"
-    Explorers lock only the claiming of rows and write concurrently; a gate separates them from the learner.
+    Explorers hold a lock only while they claim rows, and write concurrently; a gate separates them from the learner.
 "buffer"
     One lock around every call, as in a simple Ape-X implementation.
 
-With each of them, a sample never contains a torn or unwritten row. A process that dies inside a call loses only the
-rows that it was writing and blocks no other process: docs/protocol.md explains how. The locks add no safety.
+In each case, a sample never contains a torn or unwritten row. A process that dies inside a call loses only the
+rows that it was writing and blocks no other process, as docs/protocol.md explains. The locks add no safety.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cpprb_impl.watchdog import watch
 LOCKS = ("none", "critical", "buffer")
 BACKENDS = ("sharedctypes", "SharedMemory")
 
-# Objects still referenced when the interpreter exits are never collected, which would leave their segments' names.
+# Objects that are still referenced when the interpreter exits are never collected, so their segments' names would stay.
 _open: weakref.WeakSet[_SharedBuffer] = weakref.WeakSet()
 
 
@@ -47,7 +47,7 @@ def _close_all() -> None:
 
 
 class _SharedBuffer(BufferBase):
-    """What both MP classes share: attaching to the segment, and being passed to other processes."""
+    """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
 
     def _build(
         self,
@@ -71,7 +71,7 @@ class _SharedBuffer(BufferBase):
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
         following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
-        if nstep:  # next_* of an n-step transition is N rows later, so it is stored like any other field
+        if nstep:  # next_* comes from N rows later, so it is stored like any other field
             fields = fields + next_fields(fields, following)
             stacked += [f"next_{name}" for name in following if name in stacked]
             following = []
@@ -85,7 +85,7 @@ class _SharedBuffer(BufferBase):
         self._make(Description(parse_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
-        """Create the segment, or attach to the one named."""
+        """Create a segment, or attach to the one named `segment`."""
         number = parse_seed(seed)
         if segment is None:
             watch()
@@ -103,10 +103,11 @@ class _SharedBuffer(BufferBase):
 
     @classmethod
     def attach(cls, segment: str, *, seed: int | None = None) -> Self:
-        """Attach to a buffer that a process of the same user on this machine has made, by the name of its `segment`.
+        """Attach to a buffer that a process of the same user on this machine has made, given the buffer's `segment`.
 
         Any number of processes may attach, until the maker closes the buffer or ends; attached processes can use it
-        even after that. Fields and options are the maker's; `seed` applies to this process. `__init__` is not called.
+        even after that. Fields and options are those of the maker; `seed` applies to this process. `__init__` is not
+        called.
 
         Raises
         ------
@@ -115,12 +116,12 @@ class _SharedBuffer(BufferBase):
         PermissionError
             If it belongs to another user.
         ValueError
-            If it is not a segment, not finished, truncated, or of another class, or its description is invalid.
+            If it is not a segment, is unfinished or truncated, belongs to another class, or has an invalid description.
         RuntimeError
             If another version of this library made the segment, its header was changed, or its files of `mmap_prefix`
             were replaced.
         OSError
-            If those files can't be opened.
+            If those files cannot be opened.
         """
         parse_seed(seed)
         segment, text = description_of(segment)
@@ -156,7 +157,7 @@ def _find(kind: type[_SharedBuffer], recipe: Description, segment: str, host: Ho
     """Attach to the segment of a pickled buffer."""
     check_host(host)
     if description_of(segment)[1] != recipe.text():
-        raise RuntimeError(f"shared segment {segment} has another layout than the buffer that was pickled")
+        raise RuntimeError(f"shared segment {segment} does not have the layout of the buffer that was pickled")
     return _attach(kind, recipe, segment)
 
 
@@ -176,13 +177,13 @@ class MPReplayBuffer(_SharedBuffer):
         only one of them may add steps. Pending steps are lost when their process ends.
     mmap_prefix : str or path, optional
         As for `ReplayBuffer`: files hold the fields. Every process maps them, so all must be able to open them. The
-        segment only holds the bookkeeping of rows. Fields of `next_of` and `stack_compress` are stored whole. Existing
-        files of these names are replaced when the buffer is created, not when a process attaches. They remain after
-        the buffer is gone.
+        segment then holds only the bookkeeping of rows. Fields of `next_of` and `stack_compress` are stored whole.
+        Existing files of these names are replaced when the buffer is created, not when a process attaches. They remain
+        after the buffer is gone.
     lock : {"none", "critical", "buffer"}
-        How explorers and learners are synchronised. "none": no process waits for another (docs/protocol.md);
-        "buffer": one lock around every call; "critical": explorers lock only the claiming of rows, and a gate
-        separates them from the learner. The two locks exist for comparison: they add no safety.
+        How explorers and learners are synchronised. "none": no process waits for another (docs/protocol.md); "buffer":
+        one lock around every call; "critical": explorers hold a lock only while they claim rows, and a gate separates
+        them from the learner. The two locks exist for comparison: they add no safety.
     prefault : bool
         Map all pages of the segment immediately, in the process that creates the buffer and in each that attaches,
         instead of page by page on first access. The constructor then takes as long as writing the whole segment, and no
@@ -190,7 +191,7 @@ class MPReplayBuffer(_SharedBuffer):
         first call of any method maps them, which takes some tenths of a second per GiB. Frames of `next_of` and
         `stack_compress` are mapped as they are stored.
     seed : int, optional
-        For the process that creates the buffer; every other process draws its own numbers.
+        Applies to the process that creates the buffer; every other process draws numbers of its own.
     ctx : multiprocessing context or SyncManager, optional
         A SyncManager that has not been started is started, as in cpprb. It is not used otherwise: a buffer needs
         neither a context nor a manager, and does not change the start method.
@@ -204,9 +205,9 @@ class MPReplayBuffer(_SharedBuffer):
     multiprocessing.ProcessError
         If `ctx` is a manager that has been shut down.
     OSError
-        ENOSPC if /dev/shm has too little room; nothing is left behind. Also if the files cannot be created or found.
-        With `next_of` or `stack_compress`, `add` raises it as well if there is no room for more frames; the buffer is
-        then unchanged and remains usable.
+        ENOSPC if /dev/shm has too little room; nothing is left behind. Also raised if the files cannot be created or
+        found. With `next_of` or `stack_compress`, `add` raises it as well if there is no room for more frames; the
+        buffer is then unchanged and remains usable.
     """
 
     def __init__(
@@ -247,9 +248,9 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
 
     Only the process that sampled should call `update_priorities`. The array "indexes" of a sample identifies the
     sampled transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the
-    array works as well, unless several samples had the same indexes with different transitions: then those are not
-    changed. Any other indexes refer to the transitions that were stored when this process last sampled; if it never
-    has, nothing changes.
+    array works as well, unless several samples had the same indexes with different transitions; those transitions are
+    then not changed. Any other indexes refer to the transitions that were stored when this process last sampled; if it
+    has never sampled, nothing changes.
 
     Parameters
     ----------

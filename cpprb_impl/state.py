@@ -1,4 +1,4 @@
-"""Convert the contents of a single-process buffer to plain arrays and numbers, and back: for copies and files."""
+"""Convert the contents of a single-process buffer to plain arrays and numbers and back, for copies and files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.fields import NativeField
 
-PIECE = 1 << 26  # bytes of transitions gathered, or expanded, at a time
+PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
 
 
 class Frames:
     """A column whose values share frames, as stored with `next_of` and `stack_compress`.
 
     Value n consists of the frames first[n], first[n] + 1, ... along the last dimension, `stack` of them, or of the
-    single frame first[n] if `stack` is None. Slicing returns an array.
+    single frame first[n] if `stack` is None. A slice is an array.
     """
 
     def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None) -> None:
@@ -49,12 +49,12 @@ Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
 
 
 def kinds_of(buffer: Ring) -> Kinds:
-    """Return dtype and shape of each column of a transition."""
+    """Return the dtype and shape of each column of a transition."""
     return {name: (column.dtype, column.shape[1:]) for name, column in buffer._gather([]).items()}
 
 
 def rows_per_piece(kinds: Kinds) -> int:
-    """Return the number of transitions that make about `PIECE` bytes, at least 1."""
+    """Return the number of transitions that take about `PIECE` bytes, at least 1."""
     return max(1, PIECE // max(1, row_bytes(kinds)))
 
 
@@ -95,13 +95,13 @@ def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
 def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     """Add the transitions first, first + 1, ..., rows - 1 of `columns`."""
     shared = any(isinstance(column, Frames) for column in columns.values())
-    step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # one call if no frames
+    step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # one call if there are no frames
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
 
 
 def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
-    """Return the pending steps of n-step transitions, as from `Ring._get_waiting`; an empty dict without n-step."""
+    """Return the pending steps of n-step transitions, as `Ring._get_waiting` does; an empty dict without n-step."""
     return buffer._get_waiting() or {}
 
 
@@ -121,12 +121,12 @@ def held_slots(buffer: Ring) -> np.ndarray:
 
 
 def leaves_of(buffer: Ring, slots: np.ndarray) -> np.ndarray | None:
-    """Return (priority + eps)^alpha for `slots`, float32 (len(slots),); None without priorities."""
+    """Return (priority + eps)^alpha for `slots`, float32 (len(slots),), or None without priorities."""
     return buffer._get_leaves(slots) if isinstance(buffer, PrioritizedRing) else None
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:
-    """Return the buffer's state apart from transitions and priorities: numbers only."""
+    """Return the buffer's state apart from transitions and priorities, which consists of numbers only."""
     position = {
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
@@ -182,7 +182,7 @@ class CopyableBuffer(BufferBase):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._recipe[2].get("mmap_prefix") is not None:
             raise TypeError(
-                "a buffer with mmap_prefix cannot be copied, since its data is in files: use save_transitions"
+                "a buffer with mmap_prefix cannot be copied, since its data is in files; use save_transitions"
             )
         head, slots = self._get_head(), held_slots(self)
         held = (
@@ -192,7 +192,7 @@ class CopyableBuffer(BufferBase):
             leaves_of(self, slots),
             waiting_steps(self),
         )
-        # Copy the attributes, whatever they are: the copy must not share their contents.
+        # Copy the attributes, whatever their type, because the copy must not share their contents.
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
         if self._get_head() != head:
             raise RuntimeError("another thread changed the buffer while it was copied")

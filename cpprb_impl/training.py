@@ -12,7 +12,7 @@ from cpprb_impl.hindsight import HindsightReplayBuffer
 
 Transition = Mapping[str, Any]
 
-MOST_STEPS = 2**64 - 2  # cpprb counts in a size_t
+MOST_STEPS = 2**64 - 2  # cpprb counts steps in a size_t
 
 
 def train(
@@ -37,7 +37,7 @@ def train(
     """Train a policy on `env`, with `buffer` as its memory.
 
     Steps and episodes are numbered from 0. Each step calls `get_action`, `env.step`, `after_step` and `buffer.add`.
-    From step `n_warmups` on, it also calls `buffer.sample` and `update_policy`, once something is stored.
+    From step `n_warmups` on, it also calls `buffer.sample` and `update_policy`, unless nothing has been stored yet.
 
     Parameters
     ----------
@@ -45,7 +45,8 @@ def train(
         Any object with `add(**transition)` and `sample(batch_size)`. It is treated as prioritized if it has
         `update_priorities` and its samples contain "indexes".
     env
-        Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or Gym's old one (4, and obs).
+        An environment with Gymnasium's interface (`step` returns 5 values, `reset` returns (obs, info)) or with Gym's
+        old one (`step` returns 4 values, `reset` returns obs).
     get_action : callable
         (obs, step, episode, is_warmup) -> action.
     update_policy : callable
@@ -54,25 +55,25 @@ def train(
     max_steps, max_episodes : int
         The loop ends when either is reached, or immediately if one is 0 or less.
     batch_size, n_warmups : int
-        Transitions per sample; steps before the first update.
+        Number of transitions per sample; number of steps before the first update.
     beta : float or callable, optional
         Exponent of a prioritized sample's importance weights, or (step) -> exponent. Default: the buffer's own.
     after_step : callable, optional
-        (obs, action, the result of env.step, step, episode) -> transition, a dict for `buffer.add`. Default: obs, act,
+        (obs, action, result of env.step, step, episode) -> transition, a dict for `buffer.add`. Default: obs, act,
         rew, next_obs and done. With Gymnasium, done is its "terminated", and "truncated" is included as well.
     done_check : callable, optional
         (transition) -> whether the episode has ended. Default: "done", or "truncated" if present.
     obs_update : callable, optional
         (transition) -> the next step's obs. Default: "next_obs".
     rew_sum : callable, optional
-        (sum so far, 0.0 at first; transition) -> sum. Default: adds "rew".
+        (sum so far, transition) -> sum. The sum is 0.0 at first. Default: adds "rew".
     episode_callback : callable, optional
-        (episode, index of its last step within the episode, summed reward), called after each finished episode.
+        (episode, index of its last step within the episode, sum of rewards), called after each finished episode.
     end_episode : callable, optional
         (buffer, last transition), called when an episode has ended or `max_steps` has cut it off. Default:
         `buffer.on_episode_end()` if it exists; for a `HindsightReplayBuffer`, with the last transition's "goal".
     logger : logging.Logger, optional
-        Gets one line per episode, at INFO. Default: the logger "cpprb_impl".
+        Receives one line per episode, at level INFO. Default: the logger "cpprb_impl".
 
     Raises
     ------
@@ -154,7 +155,7 @@ def _transition(obs: Any, action: Any, outcome: tuple, step: int, episode: int) 
 
 
 def _first_obs(answer: Any) -> Any:
-    # Gym's old reset returns only obs, which may itself be a tuple: only Gymnasium's second element is a dict.
+    # Gym's old reset returns only obs, which may itself be a tuple. Only Gymnasium's returns a dict as the second element.
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
     return answer[0] if is_pair else answer
 

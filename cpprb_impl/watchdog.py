@@ -1,14 +1,14 @@
-"""A shell that removes this process's shared segments after the process has ended in any way.
+"""A shell that removes this process's shared segments after the process has ended, in whatever way.
 
 The shell waits on a pipe whose other end only this process holds, so the kernel wakes it however the process ends.
-Nothing is written to the pipe: the names of a process's segments share a prefix, which the shell knows before the
-first segment is made. It is not a child of this process, so that `os.wait` does not wait for it, and it has its own
+Nothing is written to the pipe: the names of a process's segments share a prefix, which the shell knows before the first
+segment is made. The shell is not a child of this process, so that `os.wait` does not wait for it, and it has its own
 session, so that Ctrl-C does not reach it. Other code may close this process's end of the pipe, as a daemon closes all
 its descriptors; therefore the shell also waits until the process is gone.
 
-A process that adopts orphans starts no shell, which would become its child: a subreaper, or PID 1 of a container, whose
-end would kill the shell anyway. If there is no shell, or it is killed too, the names are removed when the next segment
-is made (`core/memory.cpp`).
+A process that adopts orphans (a subreaper, or PID 1 of a container) starts no shell, because the shell would become its
+child. The end of a container's PID 1 would kill the shell anyway. If there is no shell, or it is killed too, the names
+are removed when the next segment is made (`core/memory.cpp`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cpprb_impl._native import _adopts_orphans, _segment_prefix
 SHELL = "/bin/sh"
 # $0: prefix of the names; $1, $2: this process's id and its start time, field 22 of /proc/$1/stat (field 3 is the
 # state). The outer shell exits at once, which makes the inner one an orphan. Descriptor 3 passes the pipe on, since a
-# background command otherwise reads /dev/null. A process that ends closes its pipe slightly before it disappears; only
-# a process that closed its descriptors and is still running is polled every second.
+# background command otherwise reads /dev/null. A process that ends closes its pipe slightly before it disappears, so
+# the first pause is short. A process that closed its descriptors and is still running is polled every second.
 SCRIPT = """
 trap '' INT TERM HUP QUIT
 lives() {
@@ -48,7 +48,7 @@ _pipe: tuple[int, os.stat_result] | None = None
 
 
 def watch() -> None:
-    """Start the shell unless it is running: before the first segment is made, or at any later time."""
+    """Start the shell unless it is running. Must be called before the first segment is made; may be called again."""
     global _pipe
     with _lock:
         if _pipe is not None and _is_open(*_pipe) and _has_reader(_pipe[0]):
@@ -71,7 +71,7 @@ def _has_reader(end: int) -> bool:
 
 
 def _start() -> tuple[int, os.stat_result] | None:
-    import subprocess  # only needed where segments are made
+    import subprocess  # needed only where segments are made
 
     reading, writing = os.pipe()
     try:

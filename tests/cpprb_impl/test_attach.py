@@ -226,7 +226,7 @@ def test_a_description_that_does_not_fit(make, alien):
         MPReplayBuffer.attach(alien(whole.replace(text, text.replace(b'"size": 100', b'"size": 101'))))
     find, (kind, recipe, name, here) = buffer.__reduce__()[:2]
     for change in ({"size": 99}, {"fields": recipe.fields[:2]}, {"options": {"lock": "buffer"}}, {"prioritized": True}):
-        with pytest.raises(RuntimeError, match="has another layout"):
+        with pytest.raises(RuntimeError, match="does not have the layout"):
             find(kind, Description(**{**vars(recipe), **change}), name, here)
 
 
