@@ -142,10 +142,8 @@ class ArrayReader:
     def read_compressed(self, member: str, most: int) -> bytes:
         """Return the bytes of a possibly compressed member. Raises ValueError if there are more than `most`."""
         info = self._info(member)
-        if info.compress_type not in (
-            zipfile.ZIP_STORED,
-            zipfile.ZIP_DEFLATED,
-        ):  # other methods may need any amount of memory
+        # Other methods may need any amount of memory.
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("the member must be stored or deflated, as in cpprb's files")
         if info.file_size > most:
             raise ValueError(f"the member must have at most {most} bytes, got {info.file_size}")

@@ -98,7 +98,7 @@ def fitting_steps(
     counts = {len(column) for column in fitting.values()}
     if options is not None and like and (len(counts) != 1 or max(counts) >= options["size"]):
         raise ValueError(
-            f"Nstep: fewer than {options['size']} steps must be pending, as many in each field, got {sorted(counts)}"
+            f"Nstep: fewer than {options['size']} steps must be pending, equally many per field, got {sorted(counts)}"
         )
     return fitting
 

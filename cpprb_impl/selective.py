@@ -101,7 +101,7 @@ class SelectiveReplayBuffer:
         array, shape = _as_array(name, value), (count, *self._shapes[name])
         if array.size != np.prod(shape, dtype=np.int64):
             raise ValueError(
-                f"{name} must have {count} rows of shape {shape[1:]}, one for each value of done, got shape {array.shape}"
+                f"{name} must have {count} rows of shape {shape[1:]}, one per value of done, got shape {array.shape}"
             )
         return array.reshape(shape)[:rows]
 

@@ -155,7 +155,7 @@ def _transition(obs: Any, action: Any, outcome: tuple, step: int, episode: int) 
 
 
 def _first_obs(answer: Any) -> Any:
-    # Gym's old reset returns only obs, which may itself be a tuple. Only Gymnasium's returns a dict as the second element.
+    # Gym's old reset returns only obs, which may itself be a tuple, but not one whose second element is a dict.
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)
     return answer[0] if is_pair else answer
 
