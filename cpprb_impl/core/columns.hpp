@@ -1,7 +1,8 @@
-// Columns: one field of many rows, and copies between a column and contiguous arrays.
+// Columns (one field of many rows), and functions that copy between a column and contiguous arrays.
 //
-// The width of small fields is a compile-time constant inside each loop, so that copying a value is one or two moves
-// instead of a call. For rows of 41 bytes in five fields, that is five times faster than one memcpy per field.
+// The width of small fields is a compile-time constant inside each loop, so that copying a value takes one or two move
+// instructions instead of a function call. For rows of 41 bytes in five fields, that is five times faster than one
+// memcpy per field.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@ namespace rb {
 
 // How values are copied out of a ring and into it.
 //
-// Alone: no other thread writes at the same time.
+// Alone: for use when no other thread writes at the same time.
 struct Alone {
   template <class Width>
   static void out(char* to, const char* from, Width width) {
@@ -26,8 +27,9 @@ struct Alone {
   }
 };
 
-// Beside other processes, which may write what is being read: copies words, each loaded with acquire and stored with
-// release (steps E5 and L2 of docs/protocol.md). Costs nothing on x86-64, where all loads and stores behave that way.
+// BesideOthers: for use while other processes may write what is being read. Copies whole words, each loaded with
+// acquire and stored with release (steps E5 and L2 of docs/protocol.md). This costs nothing on x86-64, where all loads
+// and stores behave that way.
 struct BesideOthers {
   // The alignment that a value of this many bytes must have in the ring.
   static constexpr std::size_t unit(std::size_t bytes) {
@@ -60,7 +62,7 @@ struct BesideOthers {
       default: return width > kManyBytes ? in_pieces(place, width, copy) : copy(std::uint8_t(), 0, width);
     }
   }
-  // Copies only the ends byte by byte.
+  // Copies eight bytes at a time, and only the unaligned ends byte by byte.
   template <class Copy>
   static void in_pieces(const char* place, std::size_t width, Copy&& copy) {
     const std::size_t head = -reinterpret_cast<std::uintptr_t>(place) % 8, words = (width - head) / 8 * 8;
@@ -68,8 +70,8 @@ struct BesideOthers {
     copy(std::uint64_t(), head, words);
     copy(std::uint8_t(), head + words, width - head - words);
   }
-  // The loop is unrolled if the width is not a constant: with one word per branch, it is a third slower whenever the
-  // branch happens to cross a 32-byte boundary.
+  // The loop is unrolled if the width is not a constant: with a branch after every word, it is a third slower whenever
+  // the branch happens to cross a 32-byte boundary.
   template <class Width, class Copy>
   static void for_each_word(std::size_t word, Width width, Copy&& copy) {
     if constexpr (std::is_same_v<Width, std::size_t>) {
@@ -111,7 +113,7 @@ struct BesideOthers {
 struct Column {
   char* base = nullptr;
   std::size_t stride = 0;  // bytes from one row to the next
-  std::size_t bytes = 0;   // of a value
+  std::size_t bytes = 0;   // size of a value
 
   char* at(std::size_t slot) const { return base + slot * stride; }
 };
@@ -131,7 +133,7 @@ void scatter(char* to, std::size_t stride, Width width, std::size_t count, const
   for (std::size_t i = 0; i < count; ++i) Copy::in(to + i * stride, from + i * width, width);
 }
 
-// Calls copy(width) with a compile-time width if there is one for `bytes`, else with the number itself.
+// Calls copy(width) with a compile-time constant if `bytes` is a common width, otherwise with `bytes` itself.
 template <std::size_t N>
 using Width = std::integral_constant<std::size_t, N>;
 
@@ -166,7 +168,7 @@ void put(const Column& column, std::size_t slot, const char* from) {
   detail::with_width(column.bytes, [&](auto width) { Copy::in(column.at(slot), from, width); });
 }
 
-// Copies `count` contiguous values at `from` into consecutive rows from `slot` on, without wrapping around.
+// Copies `count` contiguous values at `from` into consecutive rows starting at `slot`, without wrapping around.
 template <class Copy>
 void scatter(const Column& column, std::size_t slot, std::size_t count, const char* from) {
   if (std::is_same_v<Copy, Alone> && column.stride == column.bytes)

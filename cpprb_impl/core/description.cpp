@@ -28,12 +28,12 @@ std::string description_of(const std::string& segment) {
   const std::string ours = letters(SegmentHeader::kMagic);
   if (memory.bytes() < kLetters) throw std::invalid_argument(what + " was not made by this library");
   const std::uint64_t magic = magic_at(memory.data());
-  if (magic == 0) throw std::invalid_argument(what + " is not finished, or was not made by this library");
+  if (magic == 0) throw std::invalid_argument(what + " is still being created, or was not made by this library");
   const std::string its = letters(magic);
   if (its.compare(0, kOfEveryVersion, ours, 0, kOfEveryVersion) != 0)
     throw std::invalid_argument(what + " was not made by this library");
   if (its != ours)
-    throw std::runtime_error(what + " has the layout " + its + ", and this version of the library knows " + ours +
+    throw std::runtime_error(what + " has layout " + its + ", but this version of the library uses " + ours +
                              ": all processes must use the same version");
   if (memory.bytes() < sizeof(SegmentHeader)) throw std::invalid_argument(what + " was cut short");
   const auto* header = reinterpret_cast<const SegmentHeader*>(memory.data());

@@ -5,8 +5,9 @@
 
 namespace rb {
 
-// The description that its maker stored (SharedStore::Shape). Throws std::system_error (ENOENT if it is gone),
-// std::invalid_argument if it is not a segment or was cut short, std::runtime_error if another version made it.
+// Returns the description that the creator of the segment stored in it (SharedStore::Shape). Throws std::system_error
+// (ENOENT if the segment is gone), std::invalid_argument if it is not a segment of this library or was cut short,
+// std::runtime_error if another version of the library made it.
 std::string description_of(const std::string& segment);
 
 }  // namespace rb

@@ -19,8 +19,8 @@ constexpr auto acquire_release = std::memory_order_acq_rel;
 constexpr std::uint64_t kPage = 4096, kMostChunkBytes = 1 << 20;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;  // address space
 
-// All frames of a stack are in one chunk, so each chunk begins with a whole stack; and about two chunks of each
-// explorer are not full. The square root minimises the sum of the two costs.
+// All frames of a stack are in one chunk, so each chunk begins with a whole stack. On the other hand, about two chunks
+// of each explorer are not full. The square root minimises the sum of the two costs.
 std::uint64_t frames_a_chunk(const StackShape& shape, std::uint64_t frame_bytes, std::uint64_t capacity) {
   const double root = std::sqrt(static_cast<double>(shape.frames) * static_cast<double>(capacity));
   return std::max<std::uint64_t>(std::min(static_cast<std::uint64_t>(root), kMostChunkBytes / frame_bytes),
@@ -34,8 +34,9 @@ FramePool::Layout FramePool::layout(const StackShape& shape, std::size_t stacks,
   Layout all{};
   all.frames_a_chunk = frames_a_chunk(shape, frame_bytes, capacity);
   all.chunk_bytes = round_up(times(all.frames_a_chunk, frame_bytes), kPage);
-  // If no stack continues another, every row has its own frames; the same number is needed for rows that are being
-  // added. Each registration has an open chunk, and one that is kept only for its newest row.
+  // In the worst case, no stack continues another, and every row has its own frames. The same number of frames is
+  // needed for rows that are being added. Each registration also has an open chunk, and a chunk that is kept only for
+  // its newest row.
   const std::uint64_t frames_of_the_ring = times(capacity, times(stacks, shape.frames));
   const std::uint64_t of_the_ring = divided_up(frames_of_the_ring, all.frames_a_chunk - shape.frames + 1);
   all.chunks = plus(times(2, of_the_ring), 2 * kRegistrations);
@@ -72,7 +73,7 @@ std::uint64_t FramePool::take_chunk(std::size_t registration) {
   for (std::uint64_t chunk = used; chunk < layout_.chunks; ++chunk) {
     std::uint64_t fresh = word(chunk).load(acquire);
     if (fresh == 0) {
-      // Done before a registration owns it, so that a chunk in use has its memory even if a process dies.
+      // Done before a registration owns the chunk, so that a chunk in use has memory even if a process dies.
       allocate_(chunk * layout_.chunk_bytes, layout_.chunk_bytes);
       RB_FAILPOINT(F2);
       word(chunk).compare_exchange_strong(fresh, ours, acquire_release, relaxed);
@@ -91,14 +92,14 @@ FramePool::Scratch FramePool::scratch() const {
   return all;
 }
 
-// No bounds are checked: a reference is one word, so it is never torn; it is written only after its chunk has memory;
+// No bounds are checked. A reference is one word, so it is never torn. It is written only after its chunk has memory,
 // and chunks never move.
 void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const {
   const auto bring = [&](Ref newest, std::size_t count) {
     const std::size_t bytes = count * frame_bytes_;
     BesideOthers::out(scratch.memory.get(), chunks_ + (newest - 1) + frame_bytes_ - bytes, bytes);
   };
-  // Usually the two are neighbours, and differ in only one frame each.
+  // Usually the two stacks share all frames but one each.
   const bool neighbours = next_stack != nullptr && next == ref + frame_bytes_;
   if (ref != 0) {
     bring(neighbours ? next : ref, shape_.frames + (neighbours ? 1 : 0));
@@ -120,7 +121,7 @@ void FramePool::reclaim(std::size_t registration) {
     word(chunk).store(SlotWord::written(end).bits, release);
   }
   cursor.chunk.store(0, relaxed);
-  cursor.appended.fetch_add(1, relaxed);  // no stack ends here any longer
+  cursor.appended.fetch_add(1, relaxed);  // so that the next stack does not continue the last one
   cursor.filling.store(0, release);
 }
 
@@ -144,7 +145,7 @@ FramePool::Ref FramePool::Appender::append(const char* stack) {
   if (count == 0) return pool.last_ref_;
   if (chunks_.empty() || used_ + count > pool.layout_.frames_a_chunk) {
     if (chunks_.size() == chunks_.capacity())
-      chunks_.reserve(2 * chunks_.size() + 2);  // may fail, so done before taking a chunk
+      chunks_.reserve(2 * chunks_.size() + 2);  // may fail, so it is done before a chunk is taken
     chunks_.push_back(pool.take_chunk(registration_));
     used_ = 0;
     count = shape.frames;

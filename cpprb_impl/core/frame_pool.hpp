@@ -1,8 +1,8 @@
-// Frames shared by processes: the frames of one field, each stored once, as frames.hpp does for a single process.
+// Frames shared by processes. Each frame of a field is stored once, as frames.hpp does for a single process.
 //
 // Frames are stored in chunks. A chunk belongs to a registration, and so to one explorer while it is inside add(),
 // which appends frames to it. A full chunk is reused by the first explorer that needs one, once all rows that refer to
-// it have expired. Steps F1 to F5, B0 and L4 of docs/protocol.md.
+// it have expired. Implements steps F1 to F5, B0 and L4 of docs/protocol.md.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct RowExpiry {
   const Atomic* cleared = nullptr;
   std::uint64_t capacity = 0;
 
-  // The row was overwritten, is about to be, or was cleared: no reader returns it.
+  // Returns whether the row was overwritten, is about to be, or was cleared. No reader returns such a row.
   bool is_expired(std::uint64_t row) const {
     return row < cleared->load(std::memory_order_acquire) || row + capacity < head->load(std::memory_order_acquire);
   }
@@ -32,7 +32,7 @@ struct RowExpiry {
 
 class FramePool {
  public:
-  // Where the newest frame of a stack is: 1 + its offset in bytes from the first chunk. 0: none.
+  // The position of a stack's newest frame: 1 + its offset in bytes from the first chunk. 0 means no stack.
   using Ref = std::uint64_t;
 
   struct Layout {
@@ -42,7 +42,7 @@ class FramePool {
   // For rows with `stacks` values of the field each, one or two. Throws TooLarge.
   static Layout layout(const StackShape& shape, std::size_t stacks, std::uint64_t capacity);
 
-  // Allocates `bytes` of memory from `at` on, counted from the first chunk; throws std::system_error.
+  // Allocates `bytes` of memory at the offset `at` from the first chunk; throws std::system_error.
   using Allocate = std::function<void(std::uint64_t at, std::uint64_t bytes)>;
   // The table must initially be all zeros.
   FramePool(const StackShape& shape, const Layout& layout, char* table, char* chunks, RowExpiry expiry,
@@ -58,8 +58,8 @@ class FramePool {
   Scratch scratch() const;
   void read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const;
 
-  // Called after the holder of `registration` has died: its chunks can be reused once their rows have expired. Needs
-  // the registration's lock.
+  // Called after the holder of `registration` has died, so that its chunks can be reused once their rows have expired.
+  // The caller must hold the registration's lock.
   void reclaim(std::size_t registration);
   void forked() { last_.forget(); }
   std::uint64_t bytes_in_use() const { return table_->fresh.load(std::memory_order_acquire) * layout_.chunk_bytes; }
@@ -76,7 +76,7 @@ class FramePool {
   };
   struct Table {
     Atomic fresh;  // chunks before this one have been used
-    Atomic hint;   // where to look for a reusable one
+    Atomic hint;   // where the search for a reusable chunk starts
     Cursor cursors[kRegistrations];
   };
   // A chunk's word: 0 initially; SlotWord::writing(0, registration) while it belongs to a registration; then
@@ -91,7 +91,7 @@ class FramePool {
   char* chunks_;
   RowExpiry expiry_;
   Allocate allocate_;
-  // The stack that this process appended last, and the registration's number of appended frames at its end.
+  // The stack that this process appended last, and how many frames its registration had appended by then.
   LastStack last_;
   std::size_t last_registration_ = 0;
   std::uint64_t last_appended_ = 0;

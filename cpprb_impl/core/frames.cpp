@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 18;
 
-// The number of frames that fit in kChunkBytes, but a small part of the ring, because two chunks are never full.
+// Returns log2 of the frames per chunk: as many as fit in kChunkBytes, but only a small part of the ring, because two
+// chunks are never full.
 unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {
   const std::uint64_t wanted =
       std::max<std::uint64_t>(std::min<std::uint64_t>(kChunkBytes / frame_bytes, capacity / 128), 1);
@@ -22,8 +23,8 @@ unsigned frames_a_chunk_log2(std::size_t frame_bytes, std::uint64_t capacity) {
 
 FrameStream::Need FrameStream::need(const StackShape& shape, std::size_t stacks, std::uint64_t capacity) {
   const unsigned shift = frames_a_chunk_log2(shape.frame_bytes(), capacity);
-  // A call of add() may pass as many transitions as are stored, which are removed only once it has succeeded. The
-  // oldest transition's stack may begin before that transition's own frames.
+  // A call of add() may pass as many transitions as the ring holds, and the stored ones are removed only once the call
+  // has succeeded. The oldest transition's stack may begin with frames of earlier transitions.
   const std::uint64_t alive = plus(times(times(2, capacity), times(stacks, shape.frames)), shape.frames);
   // The first and the last chunk are not full.
   return {plus(divided_up(alive, std::uint64_t{1} << shift), 1), times(shape.frame_bytes(), std::uint64_t{1} << shift)};

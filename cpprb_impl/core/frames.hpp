@@ -1,6 +1,6 @@
 // Frames: parts of observations, stored once even if several transitions contain them.
 //
-// A stack of k frames is k neighbouring frames of a stream, identified by the number of its newest one. A value that
+// A stack of k frames is k consecutive frames of a stream, identified by the number of its newest one. A value that
 // continues the previous one (unchanged, or advanced by one frame) shares its frames. Any other value, such as the
 // first of an episode, is stored whole. Reading therefore returns exactly what was added, whatever the order of the
 // calls: sharing is detected in the data, never assumed.
@@ -22,7 +22,7 @@ class FrameStream {
   // Returns memory for one chunk, which stays valid until the stream's owner releases it.
   using MoreMemory = std::function<char*(std::size_t bytes)>;
 
-  // The chunks needed for the largest number of live frames, when no stack continues another; and bytes per chunk.
+  // The number of chunks needed in the worst case, when no stack continues another, and the bytes per chunk.
   struct Need {
     std::uint64_t chunks, chunk_bytes;
   };
@@ -41,8 +41,8 @@ class FrameStream {
 
   // Returns the number of the newest frame of `stack`. Throws std::bad_alloc.
   Number append(const char* stack);
-  // The same for a stack known to follow directly after the last one appended, as next_obs follows obs. If a stack is
-  // one frame, it always gets the next number.
+  // Like append(), for a stack known to follow directly after the last one appended, as next_obs follows obs. If a
+  // stack has only one frame, it always gets the next number.
   Number append_next(const char* stack);
   // Copies the stack whose newest frame is `newest` to `stack`.
   void read(Number newest, char* stack) const;
@@ -63,7 +63,7 @@ class FrameStream {
   unsigned shift_;  // 2^shift_ frames per chunk
   std::uint64_t mask_;
   MoreMemory more_memory_;
-  std::vector<char*> chunks_;  // a ring indexed by chunk number, its length a power of two; null if there is none
+  std::vector<char*> chunks_;  // a ring indexed by chunk number, null where there is none; its length is a power of two
   std::vector<char*> spare_;
   std::uint64_t low_ = 0, high_ = 0;  // live frames: [low_, high_)
   LastStack last_;                    // ends at high_

@@ -3,9 +3,9 @@
 // "buffer": every guard holds the single lock `gate`.
 // "critical": an explorer holds its registration while it writes, and `index` only while it claims rows. The learner
 // closes the gate, so that no further explorer enters, and then takes every registration, so that none is left inside.
-// Locks are taken in the order gate, registrations by number, index. No process waits for a lock that precedes one it
-// holds, so there is no cycle. Every lock is robust, and none protects anything that a death could leave incomplete:
-// see docs/protocol.md.
+// Locks are always taken in the order: gate, registrations by number, index. No process waits for a lock that precedes
+// one it holds, so there is no cycle. Every lock is robust, and no lock protects data that a dying process could leave
+// incomplete: see docs/protocol.md.
 #include "lock_discipline.hpp"
 
 #include <sched.h>

@@ -8,7 +8,7 @@
 
 namespace rb {
 
-// During its lifetime, this call may add rows, with a registration that no other call holds.
+// While the guard exists, its call may add rows, using a registration that no other call holds.
 class ExplorerGuard {
  public:
   ExplorerGuard(SharedStore& store, Waiting& waiting);

@@ -12,8 +12,8 @@
 namespace rb {
 
 enum class Files {
-  made,   // by this process: new and empty
-  found,  // those that another process made, and grew
+  made,   // created by this process, empty
+  found,  // created and grown by another process
 };
 
 class MappedFile {
@@ -25,8 +25,9 @@ class MappedFile {
   };
 
   // With Files::made, an existing file of this name is replaced; buffers that map it keep its contents. Reserves
-  // address space for `most` bytes as one mapping: the kernel limits the number of mappings (vm.max_map_count), and
-  // the contents never move. Throws std::system_error, which names the size if the address space is not available.
+  // address space for `most` bytes as a single mapping, because the kernel limits the number of mappings
+  // (vm.max_map_count) and the contents must never move. Throws std::system_error, which names the size if the address
+  // space is not available.
   MappedFile(const std::string& path, std::uint64_t most, Files files = Files::made);
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();

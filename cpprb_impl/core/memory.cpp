@@ -75,7 +75,7 @@ void check(int code, std::size_t bytes, const char* what) {
   struct statvfs room{};
   statvfs(kFolder, &room);
   const std::size_t free_bytes = room.f_bavail * room.f_frsize;
-  fail(code, "the buffer needs " + amount(bytes) + " of shared memory" + what + ", and " + kFolder + " has " +
+  fail(code, "the buffer needs " + amount(bytes) + " of shared memory" + what + ", but " + kFolder + " has " +
                  amount(free_bytes) + " free");
 }
 
@@ -86,7 +86,7 @@ char* map(std::size_t bytes, int flags, int descriptor) {
     fail(errno, "mmap");
   }
   // MADV_HUGEPAGE is not used: it made samples from a 48 MB ring 7% faster, but the first pass through new memory up to
-  // four times slower (2 MB are cleared at a time, for milliseconds).
+  // four times slower (2 MB are cleared at a time, which takes milliseconds).
   return static_cast<char*>(at);
 }
 
@@ -134,7 +134,7 @@ Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
     memory.maker_ = getpid();
     struct stat status;
     RB_FAILPOINT(M2);
-    // Another process may have removed the segment before we locked it; then start again.
+    // Another process may have removed the segment before we locked it. If so, start again.
     if (flock(memory.descriptor_, LOCK_SH | LOCK_NB) == 0 && fstat(memory.descriptor_, &status) == 0 &&
         status.st_nlink > 0)
       break;
@@ -160,7 +160,7 @@ Memory Memory::attach(const std::string& name) {
   if (!locked || fstat(memory.descriptor_, &status) != 0)
     fail(!locked && errno == EWOULDBLOCK ? ENOENT : errno, "shared segment " + name);
   // Root, or a permissive mode, can open another user's segment, which that user could change or truncate at any time.
-  if (status.st_uid != geteuid()) fail(EACCES, "shared segment " + name + " is another user's");
+  if (status.st_uid != geteuid()) fail(EACCES, "shared segment " + name + " belongs to another user");
   if (status.st_nlink == 0) fail(ENOENT, "shared segment " + name);  // removed before we locked it
   memory.bytes_ = static_cast<std::size_t>(status.st_size);
   if (memory.bytes_ == 0) throw std::invalid_argument("shared segment " + name + " is empty");
@@ -181,7 +181,8 @@ void Memory::prefault(std::size_t bytes) {
   const int code = populate(data_, bytes);
   if (code == ENOMEM) throw std::bad_alloc();
   if (code == 0) return;
-  // An older kernel. Each byte is rewritten only if it is unchanged, because other processes may be writing there.
+  // On older kernels, touch each page. A byte is rewritten only if it is unchanged, because other processes may be
+  // writing there.
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   for (std::size_t at = 0; at < bytes; at += page) {
     const std::atomic_ref<char> byte(data_[at]);

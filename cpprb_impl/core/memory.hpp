@@ -16,7 +16,7 @@ class Memory {
   // Creates a segment with a unique name, readable only by its owner. Space for its first `reserved` bytes is
   // allocated, so that a full /dev/shm causes an exception here (std::system_error, ENOSPC) and not a bus error later.
   static Memory make_shared(std::size_t reserved, std::size_t bytes);
-  // Allocates space for a further part of a shared segment, for all processes; throws likewise.
+  // Allocates space for a further part of a shared segment, for all processes; throws the same exceptions.
   void allocate(std::size_t at, std::size_t bytes);
 
   // The prefix of the names of this process's segments, which no other process uses. It is known before the first
@@ -37,8 +37,8 @@ class Memory {
   void prefault(std::size_t bytes);
   void forked();
 
-  // Unmaps; the process that made a shared segment also removes its name. The memory remains until no process has it
-  // mapped.
+  // Unmaps the memory. The process that made a shared segment also removes its name. The memory of a shared segment
+  // remains until no process has it mapped.
   void release() noexcept;
 
   char* data() const { return data_; }

@@ -23,7 +23,7 @@ std::uint16_t half_of(double value) {
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00);
   if (size >= kTooLarge) return static_cast<std::uint16_t>(sign | 0x7c00);
   const int exponent = size > 0 ? std::max(std::ilogb(size), kLeast) : kLeast;
-  const long units = std::lrint(std::ldexp(size, 10 - exponent));  // 2048 carries into the exponent
+  const long units = std::lrint(std::ldexp(size, 10 - exponent));  // a carry to 2048 increments the exponent
   return static_cast<std::uint16_t>(sign | static_cast<unsigned>(((exponent - kLeast) << 10) + units));
 }
 

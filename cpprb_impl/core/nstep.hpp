@@ -12,8 +12,8 @@ namespace rb {
 
 enum class NumberKind { half, single, twice, extended };  // floating point of 16, 32 and 64 bits, and long double
 
-// One column of the steps, and its value in a transition. The steps t .. t + N - 1 make a transition, or fewer: it ends
-// at the first step that is done, or at the last step available.
+// One column of the steps, and what a transition stores for it. A transition consists of the steps t .. t + N - 1. It
+// ends earlier at the first step that is done, or at the last step available.
 struct StepColumn {
   enum class Role {
     first,  // the value of step t
@@ -24,8 +24,8 @@ struct StepColumn {
 
   std::size_t bytes;  // size of a step's value
   Role role = Role::first;
-  // Size of a sum: a step's value is this many doubles (long doubles if `kind` is extended), a transition's as many of
-  // `kind`.
+  // For a sum, how many numbers a value consists of: doubles in a step (long doubles if `kind` is extended), numbers of
+  // `kind` in a transition.
   std::size_t numbers = 0;
   NumberKind kind = NumberKind::twice;
   bool swapped = false;  // a transition's numbers have the opposite byte order
@@ -37,7 +37,8 @@ struct StepDone {
   std::string mask, one;
 };
 
-// The pending steps, oldest first. It holds values, and does not know where transitions are stored.
+// The window of pending steps, oldest first. It holds only their values, and does not depend on where transitions are
+// stored.
 class NstepWindow {
  public:
   NstepWindow(std::uint64_t size, double gamma, std::vector<StepColumn> columns, StepDone done);
@@ -49,7 +50,7 @@ class NstepWindow {
   void append(const char* const* values, std::size_t count);
   void drop_newest(std::size_t count) { waiting_ -= count; }
 
-  // How many of the pending steps are complete, since all the steps that must follow them are present.
+  // How many of the pending steps are complete: all steps that must follow them are present.
   std::size_t complete() const { return waiting_ < size_ ? 0 : waiting_ - static_cast<std::size_t>(size_) + 1; }
   // Returns the transitions that begin with the oldest `count` steps: their values by column, valid until the next call
   // of a non-const method. `count` is at least 1. Throws std::bad_alloc.
@@ -70,7 +71,7 @@ class NstepWindow {
   void make_room(std::size_t count);
   void move_to(std::size_t room);
   bool is_done(std::size_t step) const;
-  // Returns whether each transition ends one step after the previous one; their last steps need not be gathered then.
+  // Returns whether each transition ends one step after the previous one. If so, their last steps need not be gathered.
   bool find_ends(std::size_t count);
   const char* gather(std::size_t c, std::size_t count);
   const char* tell_done(std::size_t c, std::size_t count);

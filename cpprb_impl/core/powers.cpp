@@ -11,7 +11,7 @@
 namespace rb {
 namespace {
 
-// x^exponent = 2^(exponent log2 x), without branches, so that many values are computed at a time. Returns false if x or
+// x^exponent = 2^(exponent log2 x), without branches, so that many values are computed at once. Returns false if x or
 // the result is not a normal float.
 inline bool power(float x, float exponent, float& result) {
   // x = m 2^e with m in [1/sqrt 2, sqrt 2); log2 m as a series in (m - 1) / (m + 1).
@@ -24,7 +24,8 @@ inline bool power(float x, float exponent, float& result) {
   const float y = exponent * static_cast<float>(e) + exponent * log2_m;
   const bool normal = (x >= FLT_MIN) & (x <= FLT_MAX) & (y > -126.0f) & (y < 127.0f);
   const float tame = normal ? y : 0.0f;
-  // 2^y: the integer part goes into the exponent's bits, the rest is a series. Adding 1.5 * 2^23 rounds.
+  // 2^y: the integer part goes into the exponent's bits, and the rest is a series. Adding 1.5 * 2^23 rounds to an
+  // integer.
   const float rounded = tame + 12582912.0f;
   const float f = (tame - (rounded - 12582912.0f)) * 0.693147181f;
   const float series =

@@ -1,4 +1,4 @@
-// From raw priorities to the leaves of a priority tree, and from leaves to importance weights (Schaul et al. 2015).
+// Converts raw priorities to leaves of a priority tree, and leaves to importance weights (Schaul et al. 2015).
 #pragma once
 
 #include "sampler.hpp"

@@ -97,7 +97,8 @@ inline void prefetch_two(const Number* group) {
   __builtin_prefetch(reinterpret_cast<const char*>(group) + 64);
 }
 
-// Picks one of four by mass, and leaves the remaining mass in `mass`. Without branches, which would be unpredictable.
+// Picks one of four by mass, and leaves the remaining mass in `mass`. Uses no branches, since they would be
+// unpredictable.
 inline std::size_t pick_of_four(double first, double second, double third, double& mass) {
   const double two = first + second, three = two + third;
   const std::size_t nth = std::size_t{mass >= first} + std::size_t{mass >= two} + std::size_t{mass >= three};
@@ -159,7 +160,8 @@ RB_FOR_EACH_CPU void PriorityTree::refresh(std::size_t first, std::size_t count)
 }
 
 RB_FOR_EACH_CPU void PriorityTree::refresh_scattered(std::vector<std::size_t>& slots) {
-  // The sums were read when these slots were drawn, but the bounds were not; those of a small tree are cached anyway.
+  // The sums were read when these slots were drawn, but the bounds were not. The bounds of a small tree are cached
+  // anyway.
   for (std::size_t k = 0; k < 2 && levels_.size() > 3; ++k)
     for (const auto slot : slots) prefetch_two(levels_[k].lanes + (slot >> (4 * (k + 2))) * 2 * kFan);
   for (std::size_t k = 0; k < levels_.size(); ++k) {

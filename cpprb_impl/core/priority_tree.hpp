@@ -1,9 +1,9 @@
 // Priority tree: proportional sampling over float leaves (Schaul et al. 2015, section 3.3).
 //
 // Each node has 16 children: they fill one or two cache lines, and 10^6 leaves need five levels. Sums are doubles,
-// because float sums are measurably biased from 10^6 leaves on. The smallest leaf, which normalises importance weights,
-// and the largest are stored beside the sum and computed in the same pass. A leaf of 0 is an empty slot: it is never
-// drawn, and ignored for the minimum.
+// because float sums are measurably biased for 10^6 leaves or more. The smallest leaf, which normalises importance
+// weights, and the largest are stored beside the sum and computed in the same pass. A leaf of 0 is an empty slot: it is
+// never drawn, and is ignored when the minimum is computed.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class PriorityTree {
 
   PriorityTree() = default;
 
-  // A view of `memory` (64-byte aligned, `bytes(capacity)` long, all zeros): every slot is empty.
+  // Creates a tree with empty slots in `memory`, which must be 64-byte aligned, `bytes(capacity)` long and all zeros.
   PriorityTree(void* memory, std::size_t capacity) {
     char* at = static_cast<char*>(memory);
     std::size_t nodes = padded(capacity);
@@ -57,10 +57,10 @@ class PriorityTree {
   float* leaves() { return leaves_; }
   const float* leaves() const { return leaves_; }
 
-  // Recompute the nodes above `count` neighbouring leaves from `first`: O(count / 16 + log n).
+  // Recomputes the nodes above `count` consecutive leaves from `first` on: O(count / 16 + log n).
   void refresh(std::size_t first, std::size_t count);
 
-  // Recompute the nodes above scattered leaves, level by level, so that a common ancestor of neighbours in `slots` is
+  // Recomputes the nodes above scattered leaves, level by level, so that a common ancestor of neighbours in `slots` is
   // computed once. Overwrites `slots`.
   void refresh_scattered(std::vector<std::size_t>& slots);
 
@@ -73,7 +73,8 @@ class PriorityTree {
     float smallest, largest;
   };
   Bounds bounds() const;
-  // The same as stored in a node: two numbers, each smaller the more extreme the leaf is, and 0 without a leaf.
+  // The bounds as stored in a node: two numbers, each of which is smaller the more extreme its leaf is, and 0 if there
+  // is no leaf.
   struct Lanes {
     float smallest, largest;
   };
@@ -86,7 +87,7 @@ class PriorityTree {
  private:
   struct Level {
     double* sums;
-    float* lanes;  // for four nodes at a time
+    float* lanes;  // stored for four nodes at a time
     std::size_t nodes;
 
     void set_lanes(std::size_t node, Lanes of) {
@@ -101,7 +102,7 @@ class PriorityTree {
 
   float* leaves_ = nullptr;
   std::size_t leaf_count_ = 0;
-  std::size_t touched_ = 0;    // number of leaf parents, after which all are empty
+  std::size_t touched_ = 0;    // number of leaf parents that may not be empty; all later ones are
   std::vector<Level> levels_;  // from the leaves' parents upwards
   std::vector<double> masses_;
 };

@@ -238,6 +238,6 @@ def test_a_segment_of_another_user(alien):
     name = alien(front_of(buffer)[0])
     MPReplayBuffer.attach(name).close()
     os.chown(SHM / name.strip("/"), 65534, -1)
-    with pytest.raises(PermissionError, match=f"{name} is another user's"):
+    with pytest.raises(PermissionError, match=f"{name} belongs to another user"):
         MPReplayBuffer.attach(name)
     buffer.close()

@@ -190,7 +190,7 @@ def test_no_segment(alien):
         (b"", "is empty"),
         (b"short", "was not made by this library"),
         (b"something else altogether" * 1000, "was not made by this library"),
-        (bytes(10_000), "is not finished, or was not made by this library"),
+        (bytes(10_000), "is still being created, or was not made by this library"),
     ]:
         name = alien(contents)
         with pytest.raises(ValueError, match=f"{name} {what}"):
@@ -200,7 +200,7 @@ def test_no_segment(alien):
 def test_another_version(make, alien):
     whole = contents_of(make())
     assert whole[:6] == b"rbimpl"
-    with pytest.raises(RuntimeError, match=f"has the layout rbimpl07, and .* knows {whole[:8].decode()}"):
+    with pytest.raises(RuntimeError, match=f"has layout rbimpl07, but .* uses {whole[:8].decode()}"):
         MPReplayBuffer.attach(alien(b"rbimpl07" + whole[8:]))
 
 

@@ -125,7 +125,7 @@ def test_too_little_room_is_an_exception_and_nothing_is_written():
     # Of all there is, not of what is free: other processes may give theirs back meanwhile.
     capacity = int(shutil.disk_usage(SHM).total * 1.01) // 4000
     for kind in (MPReplayBuffer, MPPrioritizedReplayBuffer):
-        with pytest.raises(OSError, match="MiB of shared memory, and /dev/shm has") as caught:
+        with pytest.raises(OSError, match="MiB of shared memory, but /dev/shm has") as caught:
             kind(capacity, {"obs": {"shape": 1000}})
         assert caught.value.errno == errno.ENOSPC
     assert segments() == before
