@@ -69,7 +69,7 @@ void PriorityView::refresh_leaf(std::size_t slot) {
   tree_.refresh(slot, 1);
 }
 
-// Refreshes `count` rows from number `first` on.
+// Refreshes `count` rows, starting with row number `first`.
 void PriorityView::refresh_rows(std::uint64_t first, std::uint64_t count) {
   const std::uint64_t capacity = store_.capacity();
   count = std::min(count, capacity);
@@ -82,12 +82,12 @@ void PriorityView::refresh_rows(std::uint64_t first, std::uint64_t count) {
   tree_.refresh(0, count - before_end);
 }
 
-// Refreshes all rows seen so far; T4 handles later ones.
+// Refreshes all rows seen so far. Step T4 handles later ones.
 void PriorityView::refresh_all() { refresh_rows(cleared_, seen_ - cleared_); }
 
-// Finds what a slow, stopped or dead explorer has committed so far. Explorers commit in order. Rows that follow a slot
-// held by another process, and therefore skipped, are found later: since the claim may stay open for long, the whole of
-// it is rarely scanned.
+// Finds the rows that a slow, stopped or dead explorer has committed so far. Explorers commit in order, but skip slots
+// held by other processes. Rows after such a slot are found later, because the claim may stay open for a long time and
+// is therefore rarely scanned as a whole.
 void PriorityView::refresh_open_claim(Open& open) {
   const std::uint64_t first = open.claim.first(), known = open.committed;
   if (std::has_single_bit(++open.times)) return refresh_rows(first, open.claim.count());
@@ -142,7 +142,8 @@ void PriorityView::publish_progress() {
   if (now != registration_ && header_.learners[place_].compare_exchange_strong(before, now.bits)) registration_ = now;
 }
 
-// A learner that far behind has ended or must scan all rows anyway, which it does when it joins again.
+// A learner that is more than half a journal behind has either ended or must scan all rows anyway, which it does when
+// it joins again.
 void PriorityView::evict_lagging_learners(std::uint64_t end) {
   for (std::size_t place = 0; place < learners_used(); ++place) {
     LearnerWord other{header_.learners[place].load()};
@@ -195,8 +196,8 @@ void PriorityView::read_journal() {
     changed_.push_back(found.slot());
     return found.is_done();
   };
-  // If an entry is old and still not done, its writer has died and this last look suffices, or the writer will write
-  // another entry.
+  // If an entry is old and still not done, either its writer has died and this last look suffices, or the writer will
+  // write another entry.
   std::erase_if(late_, [&](std::uint64_t number) { return is_done(number) || is_old(number, end); });
   for (; journal_seen_ != end; ++journal_seen_)
     if (!is_done(journal_seen_)) late_.push_back(journal_seen_);
@@ -208,14 +209,14 @@ void PriorityView::read_journal() {
 std::uint64_t PriorityView::remember(const Drawn& drawn) {
   Sample& sample = samples_[++sample_ % kRemembered];
   sample.number = sample_;
-  sample.slots.clear();  // matches nothing if there is no memory
+  sample.slots.clear();  // so that this sample matches nothing if the copies below run out of memory
   sample.rows = drawn.rows;
   sample.slots = drawn.slots;
   sampled_at_ = seen_;
   return sample_;
 }
 
-// Returns the row sampled for index[place], by place. Null if no remembered sample has these indexes.
+// Returns the rows that were sampled at `index`, in the same order; null if no remembered sample has these indexes.
 const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
   const auto has_these = [=](const Sample& each) {
     return each.slots.size() == count && std::equal(index, index + count, each.slots.begin(),
@@ -257,14 +258,14 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
     else if (change(slot, *row, leaves[i]))
       set(slot, leaves[i]);
   }
-  // In small groups, because otherwise the first entry would be old by the time the last one has its number.
+  // Works in small groups, because otherwise the first entry would be old by the time the last one has its number.
   const std::size_t most = entries_ / 8;
   for (std::size_t at = 0; at < changes_.size(); at += most)
     change_with_journal(at, std::min(at + most, changes_.size()));
   for (const Change& each : changes_)
     if (each.made) set(each.slot, each.leaf);
   if (changed_.empty()) return false;
-  if (!others && has_others())  // another one has joined meanwhile
+  if (!others && has_others())  // another learner has joined meanwhile
     for (const std::size_t slot : changed_) write_journal(slot, true);
   tree_.refresh_scattered(changed_);
   return true;
@@ -282,8 +283,8 @@ void PriorityView::change_with_journal(std::size_t first, std::size_t last) {
     each.marked = mark_done(each.number, each.slot);
   }
   // A learner drops an entry that is old and not done, after a last look at the slot. If it loaded the journal's end
-  // before our load here, we find the entry old, too; if after, its last look sees our change. All of these operations
-  // are sequentially consistent.
+  // before we do here, we also find the entry old. If it loads it afterwards, its last look sees our change. All of
+  // these operations are sequentially consistent.
   const std::uint64_t end = header_.journal_head.load();
   for (std::size_t i = first; i < last; ++i)
     if (const Change& each = changes_[i]; each.made && (!each.marked || is_old(each.number, end)))

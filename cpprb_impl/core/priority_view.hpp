@@ -1,5 +1,5 @@
 // A learner's view of a shared store's priorities: a tree in its own memory, updated with what explorers and other
-// learners write. Steps T1 to T5, U1 and U2 of docs/protocol.md.
+// learners write. Implements steps T1 to T5, U1 and U2 of docs/protocol.md.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ class SharedStore;
 
 class PriorityView {
  public:
-  static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // bits of a slot in an entry
+  static constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;  // an entry has 40 bits for the slot
 
   // Number of journal entries, a power of two: enough for a learner that samples rarely, and few relative to the rows.
   static std::uint64_t journal_entries(std::uint64_t capacity);
@@ -32,7 +32,7 @@ class PriorityView {
   ~PriorityView();
   void forked() { registration_ = {}; }  // the child's copy is a separate learner
 
-  // Takes O(k log n) for k rows and priorities that are new.
+  // Brings the tree up to date with the store, in O(k log n) for k new rows and priorities.
   void catch_up();
   // Sets the leaf of the slot to its current priority.
   void refresh_leaf(std::size_t slot);
@@ -41,16 +41,16 @@ class PriorityView {
   // Remembers a sample, so that an update can find its rows again. Returns the sample's number.
   std::uint64_t remember(const Drawn& drawn);
   // Sets the leaves of the rows that were sampled at `index`, if they are still stored. The sample with number `sample`
-  // determines which rows these are. If that is 0 or no longer remembered, all remembered samples with these same
-  // indexes do, as far as they agree. If there is none, it is the rows stored when this process last sampled. Returns
-  // whether any leaf was set.
+  // determines which rows these are. If `sample` is 0 or no longer remembered, all remembered samples with the same
+  // indexes determine the rows; where these samples differ, no leaf is set. If there is no such sample, the rows that
+  // were stored when this process last sampled are used. Returns whether any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
 
  private:
   struct Open {
     std::size_t registration;
     ClaimWord claim;
-    std::uint64_t committed = 0;  // how many of its first rows were seen committed
+    std::uint64_t committed = 0;  // how many of its first rows are known to be committed
     std::uint64_t times = 1;      // how often it was found open
     bool is(std::size_t other_registration, ClaimWord other) const {
       return registration == other_registration && claim == other;
@@ -91,7 +91,7 @@ class PriorityView {
   void change_with_journal(std::size_t first, std::size_t last);
   bool change(std::size_t slot, std::uint64_t row, float leaf);
   std::uint64_t round(std::uint64_t number) const { return number / entries_ + 1; }
-  // Old entries may be overwritten.
+  // Whether the entry is so old that it may be overwritten.
   bool is_old(std::uint64_t number, std::uint64_t end) const { return end > number + entries_ / 2; }
   const std::uint64_t* rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample);
   Atomic& entry(std::uint64_t number) const { return journal_[number & (entries_ - 1)]; }
@@ -106,7 +106,7 @@ class PriorityView {
   std::size_t place_ = 0;
   pid_t process_ = 0;  // the process that owns the place
   std::uint64_t cleared_ = 0;
-  std::uint64_t seen_ = 0;  // earlier rows were examined, except those of `open_`
+  std::uint64_t seen_ = 0;  // rows before this one were examined, except those of `open_`
   std::vector<Open> open_;  // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;
   std::vector<std::uint64_t> late_;  // entries that were not done
@@ -115,7 +115,7 @@ class PriorityView {
   std::array<Sample, kRemembered> samples_;
   std::uint64_t sample_ = 0;           // number of the last sample
   std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes
-  std::uint64_t sampled_at_ = 0;       // the head at that time
+  std::uint64_t sampled_at_ = 0;       // the head when this process last sampled
 };
 
 }  // namespace rb

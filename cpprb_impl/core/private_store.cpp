@@ -16,7 +16,7 @@ PrivateStore::PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, b
   rows_->check_sizes(capacity);
   const std::uint64_t rows_at = prioritized ? round_up(PriorityTree::bytes(capacity), kPage) : 0;
   const std::uint64_t end = plus(rows_at, times(capacity, rows_->stride()));
-  memory_ = Memory::make_private(round_up(plus(end, 1), kPage));  // without fields, too
+  memory_ = Memory::make_private(round_up(plus(end, 1), kPage));  // at least one byte, even without fields
   if (prioritized) tree_ = PriorityTree(memory_.data(), capacity);
   rows_->bind(memory_.data() + rows_at, capacity);
 }

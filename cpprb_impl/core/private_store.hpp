@@ -55,12 +55,13 @@ class PrivateStore final : public Store {
   // Removes every row; the next one goes to `slot`.
   void clear_to(std::uint64_t slot);
 
-  std::uint64_t sampled_at = 0;  // the head when last sampled, for check_for_update
+  std::uint64_t sampled_at = 0;  // the head at the last sample, for check_for_update
 
  private:
   friend class PrivateView;
 
-  // The newest row written to `slot` or, before the first lap, the number that precedes the slot's first row.
+  // The number of the newest row written to `slot`. If there is none yet, the slot's first row number minus the
+  // capacity (modulo 2^64).
   std::uint64_t row_of(std::uint64_t slot) const {
     const std::uint64_t last = head_ - 1;
     return last - (last % capacity_ + capacity_ - slot) % capacity_;

@@ -1,4 +1,4 @@
-// The samplers' view of a store of a single process.
+// The samplers' view of a single-process store.
 #pragma once
 
 #include "private_store.hpp"
@@ -8,7 +8,7 @@ namespace rb {
 
 class PrivateView {
  public:
-  // Whether another process may overwrite a row between its draw and its reading.
+  // Whether another process may overwrite a row after it is drawn and before it is read.
   static constexpr bool kRowsVanish = false;
 
   // The slots that hold a row, in the order of their rows.

@@ -12,9 +12,9 @@
 namespace rb {
 namespace {
 
-// Process ids are reused, so the word includes the start time; and they mean nothing in another PID namespace. They
-// have at most 22 bits. Only 10 bits are left for the namespace's number: if those of two namespaces agree, a live
-// process may be taken to have ended.
+// Process ids are reused, so the word includes the start time. They mean nothing in another PID namespace, so it also
+// includes part of the namespace's number. A process id has up to 22 bits, which leaves only 10 for the namespace: if
+// two namespaces have the same 10 bits, a live process may be mistaken for one that has ended.
 struct ProcessWord {
   std::uint64_t bits;
 

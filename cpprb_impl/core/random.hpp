@@ -38,7 +38,7 @@ class Random {
     return result;
   }
 
-  // Uniform in [0, bound): multiply-shift; its bias is below bound / 2^64.
+  // Uniform in [0, bound), by multiply-shift, whose bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t bound) {
     return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
   }

@@ -194,8 +194,8 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
 }
 
 // Copies row by row, with fields in memory order, and prefetches the beginning of the next row, since a processor's own
-// prefetching stops at the end of each row. In a private store a value is one piece: one long memcpy into cold memory
-// takes 10% less time than many of a page each.
+// prefetching stops at the end of each row. In a private store, each value is copied in one piece, because one long
+// memcpy into cold memory takes 10% less time than many memcpys of one page each.
 template <class Copy>
 void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count,
                      char* const* to) const {

@@ -33,8 +33,8 @@ struct FieldStorage {
 
 class Rows {
  public:
-  // The first `front` bytes of each row are for the words by which processes agree; 0: no thread writes while another
-  // reads.
+  // The first `front` bytes of each row are reserved for the words through which processes coordinate. If `front` is 0,
+  // no thread writes while another reads.
   explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0);
   Rows(const Rows&) = delete;
 
@@ -42,12 +42,12 @@ class Rows {
   // Throws TooLarge if that many rows cannot be addressed, before any file is made.
   void check_sizes(std::uint64_t capacity) const;
 
-  // The store's rows are at `base`. Creates streams, and creates or finds files. Throws std::bad_alloc,
+  // Uses the memory at `base` for the store's rows. Creates streams, and creates or opens files. Throws std::bad_alloc,
   // std::system_error, std::runtime_error.
   void bind(char* base, std::uint64_t capacity, Files files = Files::made);
 
-  // Writing rows skip .. count - 1 of data[field] takes two steps: the first does everything that may fail, and makes
-  // no visible change.
+  // Rows skip .. count - 1 of data[field] are written in two steps. The first step does everything that may fail, and
+  // makes no visible change.
   void prepare(const char* const* data, std::size_t skip, std::size_t count);
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
   std::size_t bytes() const { return bytes_; }  // size of a transition as returned
@@ -55,10 +55,10 @@ class Rows {
   void forget_before(std::uint64_t oldest_slot);
   void clear();
 
-  // Copies the values of rows slots[first] .. slots[last - 1], out of `count`, to places first .. last - 1 of
-  // to[field].
+  // Copies the values of rows slots[first] .. slots[last - 1] to places first .. last - 1 of to[field]. `count` is the
+  // length of `slots`.
   void read(const std::size_t* slots, std::size_t first, std::size_t last, std::size_t count, char* const* to) const;
-  // The number of rows that are best read, and checked before that, at a time.
+  // How many rows should be checked and then read at a time.
   std::size_t tile() const;
   void prefetch(const std::size_t* slots, std::size_t count) const {
     for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(base_ + slots[i] * stride_);
@@ -98,7 +98,7 @@ class Rows {
                  char* const* to) const;
   void read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
   void read_shared(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last, char* const* to) const;
-  // For the first field of a file: the largest size that the field can reach there.
+  // For the first field of a file: the largest size that the file can reach. For any other field: 0.
   std::uint64_t file_bytes(std::size_t f, std::uint64_t capacity) const;
   void store_whole_where_sharing_saves_nothing();
   FramePool::Layout pool_layout(std::size_t f, std::uint64_t capacity) const;
@@ -121,14 +121,15 @@ class Rows {
   std::vector<std::unique_ptr<char[]>> chunks_;
 };
 
-// The frames of one call of add(), with a registration whose lock it holds. They are stored in the pools before its
-// rows. Rows that refer to them are claimed during its lifetime. Only one thread of a process may create one at a time.
+// The frames of one call of add(), which holds the registration's lock. The frames are stored in the pools before the
+// rows. Rows that refer to them must be claimed during the lifetime of this object. Within a process, only one thread
+// at a time may create one.
 class Rows::NewFrames {
  public:
   // Throws std::bad_alloc, std::system_error; nothing has changed then.
   NewFrames(Rows& rows, std::size_t registration, const char* const* data, std::size_t skip, std::size_t count);
 
-  // What to write: by field, the values passed to add(), or references to them.
+  // What to write, by field: the values passed to add(), or references to their frames.
   const char* const* data() const { return data_.data(); }
 
  private:

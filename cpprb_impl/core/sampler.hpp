@@ -1,7 +1,7 @@
-// Samplers choose which of the stored transitions make a batch.
+// Samplers choose which of the stored transitions make up a batch.
 //
 // A sampler reads a store through a view, which cannot change what is stored: `Store::View`. It is a class template
-// over the view, so that drawing and reading a batch costs one virtual call. A new sampler is a file like
+// over the view, so that drawing and reading a batch costs one virtual call. A new sampler needs a file like
 // uniform_sampler.cpp, a line here, and a method in bindings/ that calls it.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace rb {
 // The drawn rows; kept between calls to reuse its memory.
 struct Drawn {
   std::vector<std::size_t> slots;
-  std::vector<std::uint64_t> rows;  // their numbers, if rows are shared
+  std::vector<std::uint64_t> rows;  // their numbers, if the store is shared
   std::vector<float> leaves;        // leaves used for drawing; empty for a uniform draw
   std::vector<std::size_t> failed;  // places whose rows were overwritten while being read
   float smallest = 0;               // smallest leaf of any stored row

@@ -19,8 +19,8 @@ enum class Discipline : std::uint32_t {
 inline constexpr std::size_t kRegistrations = 256;
 inline constexpr std::size_t kLearners = 64;  // the largest number of learners
 
-// A place for one call of add(). Only its holder changes the claim. The owner is the process that prefers this
-// registration (process_word.hpp), or 0; it only affects speed and memory.
+// A registration is used by one call of add() at a time. Only its holder changes the claim. The owner is the process
+// that prefers this registration (process_word.hpp), or 0; ownership only affects speed and memory.
 struct alignas(64) Registration {
   RobustMutex lock;
   Atomic claim;

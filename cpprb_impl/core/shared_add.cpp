@@ -1,4 +1,4 @@
-// How explorers add rows: steps E1 to E8, and how an add by a process that died is reclaimed (B1, B2).
+// How explorers add rows (steps E1 to E8), and how the claim of a process that died is reclaimed (B1, B2).
 #include <sched.h>
 
 #include <algorithm>
@@ -90,9 +90,9 @@ bool SharedStore::try_registration(std::size_t registration, Waiting& waiting) {
   return true;
 }
 
-// Chooses a registration that this process owns and none of its threads is using. Otherwise, chooses the lowest whose
-// owner has ended, so that the number in use never exceeds the number of concurrent processes and threads. Otherwise,
-// any.
+// Chooses a registration that this process owns and none of its threads is using. Otherwise, chooses the lowest one
+// whose owner has ended, so that the number in use never exceeds the number of concurrent processes and threads. If
+// there is none, chooses any.
 std::size_t SharedStore::take_another_registration(std::size_t last, Waiting& waiting) {
   const auto owner = [&](std::size_t registration) -> Atomic& { return header_->registrations[registration].owner; };
   if (last != kNoRegistration)
@@ -182,8 +182,8 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
   if (first + capacity() < head) expect_holes_until(head + capacity());
 }
 
-// Rows at, at + 1, ... get the numbers first, first + 1, ...; those whose slots other processes hold are added to
-// `left`.
+// Gives rows `at`, `at + 1`, ... the numbers `first`, `first + 1`, ... Rows whose slots are held by other processes are
+// added to `left`.
 void SharedStore::place(const NewRows& rows, std::size_t at, std::size_t count, std::uint64_t first,
                         std::size_t registration, std::vector<std::size_t>& left) {
   const std::uint64_t first_slot = first % capacity(), until_end = capacity() - first_slot;

@@ -26,14 +26,14 @@ std::optional<std::uint64_t> SharedStore::committed_in(std::uint64_t slot) const
   return found.row();
 }
 
-// A committed row may lack its frames: they are reused before its slot is.
+// The frames of a committed row may already be gone, since they are reused before its slot is.
 std::optional<std::uint64_t> SharedStore::row_in(std::uint64_t slot) const {
   const auto row = committed_in(slot);
   return row && framed_ && expiry_.is_expired(*row) ? std::nullopt : row;
 }
 
-// Reads the rows of drawn.slots[first] .. [last - 1] to the same places of `to`. Rows that could not be read are
-// failed.
+// Reads the rows in drawn.slots[first] .. [last - 1] into the same places of `to`. The places of rows that could not be
+// read are added to drawn.failed.
 void SharedStore::read_tile(Drawn& drawn, std::size_t first, std::size_t last, char* const* to) const {
   rows_->prefetch(drawn.slots.data() + first, last - first);
   for (std::size_t i = first; i < last; ++i) {

@@ -43,17 +43,18 @@ Plan plan(const SharedStore::Shape& shape, const Rows& rows) {
   return p;
 }
 
-// Returns the plan by which the segment `name` was made. Its header is not trusted: it must equal what this process
-// would have written. Throws std::runtime_error if it does not.
+// Returns the plan according to which the segment `name` was made. Its header is not trusted: it must equal what this
+// process would have written. Throws std::runtime_error if it does not.
 Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Memory& memory, const std::string& name) {
   const auto check = [&name](bool same) {
     if (!same)
-      throw std::runtime_error("shared segment " + name +
-                               " has another layout: it was made by another version, or for other fields");
+      throw std::runtime_error(
+          "shared segment " + name +
+          " has a different layout: it was made by another version of the library, or for different fields");
   };
   check(memory.bytes() >= sizeof(SegmentHeader) && magic_at(memory.data()) == SegmentHeader::kMagic);
   const auto& header = *reinterpret_cast<const SegmentHeader*>(memory.data());
-  // Each row takes at least a byte of the segment: a larger capacity is invalid, and may be too large to plan.
+  // Each row takes at least one byte of the segment. A larger capacity is invalid, and may be too large for plan().
   check(header.capacity == shape.capacity && shape.capacity <= memory.bytes() && header.stride == rows.stride() &&
         header.prioritized == (shape.prioritized ? 1u : 0u) && header.discipline == shape.discipline);
   Plan p{};
@@ -67,7 +68,7 @@ Plan plan_of_segment(const SharedStore::Shape& shape, const Rows& rows, const Me
         header.description_bytes == shape.description.size() && header.tables_at == p.tables_at &&
         header.frames_at == p.frames_at);
   check(std::equal(shape.description.begin(), shape.description.end(), memory.data() + p.description_at));
-  // Numbers of 52 bits that only increase; a clear begins at slot 0.
+  // Row numbers have 52 bits and only increase. After a clear, rows start at slot 0.
   constexpr std::uint64_t most = std::uint64_t{1} << 52;
   const std::uint64_t cleared = header.cleared.load(acquire);
   const double largest = header.max_priority.load(acquire);
@@ -151,7 +152,7 @@ void SharedStore::forked() {
   no_free_registration_ = false;
   if (priorities_) priorities_->forked();
   rows_->forked();
-  registrations_held_ = 0;  // a thread that learned while its process forked is the parent's
+  registrations_held_ = 0;  // a learner that held them during the fork is a thread of the parent only
   memory_.forked();
 }
 
@@ -159,7 +160,7 @@ std::uint64_t SharedStore::next_slot() const {
   return std::max(header_->head.load(acquire), header_->cleared.load(acquire)) % capacity();
 }
 
-// Only slots [0, this) may hold rows, because a clear begins at slot 0.
+// Only slots below the result may hold rows, because rows start at slot 0 after a clear.
 std::uint64_t SharedStore::rows_possible() const {
   const std::uint64_t first = header_->cleared.load(acquire), end = header_->head.load(acquire);
   return end <= first ? 0 : std::min(end - first, capacity());
@@ -183,7 +184,7 @@ std::uint64_t SharedStore::stored() {
       if (const std::uint64_t slot = row % capacity(); slot < rows && is_missing(slot)) missing.push_back(slot);
   }
   if (header_->holes_until.load(acquire) > header_->head.load(acquire)) return rows - holes_before(rows, cleared);
-  // Two claims may cover the same rows, if one was announced but E3 failed.
+  // Two claims may cover the same rows, if one was announced but its step E3 failed.
   std::sort(missing.begin(), missing.end());
   return rows - static_cast<std::uint64_t>(std::unique(missing.begin(), missing.end()) - missing.begin());
 }

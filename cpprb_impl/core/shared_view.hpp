@@ -11,12 +11,13 @@ namespace rb {
 
 class SharedView {
  public:
-  // Whether another process may overwrite a row between its draw and its reading.
+  // Whether another process may overwrite a row after it is drawn and before it is read.
   static constexpr bool kRowsVanish = true;
 
   // In a ring of very few rows, explorers may leave hardly any moment in which a row can be read.
   static constexpr unsigned kTries = 100'000, kTriesAtOnce = 100, kLooks = 100;
-  // All slots, or all changes, are scanned only this rarely, but at least once before giving up.
+  // The largest number of tries between two scans of all slots, or of all changes: there is at least one scan before
+  // giving up.
   static constexpr std::size_t kSeldom = kTries / 2;
 
   // Slots that may hold a row.

@@ -1,5 +1,5 @@
-// Stacks of frames in the users' layout: the frames are along the last dimension, so frame j of a value consists of
-// every k-th element from element j on.
+// Stacks of k frames in the user's layout. The frames are along the last dimension, so frame j of a value consists of
+// every k-th element, starting with element j.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline std::uint32_t word(const char* stack, std::size_t place) {
 
 }  // namespace detail
 
-// Whether `later` is `earlier` advanced by one frame: all frames but the oldest, followed by any newest one.
+// Whether `later` is `earlier` advanced by one frame: all its frames but the oldest, followed by any new frame.
 inline bool is_next_stack(const StackShape& shape, const char* earlier, const char* later) {
   const std::size_t elements = shape.elements;
   if (shape.frames == 1) return true;

@@ -38,8 +38,8 @@ class Store {
   virtual std::size_t bytes() const = 0;
   virtual std::string name() const { return {}; }  // of the shared segment
 
-  // Stores rows; if there are more than the ring holds, only the last ones. Returns the first one's slot. Throws
-  // std::bad_alloc (nothing has changed then), Interrupted.
+  // Stores the rows, or only the last ones if there are more than the ring holds. Returns the slot of the first one
+  // stored. Throws std::bad_alloc (nothing has changed then), Interrupted.
   virtual std::uint64_t add(const NewRows& rows, Waiting& waiting) = 0;
 
   // The largest raw priority given to any row.
@@ -54,12 +54,12 @@ class Store {
   // The following need a LearnerGuard. `to` holds the destination of each field's values.
 
   // Sets the leaves of the rows at `index`; `largest` is the largest raw priority. `sample` is the number of the sample
-  // that `index` came from, 0 if unknown. Returns the place of the first index where no row can be (nothing has changed
-  // then), kAllLate if none of the rows was to be changed, otherwise kAllGood.
+  // that `index` came from, 0 if unknown. Returns the position of the first invalid index (nothing has changed then),
+  // kAllLate if no row was left to update, otherwise kAllGood.
   virtual std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                              std::uint64_t sample) = 0;
   virtual float largest_leaf() = 0;
-  // Reads the rows in `slots`. Returns the place of the first slot without a row, otherwise kAllGood.
+  // Reads the rows in `slots`. Returns the position of the first slot without a row, or kAllGood if there is none.
   virtual std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) = 0;
   // Returns all slots that hold a row, in order.
   virtual std::vector<std::size_t> stored_slots() = 0;
@@ -89,7 +89,8 @@ class Store {
   virtual void unlock_for_learner() {}
 };
 
-// During its lifetime, its holder may read and change the rows; what other processes may do depends on the store.
+// While the guard exists, its holder may read and change the rows. What other processes may do meanwhile depends on the
+// store.
 class LearnerGuard {
  public:
   LearnerGuard(Store& store, Waiting& waiting) : store_(store) { store.lock_for_learner(waiting); }

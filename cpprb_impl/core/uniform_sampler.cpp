@@ -23,7 +23,7 @@ class UniformSampler final : public Sampler {
   }
 
  private:
-  // If a ring's explorers died soon after it was created, few slots hold a row: then only those are drawn from.
+  // If a ring's explorers died soon after it was created, few slots hold a row. Then only those slots are drawn from.
   Found redraw_failed(Random& random, Drawn& drawn, char* const* to) {
     std::vector<std::size_t> stored;
     const std::size_t many = std::min(View::kTriesAtOnce * drawn.slots.size(), View::kSeldom);

@@ -222,7 +222,7 @@ def test_a_description_that_does_not_fit(make, alien):
     for wrong in (b"x" * len(text), b"[1]".ljust(len(text)), text.replace(b'"size"', b'"SIZE"')):
         with pytest.raises(ValueError, match="cannot be attached to by name"):
             MPReplayBuffer.attach(alien(whole.replace(text, wrong)))
-    with pytest.raises(RuntimeError, match="has another layout"):
+    with pytest.raises(RuntimeError, match="has a different layout"):
         MPReplayBuffer.attach(alien(whole.replace(text, text.replace(b'"size": 100', b'"size": 101'))))
     find, (kind, recipe, name, here) = buffer.__reduce__()[:2]
     for change in ({"size": 99}, {"fields": recipe.fields[:2]}, {"options": {"lock": "buffer"}}, {"prioritized": True}):
