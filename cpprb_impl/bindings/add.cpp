@@ -1,11 +1,11 @@
-// add(): reads all arguments, then claims slots, then copies. A call that fails has changed nothing.
+// add(): reads all arguments, then claims slots, then copies. A call that fails changes nothing.
 #include "ring.hpp"
 
 namespace rb {
 
 Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
                     Py_ssize_t nargs, PyObject* names, AddScratch& in) {
-  if (nargs != 0) raise(PyExc_TypeError, "add() takes the fields of a transition by keyword only");
+  if (nargs != 0) raise(PyExc_TypeError, "add() takes the fields of a transition as keyword arguments only");
   if (fields.empty()) raise(PyExc_KeyError, "the buffer has no fields: env_dict names none");
 
   PyObject* small[16];
@@ -29,8 +29,11 @@ Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords
   const npy_intp count = read_sources(fields, values, in.sources);
   rows.count = static_cast<std::size_t>(count);
   if (const Numbers& numbers = rows.priorities; rows.has_priorities) {
-    if (numbers.changed()) raise(PyExc_ValueError, "priorities: the array was changed while a field was converted");
-    if (numbers.size() != count) raise(PyExc_ValueError, "priorities: %zd values for %zd rows", numbers.size(), count);
+    if (numbers.changed())
+      raise(PyExc_ValueError, "priorities: the array was changed while a field was being converted");
+    if (numbers.size() != count)
+      raise(PyExc_ValueError, "priorities must have one value per row, got %zd values for %zd rows", numbers.size(),
+            count);
     in.leaves.resize(rows.count);
     if (const auto bad = ring.leaves_of(numbers, in.leaves.data(), rows.largest); bad != kAllGood)
       raise_bad_priority(numbers, bad);

@@ -65,7 +65,7 @@ bool as_made(PyArrayObject* array, const char* data, npy_intp rows, const Shape&
          std::equal(shape.begin(), shape.end(), dims + 1) && PyArray_ISCARRAY(array);
 }
 
-// A weak reference does not keep the array alive, but can still be used to reach it.
+// Whether the array has weak references, which do not keep it alive but can still be used to reach it.
 bool has_weak_references(PyObject* array) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(array) + Py_TYPE(array)->tp_weaklistoffset) != nullptr;
 }
@@ -90,7 +90,7 @@ bool BatchArrays::is_reusable(const std::vector<Field>& fields, const std::vecto
   PyObject *name, *value;
   Py_ssize_t at = 0;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    // The only references to an array are this one and the dict's, so that not even a view of it exists.
+    // The only references to an array are this one and the dict's, so not even a view of it exists.
     if (!PyDict_Next(dict.get(), &at, &name, &value) || value != arrays[i].get() || Py_REFCNT(value) != 2) return false;
     const bool is_field = i < fields.size();
     const ExtraColumn* column = is_field ? nullptr : &extra[i - fields.size()];
@@ -133,7 +133,7 @@ void RecentBatches::keep(BatchArrays batch) {
 }
 
 void RecentBatches::note(PyObject* indexes, std::uint64_t sample) {
-  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // NumPy returns the same object each time while one exists
+  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same object each time, while one exists
   std::erase_if(noted_, [&](const Noted& each) { return each.array.get() == array.get(); });
   if (noted_.size() == kMostNoted) noted_.erase(noted_.begin());
   noted_.push_back({std::move(array), sample});

@@ -24,12 +24,13 @@ struct BatchArrays {
   std::uint64_t sample = 0;  // number of the sample that they hold
   std::size_t indexes = 0;   // position of the array with its indexes
 
-  // Returns whether we hold the only references and the arrays are unmodified, with these `extra` columns.
+  // Returns whether the arrays can be used for another batch with these `extra` columns: we hold the only references to
+  // them, and the caller has not modified them.
   bool is_reusable(const std::vector<Field>& fields, const std::vector<ExtraColumn>& extra) const;
 };
 
 // The last batches, recycled once the caller has released every array: creating five arrays costs more than filling
-// them, and the first access to large newly allocated memory costs ten times as much.
+// them, and the first access to large, newly allocated memory costs ten times as much.
 class RecentBatches {
  public:
   BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra);
@@ -43,7 +44,8 @@ class RecentBatches {
   void clear();
 
  private:
-  // A learner may hold several batches, for example in a queue, while it requests the next. Released ones take memory.
+  // A learner may hold several batches, for example in a queue, while it requests the next. More are not kept,
+  // because released batches take up memory.
   static constexpr std::size_t kMost = 10;
   static constexpr std::ptrdiff_t kMostReleased = 2;
   std::vector<BatchArrays> kept_;  // oldest first

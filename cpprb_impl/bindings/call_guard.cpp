@@ -22,7 +22,7 @@ class CopyBesideOthers {
     state_ = PyEval_SaveThread();
   }
   ~CopyBesideOthers() {
-    if (!ring_.is_shared) ring_.end_of_copy.unlock();  // first: we may never get the interpreter's lock
+    if (!ring_.is_shared) ring_.end_of_copy.unlock();  // done first, because we may never get the interpreter's lock
     take_interpreter(state_);
     if (!ring_.is_shared) ring_.copying = false;
   }
@@ -118,7 +118,7 @@ void notice_fork(Ring& ring) {
     return;
   ring.random.reseed(entropy());
   ring.forget_users_of_other_threads();
-  // Set by a thread that does not exist in this process; a thread that was waiting may hold the lock, too.
+  // Set by a thread that does not exist in this process; such a thread may also hold the lock, if it was waiting.
   ring.copying = false;
   ring.end_of_copy.~mutex();
   new (&ring.end_of_copy) std::mutex;

@@ -80,7 +80,7 @@ bool is_plain(PyObject* object, int type) {
 }
 
 // Returns how many rows an array holds. A single row may lack its leading axis, and flat data is split into rows.
-// Anything else, such as (2, 6) for rows of (4,), is a mistake of the caller.
+// Anything else, such as (2, 6) for rows of (4,), is the caller's mistake.
 npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
   const auto& shape = field.shape;
   const int wanted = static_cast<int>(shape.size()), more = dimensions - wanted;
@@ -248,7 +248,7 @@ std::string path_of(PyObject* text, const char* what) {
   if (!PyUnicode_FSConverter(text, &bytes)) {
     if (!PyErr_ExceptionMatches(PyExc_ValueError)) throw PythonError();
     PyErr_Clear();
-    raise(PyExc_ValueError, "%s must be part of a file's name, got %R", what, text);
+    raise(PyExc_ValueError, "%s must be valid as part of a file name, got %R", what, text);
   }
   const Ref all(bytes);
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
@@ -261,7 +261,7 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
   for (const auto& field : fields) {
     total += std::min<npy_intp>(field.bytes, kMostBytes);
     if (total >= kMostBytes)
-      raise(PyExc_ValueError, "%U: a transition must have less than 2^46 bytes", field.name.get());
+      raise(PyExc_ValueError, "%U: a transition must have fewer than 2^46 bytes", field.name.get());
     Ref align(checked(PyObject_GetAttrString(field.dtype.get(), "alignment")));
     // Rows start at multiples of 8, so no field can rely on a larger alignment.
     const auto alignment = std::min<std::size_t>(static_cast<std::size_t>(PyLong_AsSsize_t(align.get())), 8);
@@ -306,7 +306,8 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
     // A subclass of str could run its own code when it is compared or destroyed.
-    if (!PyUnicode_CheckExact(name)) raise(PyExc_TypeError, "the name %R must be a plain str", name);
+    if (!PyUnicode_CheckExact(name))
+      raise(PyExc_TypeError, "keyword names must be of type str, not of a subclass, got %R", name);
     int found = kIgnored;
     for (std::size_t f = 0; f < fields.size() && found == kIgnored; ++f)
       if (PyUnicode_Compare(name, fields[f].name.get()) == 0) found = static_cast<int>(f);
@@ -346,7 +347,8 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
     Source& source = sources[f];
     if (source.data != nullptr) continue;
     if (!source.owner && !usable_as_is(fields[f], values[f]))
-      raise(PyExc_ValueError, "%U: the array was changed while another field was converted", fields[f].name.get());
+      raise(PyExc_ValueError, "%U: the array was changed while another field was being converted",
+            fields[f].name.get());
     auto* array = source.owner ? source.owner.array() : reinterpret_cast<PyArrayObject*>(values[f]);
     source.rows = count_rows(fields[f], PyArray_DIMS(array), PyArray_NDIM(array));
     source.data = PyArray_BYTES(array);

@@ -34,11 +34,11 @@ PyObject* adopts_orphans(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"_adopts_orphans", adopts_orphans, METH_NOARGS,
-     "_adopts_orphans()\n--\n\nWhether this process adopts processes whose parents have ended, bool."},
+     "_adopts_orphans()\n--\n\nReturn whether this process adopts processes whose parents have ended."},
     {"_description_of", description_of_segment, METH_O,
      "_description_of(segment, /)\n--\n\n"
      "Return the description stored in a segment. Raises FileNotFoundError if it is gone, ValueError if it is not a\n"
-     "segment or was cut short, RuntimeError if another version made it."},
+     "segment of this library or was cut short, RuntimeError if another version of the library made it."},
     {"_segment_prefix", segment_prefix, METH_NOARGS,
      "_segment_prefix()\n--\n\nReturn the prefix shared by the names of all segments that this process makes."},
     {nullptr, nullptr, 0, nullptr}};

@@ -45,7 +45,8 @@ StepColumn sum_of(Field& field) {
   return column;
 }
 
-// A mask of the bits that are all 0 only if the value is zero, without the sign bit of a floating-point number.
+// Returns a mask of the bits that are all 0 if and only if the value is zero. It excludes the sign bit of a
+// floating-point number.
 std::string mask_of(const Field& field) {
   const int type = field.descr()->type_num;
   const auto bytes = static_cast<std::size_t>(field.bytes);

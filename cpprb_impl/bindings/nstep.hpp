@@ -1,4 +1,5 @@
-// N-step transitions, formed before rows reach a ring's store: parsing the options, and access to the window.
+// N-step transitions, which are formed before rows reach a ring's store. Parses the options and guards access to the
+// window.
 #pragma once
 
 #include <memory>

@@ -26,8 +26,7 @@ void check_names(const std::vector<Field>& fields) {
   for (const auto& field : fields)
     for (const char* taken : {"priorities", "weights", "indexes"})
       if (PyUnicode_CompareWithASCIIString(field.name.get(), taken) == 0)
-        raise(PyExc_ValueError, "the field %s must have another name: prioritized samples have %s of their own", taken,
-              taken);
+        raise(PyExc_ValueError, "field %s must be renamed: prioritized samples contain their own %s", taken, taken);
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
     options.shared =
         SharedOptions{discipline_named(lock), segment != nullptr ? segment : "", description, prefault != 0};
   else if (segment != nullptr)
-    raise(PyExc_ValueError, "lock must be given with a segment");
+    raise(PyExc_ValueError, "lock must be given if segment is given");
   options.seed = seed_of(seed);
   options.prioritized = prioritized;
   options.check_for_update = check_for_update != 0;
@@ -79,7 +78,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   if (prioritized) {
     check_names(options.fields);
     if (!std::isfinite(options.priorities.leaf(1.0)))
-      raise(PyExc_ValueError, "alpha and eps must be so small that (1 + eps)^alpha is a finite float");
+      raise(PyExc_ValueError, "alpha and eps must be small enough that (1 + eps)^alpha is a finite float");
   }
   return options;
 }

@@ -63,7 +63,7 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(store, waiting);
-      // The caller's arrays are only read now, after the last point at which Python code could run.
+      // The caller's arrays are read only now, after the last point at which Python code could run.
       changed = priorities.changed() || !has_plain_numbers(indexes, NPY_INT64);
       count = changed ? 0 : PyArray_SIZE(indexes.array());
       values = changed ? 0 : priorities.is_scalar() ? count : priorities.size();
@@ -79,9 +79,10 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
         if (missing == kAllGood) ring.let_max_priority_fall();
       }
     }
-    if (changed) raise(PyExc_ValueError, "indexes or priorities: the array was changed while it was read");
+    if (changed) raise(PyExc_ValueError, "indexes or priorities: the array was changed while it was being read");
     if (values != count)
-      raise(PyExc_ValueError, "priorities: %zd values for %zd indexes", values, PyArray_SIZE(indexes.array()));
+      raise(PyExc_ValueError, "priorities must have one value per index, got %zd values for %zd indexes", values,
+            PyArray_SIZE(indexes.array()));
     if (bad != kAllGood) raise_bad_priority(priorities, bad);
     if (missing < kAllLate)
       raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", missing,
@@ -97,23 +98,25 @@ PyObject* prioritized_max(PyObject* self, PyObject*) {
 PyMethodDef prioritized_methods[] = {
     {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, beta=0.4, out=None)\n--\n\n"
-     "Draw by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays (batch_size, *shape).\n"
-     "Adds \"weights\", float32 (batch_size,), (N P(i))^-beta divided by the largest of any stored transition, and\n"
-     "\"indexes\", int64 (batch_size,). The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
+     "Return transitions drawn by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays\n"
+     "(batch_size, *shape). It also contains \"weights\", float32 (batch_size,), and \"indexes\", int64 "
+     "(batch_size,).\n"
+     "A weight is (N P(i))^-beta, divided by the largest weight of any stored transition. The arrays are new, or\n"
+     "those of the dict `out`: see ReplayBuffer.sample.\n"
      "Raises the same exceptions as ReplayBuffer.sample. Schaul et al. 2015, equations 1 and 2."},
     {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
      "Set the raw priorities of the transitions at `indexes` (n,); a scalar priority applies to all of them. Indexes "
      "may\n"
-     "have any integer type, or be floats that are whole numbers. Raises ValueError if a priority is NaN, infinite or\n"
+     "have any integer type, or be floats with whole values. Raises ValueError if a priority is NaN, infinite or\n"
      "negative, if values are text or masked, if lengths differ, or if an index is not a whole number; TypeError if\n"
      "other values are not numbers; IndexError if there is no transition at an index. Nothing is changed then. In a\n"
      "shared buffer, a transition that was overwritten meanwhile is skipped; there, IndexError is only raised for an\n"
      "index beyond the capacity."},
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
-     "Return the largest raw priority of any stored transition, but at least 1, float: the priority of transitions\n"
-     "added without one. It rises immediately, and falls only in update_priorities()."},
+     "Return the largest raw priority of any stored transition, but at least 1 (float). Transitions added without a\n"
+     "priority get this one. It rises immediately, and falls only in update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -161,7 +164,7 @@ std::size_t Ring::leaves_of(const Numbers& given, float* leaves, double& largest
 void raise_bad_priority(const Numbers& priorities, std::size_t place) {
   const double value = priorities.read([place](const auto* first) { return static_cast<double>(first[place]); });
   const Ref text(checked(PyFloat_FromDouble(value)));
-  const char* must = value > 0 && std::isfinite(value) ? "so small that (priority + eps)^alpha is a finite float"
+  const char* must = value > 0 && std::isfinite(value) ? "small enough that (priority + eps)^alpha is a finite float"
                                                        : "finite and not negative";
   raise(PyExc_ValueError, "priorities[%zu] must be %s, got %R", place, must, text.get());
 }

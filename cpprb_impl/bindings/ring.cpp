@@ -203,67 +203,60 @@ PyObject* ring_nbytes(PyObject* self, void*) {
 PyMethodDef ring_methods[] = {
     {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
-     "Store one transition, or many. Each field is an array_like of shape (*shape) or (rows, *shape), or flat, or "
-     "with\n"
-     "further leading axes, which are split into rows. Returns the first one's index, int; if other processes add "
-     "too,\n"
-     "the other rows need not follow it. With N-step transitions, it is the index of the first one completed, "
-     "or None.\n"
+     "Store one transition, or many. Each field is an array_like of shape (*shape) or (rows, *shape). Flat values and\n"
+     "values with further leading axes are split into rows. Returns the index of the first row, int; if other\n"
+     "processes also add, the other rows need not follow it. With N-step transitions, returns the index of the first\n"
+     "one completed, or None.\n"
      "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
      "fit.\n"
      "The buffer is then unchanged. Unknown names are ignored."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
-     "_add_rows($self, /, **rows)\n--\n\nStore transitions as they are, without N-step transitions and features "
-     "written\n"
-     "in Python."},
+     "_add_rows($self, /, **rows)\n--\n\n"
+     "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},
     {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
-     "Draw uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are new, or those of the "
-     "dict\n"
-     "`out`, which is then returned: one per field, of its dtype and in C order. Raises ValueError if the buffer is\n"
-     "empty or an array of `out` does not fit, KeyError if `out` lacks a field, RuntimeError if other processes\n"
-     "overwrite a shared buffer faster than rows can be read."},
+     "Return transitions drawn uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are\n"
+     "new, unless `out` is given: a dict with one array per field, of the field's dtype and in C order, which is\n"
+     "filled and returned. Raises ValueError if the buffer is empty or an array of `out` does not fit, KeyError if\n"
+     "`out` lacks a field, RuntimeError if other processes overwrite a shared buffer faster than rows can be read."},
     {"_gather", ring_gather, METH_O,
      "_gather($self, indexes, /)\n--\n\n"
-     "Return the transitions at `indexes`: a dict of new arrays (len(indexes), *shape). Negative indexes count from "
-     "the\n"
-     "ring's end. Raises IndexError if no transition is stored at an index."},
+     "Return the transitions at `indexes`: a dict of new arrays (len(indexes), *shape). Negative indexes count from\n"
+     "the ring's end. Raises IndexError if no transition is stored at an index."},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
      "get_all_transitions($self, /, shuffle=False)\n--\n\n"
-     "All that is stored, a dict of new arrays (stored size, *shape): in index order, or if `shuffle` in random\n"
-     "order."},
+     "Return all stored transitions: a dict of new arrays (stored size, *shape), in index order, or in random\n"
+     "order if `shuffle` is true."},
     {"clear", ring_clear, METH_NOARGS,
-     "clear($self, /)\n--\n\nRemove every transition, including pending n-step ones."},
+     "clear($self, /)\n--\n\nRemove every transition, including pending N-step ones."},
     {"on_episode_end", ring_on_episode_end, METH_NOARGS,
      "on_episode_end($self, /)\n--\n\n"
      "End the episode: pending N-step transitions are completed with the steps available."},
-    {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nWhether N-step transitions are stored, bool."},
+    {"is_Nstep", ring_is_nstep, METH_NOARGS, "is_Nstep($self, /)\n--\n\nReturn whether N-step transitions are stored."},
     {"_get_waiting", ring_get_waiting, METH_NOARGS,
      "_get_waiting($self, /)\n--\n\n"
-     "Return the pending steps, a dict of new arrays (steps, *shape), including \"priorities\" "
-     "(NaN\n"
-     "where none was given); rewards are as they are summed. None without N-step transitions."},
+     "Return the pending steps: a dict of new arrays (steps, *shape), including \"priorities\" (NaN where none was\n"
+     "given). Rewards have the dtype in which they are summed. Returns None without N-step transitions."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
-     "get_current_episode_len($self, /)\n--\n\nNumber of transitions that this process added since the last end of an "
-     "episode, int."},
+     "get_current_episode_len($self, /)\n--\n\n"
+     "Return the number of transitions that this process has added since the last end of an episode."},
     {"get_stored_size", ring_get_stored_size, METH_NOARGS,
-     "get_stored_size($self, /)\n--\n\nNumber of stored transitions, int."},
+     "get_stored_size($self, /)\n--\n\nReturn the number of stored transitions."},
     {"get_buffer_size", ring_get_buffer_size, METH_NOARGS,
-     "get_buffer_size($self, /)\n--\n\nCapacity in transitions, int."},
+     "get_buffer_size($self, /)\n--\n\nReturn the capacity in transitions."},
     {"get_next_index", ring_get_next_index, METH_NOARGS,
-     "get_next_index($self, /)\n--\n\nIndex that the next transition will get, int."},
+     "get_next_index($self, /)\n--\n\nReturn the index that the next transition will get."},
     {"close", ring_close, METH_NOARGS,
      "close($self, /)\n--\n\n"
-     "Release the memory; a shared segment's maker also removes its name. Any later use raises ValueError.\n"
+     "Release the memory; the creator of a shared segment also removes its name. Any later use raises ValueError.\n"
      "Garbage collection closes a buffer as well."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
     {"nbytes", ring_nbytes, nullptr,
-     "int: bytes of memory reserved for rows and priorities, without files. For frames stored once: those in use if "
-     "the\n"
-     "buffer is shared, else not counted",
+     "int: bytes of memory reserved for rows and priorities, without files. Frames that are stored once are\n"
+     "counted only in a shared buffer, as far as they are in use",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

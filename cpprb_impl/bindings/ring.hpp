@@ -42,8 +42,8 @@ struct Ring {
   bool close_wanted = false;
   void release_store();
 
-  // Number of calls in progress that use the store; a waiting call lets other threads in. They belong to the process
-  // `counted_in`. A forked child continues only the calls of the thread that forked.
+  // Number of calls in progress that use the store; a waiting call lets other threads in. These calls belong to the
+  // process `counted_in`. A forked child continues only the calls of the thread that forked.
   int users = 0;
   std::uint64_t counted_in = process_number();
   void forget_users_of_other_threads();
@@ -65,8 +65,8 @@ struct Ring {
   float leaf_of_max = 0;
 
   float leaf_of_max_priority();
-  // Lowers the maximum to the largest priority of any stored row, so that one large error does not favour new rows for
-  // ever. Needs a LearnerGuard.
+  // Lowers the maximum to the largest priority of any stored row, so that one large error does not favour new rows
+  // forever. Needs a LearnerGuard.
   void let_max_priority_fall();
   // Computes the leaves of raw priorities; `largest` becomes at least the largest of them. Returns the position of the
   // first that is negative, not finite, or too large to be stored; otherwise kAllGood.
@@ -130,7 +130,7 @@ class CallGuard {
   Ring& ring_;
   CallGuard* outer_ = nullptr;
   bool in_handlers_ =
-      false;  // signal handlers running during its wait must not use the buffer, whose locks are partly taken
+      false;  // signal handlers that run during its wait must not use the buffer, some of whose locks are held
 };
 
 // How a call waits: other Python threads can run meanwhile, and Ctrl-C is handled.

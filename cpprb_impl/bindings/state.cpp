@@ -65,7 +65,7 @@ PyObject* set_random(PyObject* self, PyObject* words) {
             PyTuple_GET_SIZE(given.get()));
     for (std::size_t i = 0; i < state.size(); ++i)
       state[i] = unsigned_number(PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i)), "a random state's number");
-    // With this state, xoshiro would return zeros for ever.
+    // With this state, xoshiro would return zeros forever.
     if (state == Random::State{}) raise(PyExc_ValueError, "a random state must not be all zeros");
     PrivateCallGuard(self, "_set_random").ring().random.set_state(state);
     Py_RETURN_NONE;
@@ -127,7 +127,8 @@ PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
     PrivateStore& store = call.prioritized("_set_leaves");
     std::vector<std::size_t> slots = held_slots(args[0], store);
     if (slots.size() != leaves.size())
-      raise(PyExc_ValueError, "leaves: %zu values for %zu indexes", leaves.size(), slots.size());
+      raise(PyExc_ValueError, "leaves must have one value per index, got %zu values for %zu indexes", leaves.size(),
+            slots.size());
     store.set_leaves(slots, leaves.data());
     Py_RETURN_NONE;
   });
@@ -207,16 +208,18 @@ PyMethodDef methods[] = {
      "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
      "For a field whose frames are stored once: the value of transition n, counted from the oldest, is the frames\n"
      "first[n], first[n] + 1, ... (as many as a stack has) along the last dimension if it is one of stack_compress.\n"
-     "next_first gives the same for its next_*, if it is one of next_of. None for any other field."},
-    {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nThe random generator's state."},
+     "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field."},
+    {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
-    {"_get_head", get_head, METH_NOARGS, "_get_head() -> int\n\nNumber of the next transition; it never decreases."},
+    {"_get_head", get_head, METH_NOARGS,
+     "_get_head() -> int\n\nReturn the number of the next transition, which never decreases."},
     {"_get_leaves", get_leaves, METH_O, "_get_leaves(indexes) -> float32 (n,), (priority + eps)^alpha"},
     {"_set_leaves", method(set_leaves), METH_FASTCALL, "_set_leaves(indexes, leaves)"},
     {"_set_max_priority", set_max_priority, METH_O, "_set_max_priority(priority)"},
-    {"_get_unseen", get_unseen, METH_NOARGS, "_get_unseen() -> int\n\nTransitions written since the last sample."},
+    {"_get_unseen", get_unseen, METH_NOARGS,
+     "_get_unseen() -> int\n\nReturn how many transitions were written since the last sample."},
     {"_set_unseen", set_unseen, METH_O, "_set_unseen(rows)"},
     {nullptr, nullptr, 0, nullptr}};
 

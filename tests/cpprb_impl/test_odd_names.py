@@ -14,7 +14,7 @@ BUFFERS = pytest.mark.parametrize("kind", [ReplayBuffer, MPReplayBuffer])
 @BUFFERS
 @pytest.mark.parametrize("name", ["a\ud800", "\ud800", "a\0b"])
 def test_names_that_no_file_can_have(kind, name, tmp_path):
-    with pytest.raises(ValueError, match="mmap_prefix: a field's name must be part of a file's name, got '"):
+    with pytest.raises(ValueError, match="mmap_prefix: a field's name must be valid as part of a file name, got '"):
         kind(4, {"x": {}, name: {}}, mmap_prefix=tmp_path / "ring")
     assert list(tmp_path.iterdir()) == []
     buffer = kind(4, {name: {}})
@@ -26,7 +26,7 @@ def test_names_that_no_file_can_have(kind, name, tmp_path):
 @BUFFERS
 @pytest.mark.parametrize("prefix", ["a\ud800", "a\0b"])
 def test_prefixes_that_no_file_can_have(kind, prefix):
-    with pytest.raises(ValueError, match="mmap_prefix must be part of a file's name, got '"):
+    with pytest.raises(ValueError, match="mmap_prefix must be valid as part of a file name, got '"):
         kind(4, {"x": {}}, mmap_prefix=prefix)
 
 

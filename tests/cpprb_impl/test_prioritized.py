@@ -159,9 +159,9 @@ def test_lengths_and_indexes_are_checked(make):
     buffer = make(8)
     buffer.add(x=np.arange(4))
     buffer.sample(1)
-    with pytest.raises(ValueError, match="priorities: 3 values for 2 rows"):
+    with pytest.raises(ValueError, match="priorities must have one value per row, got 3 values for 2 rows"):
         buffer.add(x=[1, 2], priorities=[1, 2, 3])
-    with pytest.raises(ValueError, match="priorities: 1 values for 2 indexes"):
+    with pytest.raises(ValueError, match="priorities must have one value per index, got 1 values for 2 indexes"):
         buffer.update_priorities([1, 2], [1.0])
     for index in (8, -1, 2**40):
         with pytest.raises(IndexError, match=r"indexes\[1\]"):

@@ -93,7 +93,7 @@ def test_a_scalar_for_one_index_and_for_none(ours):
 
 def test_one_value_in_an_array_is_no_scalar(ours):
     """A learner whose errors lost their rows on the way should hear of it."""
-    with pytest.raises(ValueError, match="priorities: 1 values for 2 indexes"):
+    with pytest.raises(ValueError, match="priorities must have one value per index, got 1 values for 2 indexes"):
         ours.update_priorities([0, 1], np.array([2.0]))
 
 
