@@ -99,8 +99,7 @@ PyMethodDef prioritized_methods[] = {
     {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, beta=0.4, out=None)\n--\n\n"
      "Return transitions drawn by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays\n"
-     "(batch_size, *shape). It also contains \"weights\", float32 (batch_size,), and \"indexes\", int64 "
-     "(batch_size,).\n"
+     "(batch_size, *shape). It also contains \"weights\", float32, and \"indexes\", int64, both (batch_size,).\n"
      "A weight is (N P(i))^-beta, divided by the largest weight of any stored transition. The arrays are new, or\n"
      "those of the dict `out`: see ReplayBuffer.sample.\n"
      "Raises the same exceptions as ReplayBuffer.sample. Schaul et al. 2015, equations 1 and 2."},
