@@ -103,7 +103,8 @@ class Adapter(ABC):
     def version(cls) -> str:
         """Return the library's version, or "in this project".
 
-        Raises `Unavailable` if there is no release for this platform, `NotInstalled` if there is but it is missing.
+        Raises `Unavailable` if there is no release for this platform, `NotInstalled` if there is one but it is not
+        installed.
         """
         if cls.distribution is None:
             return "in this project"
@@ -113,14 +114,14 @@ class Adapter(ABC):
             if cls.last_python is not None and sys.version_info[:2] > cls.last_python:
                 raise Unavailable(
                     f"{cls.distribution} has wheels up to Python {'.'.join(map(str, cls.last_python))}, "
-                    f"and this is {'.'.join(map(str, sys.version_info[:2]))}"
+                    f"but this is {'.'.join(map(str, sys.version_info[:2]))}"
                 ) from None
             raise
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:
-        """Return the adapter. Raises `Unavailable` if the peer does not exist for this platform, NotImplementedError
-        if the peer cannot do what `spec` asks for."""
+        """Return the adapter. Raises `Unavailable` if the peer does not exist for this platform, and
+        NotImplementedError if it cannot do what `spec` asks for."""
         cls.version()
         if refusal := cls.refusal(spec):
             raise NotImplementedError(refusal)
@@ -150,10 +151,11 @@ class Adapter(ABC):
     def add_dicts(self, steps: Sequence[dict[str, Any]]) -> None:
         """Store `steps`, dicts with the keys of `Step` in the same order.
 
-        This default is for a library that does not take the fields as keywords: it takes the values from the dict. Rows
-        with fields other than those of a `Step` are only added by this method, `add_columns` and `add_batch`.
+        This default is for a library that does not take the fields as keywords: it passes the values of each dict to
+        `add`. Rows with fields other than those of a `Step` are only added by this method, `add_columns` and
+        `add_batch`.
         """
-        # `add` only unpacks its steps; building a Step for each would be a cost that no user has.
+        # `add` only unpacks its steps; building a Step for each would add a cost that no user has.
         self.add([step.values() for step in steps])  # type: ignore[misc]
 
     def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
@@ -199,8 +201,8 @@ class Adapter(ABC):
         A prioritized buffer adds "weights" and "indexes" (an array, a list, or anything else that `update_priorities`
         accepts). With a prioritized buffer, the caller alternates `sample` and `update_priorities`, as a learner does,
         because some peers refuse a second sample before the update. A batch is only valid until the next call, because
-        some peers reuse its memory. Sampling from an empty buffer does what the library does: an exception passes
-        through, and an empty answer becomes columns of 0 rows.
+        some peers reuse its memory. Sampling from an empty buffer does what the library does: an exception is passed
+        on, and an empty result is returned as columns of 0 rows.
         """
 
     def update_priorities(self, indexes: Array, priorities: Array) -> None:
@@ -230,7 +232,8 @@ class Adapter(ABC):
 
     @property
     def waiting(self) -> int:
-        """Return how many of the newest rows have not reached the library, whose calls take a fixed number of rows."""
+        """Return how many of the newest rows are still held back because the library accepts only a fixed number of
+        rows per call."""
         return 0
 
     def close(self) -> None:  # noqa: B027 (most peers have nothing to release)
@@ -245,5 +248,5 @@ class PeerInfo:
     version: str | None
     usage: str
     features: dict[str, str] = field(default_factory=dict)  # `adapters.features.sentences`
-    reason: str | None = None  # why it can't be measured here
+    reason: str | None = None  # why it cannot be measured here
     facts: dict[str, Any] | None = None  # `adapters.features.facts`

@@ -194,5 +194,5 @@ class Seed(Behaviour):
 
     @property
     def kept_by(self) -> tuple[Behaviour, ...]:
-        # If calls race, a seed may happen to produce the same rows although none is promised.
+        # If calls race, a seed may happen to produce the same rows although this is not guaranteed.
         return (self, Seed.OWN, Seed.GLOBAL) if self is Seed.NONE else (self,)

@@ -44,7 +44,7 @@ def keyed_columns(fields: Mapping[str, Field], rows: int, first: int = 0) -> Col
 
 
 def as_steps(columns: Columns) -> list[Step]:
-    """Return the rows of `columns` as a training loop has them: Python scalars, and arrays that belong to the row."""
+    """Return the rows of `columns` as a training loop has them: Python scalars, and a separate array for each row."""
     parts = []
     for name in Step._fields:
         column = columns[name]
@@ -96,7 +96,7 @@ class AddedRows:
             if digest not in self._known[name]:
                 return f"{name}: row {position} of the batch has a value that was never added"
         names = ", ".join(self.fields)
-        return f"{names}: row {position} of the batch mixes different added rows"
+        return f"{names}: row {position} of the batch mixes values of different added rows"
 
 
 def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[bytes]:
@@ -136,7 +136,7 @@ def check_full(adapter: Adapter, capacity: int) -> None:
 
 
 def check_round_trip(adapter: Adapter, spec: Spec, known: AddedRows, batch_size: int = 32, batches: int = 4) -> None:
-    """Check that every row in some batches is one of the `known` rows, which are the only ones that were added."""
+    """Check that every row in a few batches is one of the `known` rows, the only ones that were added."""
     for _ in range(batches):
         known.check(draw(adapter, spec, batch_size), batch_size)
 
@@ -157,7 +157,7 @@ def check_overwriting(adapter: Adapter, spec: Spec, columns: Columns, batch_size
         seen.update(rows.check(draw(adapter, spec, batch_size), batch_size).tolist())
     never = set(range(kept)) - seen
     if spec.prioritized and not adapter.contract.draws_last_slot:
-        # The number of the row in the last slot of the ring; the oldest row is number 0.
+        # This is the number of the row in the last slot of the ring; the oldest row is number 0.
         never.discard(kept - 1 if added <= spec.capacity else (spec.capacity - 1 - added) % spec.capacity)
     if never:
         raise WrongAnswer(f"rows: {len(never)} of {kept} stored rows were never drawn in {batches * batch_size} draws")
@@ -205,7 +205,9 @@ def check_weights(weights: Array, drawn: Array, all_raw: Array, adapter: Adapter
     """Check the importance weights of rows with raw priorities `drawn` (Schaul et al. 2015, equation 2)."""
     weights, eps = np.asarray(weights), adapter.contract.eps
     if weights.shape != drawn.shape or weights.dtype.kind != "f":
-        raise WrongAnswer(f"weights: {weights.dtype} {weights.shape}, expected floats {drawn.shape}")
+        raise WrongAnswer(
+            f"weights: dtype {weights.dtype} and shape {weights.shape}, expected floats of shape {drawn.shape}"
+        )
     # N and the total cancel: what remains is a row's priority relative to that of the row with the largest weight.
     base = (drawn if adapter.contract.weights is Weights.OVER_BATCH else all_raw).min()
     expected = ((drawn + eps) / (base + eps)) ** (-spec.alpha * spec.beta)
@@ -228,7 +230,8 @@ def check_distribution(counts: Array, shares: Array) -> None:
 
 
 def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float, float]:
-    """Return the chi-square statistic of `counts` against `shares`, and the probability of one at least that large.
+    """Return the chi-square statistic of `counts` against `shares`, and the probability of a statistic at least that
+    large.
 
     Rows with fewer than `least` expected draws are grouped, since the test needs about five per group.
     """
@@ -254,8 +257,8 @@ def _groups(expected: Array, least: float) -> Array:
 
 
 def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> None:
-    """Raise the priority of every eighth row, and lower the others as they are drawn: in the end nearly all draws must
-    be raised rows."""
+    """Raise the priority of every eighth row, and lower the others as they are drawn: in the end, nearly all draws must
+    return raised rows."""
     batch_size = 4  # fewer than the raised rows, so that drawing without replacement can pass
     raised = np.arange(rows) % 8 == 3
     share: list[float] = []
@@ -267,4 +270,6 @@ def _check_update(adapter: Adapter, spec: Spec, known: AddedRows, rows: int) -> 
         adapter.update_priorities(batch["indexes"], np.where(raised[numbers], 5_000.0, 1e-3))
     late = float(np.mean(share[-rounds // 4 :]))
     if late < 0.9:
-        raise WrongAnswer(f"priorities: {late:.0%} of the draws are rows with a raised priority, expected nearly all")
+        raise WrongAnswer(
+            f"priorities: {late:.0%} of the draws returned rows with a raised priority, expected nearly all"
+        )

@@ -11,7 +11,7 @@ POLL_SECONDS = 0.5
 
 
 def exit_with_parent(parent_pid: int, before_exit: Callable[[], None] | None = None) -> None:
-    """Called in a child process: make it exit soon after the process `parent_pid` has exited.
+    """Make this child process exit soon after its parent, the process `parent_pid`, has exited.
 
     A thread polls the parent's id. PR_SET_PDEATHSIG is no alternative: the kernel sends that signal when the *thread*
     that forked ends, so a child started by a worker thread would be killed. Polling also detects a parent that exited

@@ -111,11 +111,11 @@ class Contract:
     eps: float = 0.0
     #: whether the library returns importance weights; if not, the adapter computes them from probabilities
     returns_weights: bool = True
-    #: number of batches fetched ahead of `sample`, which still follow the priorities from before an update
+    #: number of batches fetched ahead of `sample`; they were drawn with the priorities from before an update
     batches_ahead: int = 0
-    #: whole episodes are overwritten, so the number of stored rows is only about the capacity
+    #: whether whole episodes are overwritten, so that the number of stored rows is only close to the capacity
     whole_episodes: bool = False
-    #: functions are compiled again for each capacity, which takes memory that does not belong to the rows
+    #: whether functions are compiled again for each capacity, which takes memory that does not belong to the rows
     compiles: bool = False
 
     # What the conformance suite observes, with one check each.
@@ -160,7 +160,7 @@ class Contract:
 
     @property
     def withholds_sampled_rows(self) -> bool:
-        """Whether a row sampled by priority can't be sampled again before its priority is updated."""
+        """Whether a row sampled by priority cannot be sampled again before its priority is updated."""
         return self.prioritized_replacement is Replacement.WITHOUT
 
 

@@ -22,7 +22,7 @@ def parts(name: str, spec: Spec) -> list[str]:
         )
     if spec.fields["rew"].shape or spec.fields["done"].shape:
         raise NotImplementedError(
-            f"{name} stores one reward and one done per row: it draws sequences from single steps"
+            f"{name} stores only one reward and one done per row: it builds sequences from single steps when sampling"
         )
     return found
 

@@ -62,7 +62,7 @@ def installed(distribution: str, environment: str | None) -> importlib.metadata.
     if _failed(environment).exists():
         raise NotInstalled(_failed(environment).read_text())
     if not _installed(environment):
-        raise NotInstalled(f"its environment, {environment!r}, is not installed; make setup PEERS=... installs it")
+        raise NotInstalled(f"its environment, {environment!r}, is not installed; install it with make setup PEERS=...")
     folders = [str(path) for path in (ROOT / environment / "lib").glob("python*/site-packages")]
     found = next(iter(importlib.metadata.distributions(name=distribution, path=folders)), None)
     if found is None:

@@ -1,4 +1,5 @@
-"""Import the released code of OpenAI Baselines and ChainerRL without the discontinued frameworks they depend on."""
+"""Import the released code of OpenAI Baselines and ChainerRL without the discontinued frameworks that they depend
+on."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import types
 from collections.abc import Sequence
 from pathlib import Path
 
-#: The environment of both: a NumPy version from their time, and none of their other requirements.
+#: The environment of both libraries: a NumPy version from their time, and none of their other requirements.
 ENVIRONMENT = "legacy"
 
 

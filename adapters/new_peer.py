@@ -2,7 +2,7 @@
 
     python -m adapters.new_peer NAME [ENVIRONMENT]      # `make new-peer NAME=...` calls it
 
-The skeleton can be imported, but fails every conformance test until its TODOs are done.
+The skeleton can be imported, but it fails every conformance test until its TODOs are resolved.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def _check_name(name: str, module: str, folder: Path) -> str | None:
     if not NAME.fullmatch(name):
         return f"NAME must be lower-case letters, digits and single dashes, beginning with a letter, got {name!r}"
     if name in map(registry.family, registry.every()):
-        return f"NAME must be new, got {name!r}, which adapters/registry.py already lists"
+        return f"NAME must be new, got {name!r}, which is already listed in adapters/registry.py"
     for path in (f"{module}.py", module):
         if (folder / "peers" / path).exists():
-            return f"NAME must be new, got {name!r}, and adapters/peers/{path} exists"
+            return f"NAME must be new, got {name!r}, but adapters/peers/{path} already exists"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Rows from parallel environments, for libraries whose add takes exactly one row from each."""
+"""Rows of parallel environments, for libraries whose add takes exactly one row from each environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def environments(capacity: int) -> int:
 
 
 class RowCollector:
-    """Collect rows, and call `put` with every `at_once` of them."""
+    """Collects rows and passes them to `put`, exactly `at_once` at a time."""
 
     def __init__(self, at_once: int, put: Callable[[Columns], None]) -> None:
         self.at_once, self.put = at_once, put

@@ -71,7 +71,7 @@ SHARED: dict[str, str] = {
     "cpprb[MP]": "adapters.peers.cpprb.shared:CpprbMP",
 }
 
-#: The same for libraries with their own server or shared memory. `start_method` says how their processes start,
+#: Shared buffers of libraries with their own server or shared memory. `start_method` says how their processes start,
 #: because most of them must not be forked from a process that uses the library.
 SERVED: dict[str, str] = {
     "reverb": "adapters.peers.reverb.adapter:Reverb",
@@ -106,7 +106,7 @@ def is_ours(name: str) -> bool:
 
 
 def every() -> list[str]:
-    """Return all names."""
+    """Return the names of all peers."""
     return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SERVED]))
 
 
@@ -153,7 +153,7 @@ def describe(name: str) -> PeerInfo:
         reason = str(unavailable)
     except NotInstalled as missing:
         reason = str(missing)
-    except Exception as error:  # broken metadata must only affect one row of the report
+    except Exception as error:  # broken metadata must affect only one row of the report
         reason = f"{type(error).__name__}: {error}"
     return PeerInfo(name, version, cls.usage, sentences, reason, features.facts(cls.contract))
 

@@ -67,7 +67,7 @@ def main() -> None:
         td_errors = random.uniform(0, 1, 64)  # your network: |Q(obs, act) - target|, weighted by batch["weights"]
         shared.update_priorities(batch["indexes"], td_errors)
         steps += 1
-    print(f"{steps} learner steps beside {EXPLORERS} explorers, which added {sum(ray.get(exploring))} transitions")
+    print(f"{steps} learner steps alongside {EXPLORERS} explorers, which added {sum(ray.get(exploring))} transitions")
     shared.close()
 
 

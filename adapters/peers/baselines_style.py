@@ -87,7 +87,7 @@ class SegmentTree:
         return self._over(start, self.capacity if end is None else end, 1, 0, self.capacity)
 
     def _over(self, start: int, end: int, node: int, low: int, high: int) -> float:
-        """The same for the subtree of `node`, which covers leaves low .. high - 1."""
+        """Like `over`, for the subtree of `node`, which covers leaves low .. high - 1."""
         if start == low and end == high:
             return self.nodes[node]
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""cpprb_impl: this project's own buffer, a drop-in replacement for cpprb, and used exactly as cpprb is.
+"""cpprb_impl: this project's own buffer, a drop-in replacement for cpprb, used in exactly the same way.
 
 One process uses the plain classes. Processes that share a buffer use the MP classes under one of three lock
 disciplines; the learner creates the buffer and passes it to forked explorers as an argument.

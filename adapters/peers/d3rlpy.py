@@ -50,7 +50,9 @@ class D3rlpy(Adapter):
 
         self.fields = spec.fields
         if spec.fields["rew"].shape or spec.fields["done"].shape:
-            raise NotImplementedError(f"{self.name} stores one reward per row: it draws sequences from whole episodes")
+            raise NotImplementedError(
+                f"{self.name} stores only one reward per row: it builds sequences from whole episodes"
+            )
 
         def signature(name: str) -> Any:
             return Signature([np.dtype(spec.fields[name].dtype)], [spec.fields[name].shape or (1,)])
@@ -77,7 +79,7 @@ class D3rlpy(Adapter):
             reward_signature=signature("rew"),
             action_space=ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS,
             action_size=1 if discrete else spec.fields["act"].shape[0],
-            cache_size=1,  # only used for episodes appended step by step, which do not occur here
+            cache_size=1,  # only used for episodes appended step by step, which this adapter never does
         )
 
     def add(self, steps: Sequence[Step]) -> None:

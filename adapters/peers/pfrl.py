@@ -120,7 +120,7 @@ class Pfrl(Adapter):
             append([row], *priority_from_errors([error]))
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        # Python numbers, as a training loop has them: NumPy scalars would take longer and more memory.
+        # Pass Python numbers, as a training loop has them: NumPy scalars would take more time and memory.
         parts = [column if column.ndim > 1 else column.tolist() for column in columns.values()]
         if priorities is None:
             self.add_dicts([dict(zip(columns, values, strict=True)) for values in zip(*parts, strict=True)])

@@ -1,9 +1,9 @@
-"""rlox: a reinforcement learning library written in Rust, of which two replay buffers are used.
+"""rlox: two replay buffers of a reinforcement learning library written in Rust.
 
 Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action in an array, `sample` with a seed that
 the caller increments, `update_priorities` with uint64 indices. Rows are flat and float32 throughout. Other values are
-cast and flattened before an add, and restored after a sample, as its DQN casts actions back to integers. `sample`
-returns the same rows for the same seed, so each call needs a new one.
+cast and flattened before an add, and converted back after a sample, just as its DQN casts actions back to integers.
+`sample` returns the same rows for the same seed, so each call needs a new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "next_obs
 
 
 def load_core() -> types.ModuleType:
-    """Import rlox's compiled module only: the package imports PyTorch, which the buffers do not use."""
+    """Import only rlox's compiled module: the package imports PyTorch, which the buffers do not use."""
     stub = None
     if "rlox" not in sys.modules:
         found = importlib.util.find_spec("rlox")

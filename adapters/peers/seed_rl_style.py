@@ -2,9 +2,9 @@
 
 SEED RL has no installable release. This buffer was written for this project without any of its code, so its speed is
 not the original's. In this design, columns and priorities are variables on the training device, and every operation is
-a `tf.function`. There is no tree: each sample raises all priorities to their exponent, sums them and draws from them,
-so its time grows with the capacity. Weights are relative to the largest in the batch. An exponent of 0 draws uniformly,
-without that work.
+a `tf.function`. There is no tree: each sample raises all priorities to the exponent, sums them and draws from them, so
+its time grows with the capacity. Weights are relative to the largest in the batch. With an exponent of 0, rows are
+drawn uniformly without this work.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class SeedRLStyle(Adapter):
     def _add_rows(self, steps: Sequence[dict], priorities: Sequence[np.ndarray]) -> None:
         insert, fields = self.buffer.insert, self.fields
         for step, priority in zip(steps, priorities, strict=True):
-            # NumPy arrays of one row: making a tensor of a list takes longer.
+            # Pass NumPy arrays of one row, because converting a list to a tensor takes longer.
             insert({name: np.asarray(value, fields[name].dtype)[np.newaxis] for name, value in step.items()}, priority)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:

@@ -61,7 +61,7 @@ class StableBaselines3(Adapter):
         def space(field: Field) -> spaces.Space:
             dtype = np.dtype(field.dtype)
             bounds = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
-            return spaces.Box(*bounds, field.shape or (1,), dtype.type)  # a number has an axis, as in its Discrete
+            return spaces.Box(*bounds, field.shape or (1,), dtype.type)  # a scalar gets an axis, as in Discrete
 
         if self.parts:
             observation = spaces.Dict({part: space(spec.fields[OBS + part]) for part in self.parts})
@@ -132,7 +132,7 @@ class StableBaselines3Vector(StableBaselines3):
     def environments(self, spec: Spec) -> int:
         self.gathered = RowCollector(parallel.environments(spec.capacity), self._put)
         self.infos = [{}] * self.gathered.at_once
-        # In its space a number has an axis: see `space` in the constructor.
+        # In its space, a scalar has an axis: see `space` in the constructor.
         self.numbers = [name for name, field in spec.fields.items() if not field.shape and "obs" in name]
         return self.gathered.at_once
 

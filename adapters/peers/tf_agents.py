@@ -8,8 +8,8 @@
 - "tf-agents[vector]" has up to 100 environments; rows wait until there is one for each.
 
 The buffer takes exactly `batch_size` rows per add, one for each environment. With one environment, a batch is added by
-a loop inside one `tf.function`. (Outside of any `tf.function` an add takes about ten times as long: too slow to be
-filled and measured.) No `num_steps` is needed: a row is a whole transition.
+a loop inside one `tf.function`. (Outside any `tf.function`, an add takes about ten times as long, which is too slow to
+fill and measure the buffer.) No `num_steps` is needed: a row is a whole transition.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TFAgents(Adapter):
         return 1
 
     def _trace(self, row: dict) -> None:
-        """Create the functions that add. Without fixed sizes they are traced once instead of once per size."""
+        """Create the functions that add rows. Without fixed sizes, they are traced once instead of once per size."""
         tf = self.tf
 
         def add_one(row: dict) -> None:

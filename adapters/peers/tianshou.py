@@ -174,7 +174,7 @@ class TianshouVector(Tianshou):
             first += len(ids)
 
     def next_environments(self, rows: int, at_once: int) -> list[np.ndarray]:
-        """The environments that the next `rows` rows belong to, at most `at_once` per call."""
+        """Yield the environments that the next `rows` rows belong to, at most `at_once` per call."""
         ids = (self.next_environment + np.arange(rows)) % self.environments
         self.next_environment = (self.next_environment + rows) % self.environments
         return [ids[first : first + at_once] for first in range(0, rows, at_once)]

@@ -84,7 +84,7 @@ def test_mixed_up_rows_are_caught() -> None:
     columns = keyed_columns(CARTPOLE, 64)
     adapter = MixesUpRows(SPEC)
     adapter.add_batch(columns)
-    with pytest.raises(WrongAnswer, match="mixes different added rows"):
+    with pytest.raises(WrongAnswer, match="mixes values of different added rows"):
         check_round_trip(adapter, SPEC, AddedRows(columns, CARTPOLE))
 
 

@@ -68,9 +68,9 @@ def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
         ("a b", "NAME must be lower-case letters"),
         ("../ring", "NAME must be lower-case letters"),
         ("ring[memmap]", "NAME must be lower-case letters"),
-        ("cpprb", "which adapters/registry.py already lists"),
-        ("stable_baselines3", "adapters/peers/stable_baselines3.py exists"),
-        ("chainerrl_style", "adapters/peers/chainerrl_style exists"),
+        ("cpprb", "which is already listed in adapters/registry.py"),
+        ("stable_baselines3", "adapters/peers/stable_baselines3.py already exists"),
+        ("chainerrl_style", "adapters/peers/chainerrl_style already exists"),
     ],
 )
 def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys: pytest.CaptureFixture) -> None:

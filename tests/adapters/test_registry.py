@@ -81,7 +81,7 @@ def test_a_peer_without_wheels_for_a_later_python_is_no_failure(
     with pytest.raises(NotInstalled):
         adapter_class(name).version()
     on(last[0], last[1] + 1, 0)
-    reason = f"has wheels up to Python {last[0]}.{last[1]}, and this is {last[0]}.{last[1] + 1}"
+    reason = f"has wheels up to Python {last[0]}.{last[1]}, but this is {last[0]}.{last[1] + 1}"
     with pytest.raises(Unavailable, match=reason):
         adapter_class(name).version()
 

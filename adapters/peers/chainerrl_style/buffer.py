@@ -22,7 +22,7 @@ Row = list[dict[str, Any]]  # its steps: one, or several for n-step rows
 
 
 def distinct(random: np.random.RandomState, n: int, k: int) -> Iterable[int]:
-    """`k` different numbers below `n`. Repeated draws are replaced by spare ones."""
+    """Return `k` distinct numbers below `n`. Repeated draws are replaced by spare ones."""
     if 3 * k >= n:
         return random.choice(n, k, replace=False)
     drawn = random.choice(n, 2 * k)
@@ -70,7 +70,7 @@ class RandomAccessQueue:
 
 
 class PriorityTree:
-    """A tree over a queue of priorities; each node holds what `combine` makes of its two halves.
+    """A tree over a queue of priorities; each node holds the result of `combine` for its two halves.
 
     A node is [older half, newer half, value], or empty. The root covers the positions from `_first` (at most 0) up to
     but not including `_end`. It grows to the right, and drops its older half once that is empty.
@@ -108,7 +108,7 @@ class PriorityTree:
             self._root, self._first = self._root[1], 0
 
     def find(self, mass: float) -> int:
-        """The position at which the running sum exceeds `mass` (for a tree of sums)."""
+        """Return the position at which the running sum exceeds `mass` (for a tree of sums)."""
         return _find(self._root, self._first, self._end, mass)
 
 

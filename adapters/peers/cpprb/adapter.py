@@ -47,7 +47,7 @@ CONTRACT = Contract(
 
 
 def env_dict(fields: Mapping[str, Field]) -> dict[str, dict[str, Any]]:
-    """cpprb's description of a row. A scalar has no shape there: it is stored and returned as (1,)."""
+    """Return cpprb's description of a row. A scalar has no shape in it, but is stored and returned as (1,)."""
     return {
         name: {"dtype": np.dtype(field.dtype), **({"shape": field.shape} if field.shape else {})}
         for name, field in fields.items()
@@ -55,7 +55,7 @@ def env_dict(fields: Mapping[str, Field]) -> dict[str, dict[str, Any]]:
 
 
 def options(spec: Spec) -> dict[str, Any]:
-    """Arguments of the constructor. With next_of, the next observation is not a field of its own."""
+    """Return the arguments of the constructor. With next_of, the next observation is not a separate field."""
     fields = {name: field for name, field in spec.fields.items() if not (spec.next_of and name == "next_obs")}
     compression = {"next_of": spec.next_of, "stack_compress": spec.stack_compress}
     return {"env_dict": env_dict(fields)} | {option: "obs" for option, wanted in compression.items() if wanted}
@@ -71,7 +71,7 @@ class CpprbAPI(Adapter):
         self.by_episodes = spec.next_of or spec.stack_compress
 
     def add(self, steps: Sequence[Step]) -> None:
-        """One row or many in each step, arrays, scalars or lists: the call is the same."""
+        """Store steps that may contain one row or many each, as arrays, scalars or lists: the call is the same."""
         add, on_episode_end = self.buffer.add, self.buffer.on_episode_end if self.by_episodes else None
         if on_episode_end is None:
             for obs, act, rew, next_obs, done in steps:
@@ -83,7 +83,7 @@ class CpprbAPI(Adapter):
                 on_episode_end()
 
     def add_dicts(self, steps: Sequence[dict]) -> None:
-        """One row or many in each dict, as for `add`."""
+        """Store dicts that may contain one row or many each, as in `add`."""
         add = self.buffer.add
         for step in steps:
             add(**step)
@@ -102,7 +102,7 @@ class CpprbAPI(Adapter):
             self.buffer.add(priorities=priorities, **columns)
 
     def _add_episodes(self, columns: Columns) -> None:
-        """Add each episode in a call of its own, since an episode can end only between two calls."""
+        """Add each episode in a separate call, since an episode can end only between two calls."""
         first, rows = 0, len(columns["done"])
         for end in [*(np.flatnonzero(columns["done"]) + 1).tolist(), rows]:
             if end > first:
@@ -120,7 +120,7 @@ class CpprbAPI(Adapter):
     def add_lists(self, batches: Sequence[Step]) -> None:
         (super().add_lists if self.by_episodes else self.add)(batches)
 
-    # The library's own methods, so that the figures contain no call of ours.
+    # These are the library's own methods, so that the figures include no call of the adapter.
 
     @property
     def sample(self) -> Callable[[int], Columns]:

@@ -1,10 +1,11 @@
 """The two ways to share cpprb between explorers and a learner.
 
 `CpprbMP`: MPReplayBuffer or MPPrioritizedReplayBuffer, created by the learner and passed to the explorers as an
-argument, as cpprb's documentation on multiprocessing does.
+argument, as in cpprb's documentation on multiprocessing.
 
-`CpprbBehindOneLock`: what a first implementation of Ape-X does. A buffer of the plain classes lives in a manager
-process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one lock.
+`CpprbBehindOneLock`: what a first implementation of Ape-X would typically do. A buffer of the plain classes lives in a
+manager process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one
+lock.
 """
 
 from __future__ import annotations

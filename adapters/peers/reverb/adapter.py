@@ -15,9 +15,9 @@ CartPole rows on 2 cores:
 - new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities takes 0.18 ms.
 
 A dataset prefetches, so an update or a new row takes effect some batches later. tf.data would add a queue that grows to
-130 batches. It is switched off; sampling is as fast as with that queue once the queue is empty. Reverb returns
-probabilities, from which the adapter computes the weights, as a user must (largest in the batch = 1, as in Acme's
-learners). `suites.reverb_settings` compares the settings.
+130 batches. It is switched off; without it, sampling is as fast as with the queue once the queue has been emptied.
+Reverb returns probabilities, from which the adapter computes the weights, as a user must (largest in the batch = 1, as
+in Acme's learners). `suites.reverb_settings` compares the settings.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Reverb(Adapter):
 
     def __init__(self, spec: Spec) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no start-up messages on stderr
-        self.host.prepare()  # so that it imports the library in parallel with this process
+        self.host.prepare()  # so that the host imports the library in parallel with this process
         import reverb  # noqa: F401
         import tensorflow as tf
 

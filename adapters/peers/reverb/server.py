@@ -42,7 +42,7 @@ def table_for(spec: Spec) -> Table:
 
 
 class ServerProcess:
-    """A server in a process of its own, started with a time limit.
+    """A server in a separate process, started with a time limit.
 
     Python's forkserver imports the library once for all servers of a launch; each import would take seconds.
     """
@@ -149,7 +149,7 @@ def start(tables: Collection[Table], checkpoints: str):
 
 
 def serve(tables: Collection[Table], pipe: Connection, folder: str) -> None:
-    """Serve, in a process of its own, until the other end of `pipe` is closed or the parent has exited."""
+    """Serve, in a separate process, until the other end of `pipe` is closed or the parent has exited."""
     # Ctrl-C reaches the whole process group; the parent decides when to close this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(Path(folder, ERRORS), "wb") as errors:

@@ -31,7 +31,7 @@ class Naive(Reverb):
         NOTHING_AHEAD,
         batch_add=no("one stream per row"),
         returns=Stated(Returns.ROWS, "lists of steps"),
-        batch_over_stored=BatchOverStored.WAITS,  # by its docstring; in fact it repeats rows
+        batch_over_stored=BatchOverStored.WAITS,  # according to its docstring; in fact, it repeats rows
     )
 
     def _insert(self, rows: Rows, priorities: Iterable[float] | None = None) -> None:

@@ -30,9 +30,9 @@ class RLlibActor(RLlib):
     start_method = "spawn"  # a process forked after the import sometimes fails to find its cluster
 
     def __init__(self, spec: Spec) -> None:
-        # Set before Ray is imported, and inherited by explorers: a cluster that only these processes can access, and
-        # no import of TensorFlow, which RLlib's buffers don't use and which is installed for Reverb. Ray reads the
-        # token once per process, so a second cluster of this process must use the same one.
+        # These are set before Ray is imported, and inherited by explorers. Only these processes can access the cluster,
+        # and Ray does not import TensorFlow, which is installed for Reverb and which RLlib's buffers do not use. Ray
+        # reads the token once per process, so a second cluster of this process must use the same one.
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         os.environ["RLLIB_TEST_NO_TF_IMPORT"] = "1"
@@ -40,7 +40,7 @@ class RLlibActor(RLlib):
         import ray
         from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer, ReplayBuffer
 
-        self.folder = tempfile.mkdtemp(prefix="ray-")  # short: sockets in it have paths of at most 107 bytes
+        self.folder = tempfile.mkdtemp(prefix="ray-")  # short: the paths of its sockets are limited to 107 bytes
         try:
             cluster = ray.init(
                 num_cpus=1,
@@ -53,7 +53,7 @@ class RLlibActor(RLlib):
             kind, options = (PrioritizedReplayBuffer, {"alpha": spec.alpha}) if spec.prioritized else (ReplayBuffer, {})
             actor = ray.remote(kind).options(name=ACTOR).remote(spec.capacity, "timesteps", **options)
             self._use(spec, cluster.address_info["gcs_address"], actor)
-            len(self)  # returns once the actor serves
+            len(self)  # returns once the actor answers calls
         except BaseException:
             self.close()
             raise

@@ -1,8 +1,8 @@
 """RLlib's replay buffers, used within this process without a Ray cluster.
 
-Used as the docstrings of `ray.rllib.utils.replay_buffers` show: a SampleBatch of lists for one step, of arrays for
-many, storage unit "timesteps". An add call takes one weight, so rows with priorities are added one by one (measured to
-be as fast as one add followed by `update_priorities`).
+Used as the docstrings of `ray.rllib.utils.replay_buffers` show: a SampleBatch of lists for one step or of arrays for
+many, with the storage unit "timesteps". An add call takes one weight, so rows with priorities are added one by one
+(measured to be as fast as one add followed by `update_priorities`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEYS = {"obs": "obs", "act": "actions", "rew": "rewards", "next_obs": "new_obs",
 
 @contextmanager
 def without_tensorflow() -> Iterator[None]:
-    """Keep RLlib from importing TensorFlow, which its buffers don't use and which is installed for Reverb.
+    """Keep RLlib from importing TensorFlow, which is installed for Reverb and which RLlib's buffers do not use.
 
     The import would take 2.5 s and 350 MB, and disable TensorFlow's eager mode in the whole process.
     """

@@ -4,7 +4,8 @@ Used as the docstrings of EpisodeReplayBuffer and PrioritizedEpisodeReplayBuffer
 Buffers): steps go into a SingleAgentEpisode, episodes into the buffer, which joins the parts of one episode. A sample
 is a list of episodes of one step each, which the user stacks.
 
-- One step is added as by an EnvRunner that returns after every step: it adds a part, and `cut()` starts the next.
+- Single steps are added as an EnvRunner that returns after every step would add them: each call adds a part of an
+  episode, and `cut()` starts the next part.
 - A batch is split into episodes where a row does not continue the previous one. They are added as arrays in one call.
 - A call takes one weight, so rows with priorities are added step by step.
 - `update_priorities` takes no indexes and applies to the last sample, so indexes here are positions in that sample.

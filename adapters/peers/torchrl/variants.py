@@ -20,7 +20,7 @@ from adapters.contract import no, yes
 from adapters.peers.torchrl.adapter import CONTRACT, TorchRL
 
 PREFETCHED = 3
-COMPILATIONS = 64  # of one function, one per shape and buffer, before torch runs it uncompiled
+COMPILATIONS = 64  # per function (one for each shape and buffer), after which torch runs it uncompiled
 
 
 class TorchRLPrefetch(TorchRL):
@@ -61,7 +61,7 @@ class TorchRLCompile(TorchRL):
         CONTRACT,
         priorities=no("each sample would be compiled again"),
         compiles=True,
-        seed=Seed.GLOBAL,  # a generator of the buffer's own can't be compiled
+        seed=Seed.GLOBAL,  # a generator of the buffer's own cannot be compiled
     )
 
     def __init__(self, spec: Spec) -> None:
