@@ -53,8 +53,8 @@ struct Source {
   }
 };
 
-// Which field each keyword of a call fills. Calls from one place in the code pass the same names in the same order, so
-// the result is cached between calls.
+// Maps the keywords of a call to fields. Calls from one place in the code pass the same names in the same order, so the
+// result is cached between calls.
 class Keywords {
  public:
   static constexpr int kIgnored = -1, kPriorities = -2;

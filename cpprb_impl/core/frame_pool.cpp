@@ -110,7 +110,7 @@ void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& 
   put_frames(shape_, scratch.frames.data() + (neighbours ? 1 : 0), next_stack);
 }
 
-// B0.
+// Step B0.
 void FramePool::reclaim(std::size_t registration) {
   Cursor& cursor = table_->cursors[registration];
   if (cursor.filling.load(acquire) == 0) return;

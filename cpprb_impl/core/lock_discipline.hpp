@@ -1,5 +1,5 @@
-// Which processes wait for which under each lock discipline; with "none", no process waits. The work done inside the
-// guards is the same for all three.
+// Determines which processes wait for each other under each lock discipline. With "none", no process waits. The work
+// done inside the guards is the same under all three.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ class Memory {
   ~Memory();
 
   // Maps every page of the first `bytes` into this process now, so that no later call waits for the system. A forked
-  // child has no pages of a shared segment mapped: it calls forked(). Throws std::bad_alloc.
+  // child starts without the pages of a shared segment, so it must call forked(). Throws std::bad_alloc.
   void prefault(std::size_t bytes);
   void forked();
 

@@ -31,7 +31,8 @@ struct StepColumn {
   bool swapped = false;  // a transition's numbers have the opposite byte order
 };
 
-// Which steps are done: those whose value has any bit of `mask` set. A transition's value is `one`, or zeros.
+// A step is done if its value has any bit of `mask` set. A transition stores `one` if its last step is done, otherwise
+// zeros.
 struct StepDone {
   std::size_t column;
   std::string mask, one;

@@ -90,7 +90,7 @@ inline PriorityTree::Bounds bounds_of(PriorityTree::Lanes lanes) {
   return {std::bit_cast<float>(kInfinity - magnitude), 0.0f - lanes.largest};
 }
 
-// A group of doubles, or of lanes, is two cache lines.
+// A group of doubles, or of lanes, occupies two cache lines.
 template <class Number>
 inline void prefetch_two(const Number* group) {
   __builtin_prefetch(group);

@@ -329,7 +329,7 @@ bool PriorityView::mark_done(std::uint64_t number, std::size_t slot) {
   return entry(number).compare_exchange_strong(announced, Entry::of(round(number), slot, true).bits, release, relaxed);
 }
 
-// U2.
+// Step U2.
 bool PriorityView::change(std::size_t slot, std::uint64_t row, float leaf) {
   Atomic& priority = store_.priority(slot);
   PriorityWord found{priority.load(relaxed)};

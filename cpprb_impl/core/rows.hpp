@@ -1,9 +1,9 @@
 // Rows: where each field of a transition is stored, and how transitions are written and read.
 //
-// A field's value is in its row of the store, in a file of its own, or, if transitions share its frames, in a stream of
-// frames; its row then holds the number of its newest frame. If processes share the rows, a pool of frames replaces the
-// stream, and the row holds a reference to it. The fields of a row that are in the store are contiguous, so that a
-// sampled row costs one or two cache lines instead of one per field.
+// A field's value is stored in its row of the store, in a separate file, or, if transitions share its frames, in a
+// stream of frames. In the last case, the row holds the number of the newest frame. If processes share the rows, a pool
+// of frames replaces the stream, and the row holds a reference into the pool. The fields of a row that are in the store
+// are contiguous, so that a sampled row costs one or two cache lines instead of one per field.
 #pragma once
 
 #include <cstddef>

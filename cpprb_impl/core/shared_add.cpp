@@ -131,7 +131,7 @@ std::uint64_t SharedStore::claim(std::size_t registration, std::uint64_t count, 
     header_->registrations[registration].claim.store(ClaimWord::of(first, count).bits, release);
     RB_FAILPOINT(E3);
   } while (!header_->head.compare_exchange_weak(next, first + count, std::memory_order_seq_cst, relaxed));
-  if (unused > 0) expect_holes_until(first + capacity());  // again, since older rows there may expire from now on
+  if (unused > 0) expect_holes_until(first + capacity());  // again, because older rows there may expire from now on
   if (locked) {
     RB_FAILPOINT(G6);
     header_->index.unlock();
@@ -139,7 +139,7 @@ std::uint64_t SharedStore::claim(std::size_t registration, std::uint64_t count, 
   return first;
 }
 
-// E4.
+// Step E4.
 SharedStore::Marked SharedStore::mark(std::uint64_t row, std::uint64_t slot, std::size_t registration) {
   Atomic& word = this->word(slot);
   SlotWord found{word.load(acquire)};

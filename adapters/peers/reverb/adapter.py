@@ -5,12 +5,12 @@ CartPole rows on 2 cores:
 - rows without priorities: StructuredWriter, 30 us per row; TrajectoryWriter takes 55 us, Client.insert 355 us.
 - rows with priorities: TrajectoryWriter, since StructuredWriter takes no priority per item. Both are flushed every
   `FLUSH_EVERY` items without waiting for the last `LEFT_PENDING` of them (`flush(block_until_num_items=...)`), and
-  each call ends when the server has confirmed all items. Waiting for all of them at each flush is equally fast, within
+  each call ends when the server has confirmed all items. Waiting for all of them at each flush is equally fast within
   the noise.
 - sampling: TrajectoryDataset, batched, 0.45 ms for 32 rows. TimestepDataset is equally fast; Client.sample takes 5 ms,
-  and Reverb's documentation advises against it for training. There are as many workers as the CPU has threads (its
-  docstring), with twice the batch in flight for each (its README). Reverb's default number of workers was slower in
-  most settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20%
+  and Reverb's documentation advises against it for training. There are as many workers as the CPU has threads, as its
+  docstring advises, and each has two batches in flight, as in its README. Reverb's default number of workers was slower
+  in most settings. With one batch in flight, batches of 256 were 1.5 times as fast, and a learner's step took 10 to 20%
   longer.
 - new priorities: Client.mutate_priorities, 0.1 ms for 32; TFClient.update_priorities takes 0.18 ms.
 

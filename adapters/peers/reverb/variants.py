@@ -99,7 +99,7 @@ class OutByTimestepDataset(Reverb):
 
 
 class ByWriter(OutByTimestepDataset):
-    """Uses the predecessor of TrajectoryWriter, which its docstring says will be deprecated.
+    """Uses the predecessor of TrajectoryWriter, which will be deprecated according to its docstring.
 
     Its items have a time axis of one step, which TrajectoryDataset refuses for a signature of steps.
     """
