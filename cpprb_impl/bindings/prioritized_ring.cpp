@@ -115,7 +115,7 @@ PyMethodDef prioritized_methods[] = {
     {"get_max_priority", prioritized_max, METH_NOARGS,
      "get_max_priority($self, /)\n--\n\n"
      "Return the largest raw priority of any stored transition, but at least 1 (float). Transitions added without a\n"
-     "priority get this one. It rises immediately, and falls only in update_priorities()."},
+     "priority get this one. The value rises immediately, and falls only in update_priorities()."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

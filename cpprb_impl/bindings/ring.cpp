@@ -256,7 +256,7 @@ PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
     {"nbytes", ring_nbytes, nullptr,
      "int: bytes of memory reserved for rows and priorities, without files. Frames that are stored once are\n"
-     "counted only in a shared buffer, as far as they are in use",
+     "counted only in a shared buffer, by the memory in use for them",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

@@ -70,8 +70,8 @@ void ExplorerGuard::register_before_the_gate(Waiting& waiting) {
   SegmentHeader& header = *store_.header_;
   for (;;) {
     registration_ = store_.take_registration(waiting);
-    // Sequentially consistent with the learner's closing of the gate and its check for registrations in use: either we
-    // see the closed gate, or it finds our registration taken.
+    // This load is sequentially consistent with the learner's closing of the gate and its check for registrations in
+    // use: either we see that the gate is closed, or the learner finds our registration taken.
     if (!header.gate_closed.load()) return;
     header.registrations[registration_].lock.unlock();
     // A learner is inside or about to enter. Queue behind it by taking its lock. The lock's next holder may open the

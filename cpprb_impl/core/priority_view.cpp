@@ -105,7 +105,7 @@ void PriorityView::join() {
   std::uint32_t ticket;
   do ticket = header_.learner_tickets.fetch_add(1, relaxed) + 1;
   while (ticket == 0);
-  // Start half a journal back: a change announced there may not have been made yet.
+  // Start half a journal back, because a change announced there may not have been made yet.
   const std::uint64_t end = header_.journal_head.load();
   journal_seen_ = end - std::min(end, entries_ / 2);
   registration_ = LearnerWord::of(ticket, journal_seen_);
@@ -125,8 +125,8 @@ void PriorityView::join() {
     while (used <= place_ &&
            !header_.learners_used.compare_exchange_weak(used, static_cast<std::uint32_t>(place_) + 1)) {
     }
-    // Sequentially consistent with an updater's check for learners after its change: either it sees us and writes to
-    // the journal, or we see its change.
+    // This is sequentially consistent with an updater's check for learners after its change: either the updater sees us
+    // and writes to the journal, or we see its change.
     if (header_.learners[place_].compare_exchange_strong(found.bits, registration_.bits)) break;
   }
   // No row has been seen yet.
@@ -291,7 +291,7 @@ void PriorityView::change_with_journal(std::size_t first, std::size_t last) {
       write_journal(each.slot, true);
 }
 
-// Sequentially consistent, like change(): see join().
+// This is sequentially consistent, like change(): see join().
 bool PriorityView::has_others() const {
   for (std::size_t place = 0; place < learners_used(); ++place)
     if (const std::uint64_t found = header_.learners[place].load(); found != 0 && found != registration_.bits)

@@ -78,7 +78,7 @@ std::size_t SharedStore::take_registration(Waiting& waiting) {
 // Only tries the lock: if it is taken, another registration works as well. With "critical", waits for the lock, because
 // a learner may hold it to keep explorers out; using a registration that the learner does not hold would be wrong.
 bool SharedStore::try_registration(std::size_t registration, Waiting& waiting) {
-  // Done before taking the lock: a learner that closes the gate takes all registrations in use.
+  // This is done before taking the lock, because a learner that closes the gate takes all registrations in use.
   std::uint32_t used = header_->registrations_used.load();
   while (used <= registration &&
          !header_->registrations_used.compare_exchange_weak(used, static_cast<std::uint32_t>(registration) + 1)) {
@@ -175,8 +175,8 @@ void SharedStore::write(const NewRows& rows, std::size_t at, std::size_t count, 
   // Rows claimed before a clear are removed, and later rows have skipped their slots.
   if (first < header_->cleared.load(acquire)) expect_holes_until(header_->head.load(acquire) + 2 * capacity());
   // An explorer that left a slot to us has meanwhile claimed a later row for it: our row has expired, and no reader
-  // returns it. Sequentially consistent with E3 and the second look in mark(): either we see its claim, or it sees our
-  // commit.
+  // returns it. This is sequentially consistent with E3 and the second look in mark(): either we see its claim, or it
+  // sees our commit.
   if (!framed_) return;
   const std::uint64_t head = header_->head.load();
   if (first + capacity() < head) expect_holes_until(head + capacity());

@@ -210,8 +210,9 @@ std::vector<std::size_t> SharedStore::stored_slots() {
 
 // Rows claimed from now on start at slot 0; rows claimed earlier are removed.
 void SharedStore::clear() {
-  // Done before the load of head, and sequentially consistent with it, as claiming and raising are. An explorer whose
-  // rows survive because it claimed them after that load finds the largest priority lowered, and raises it.
+  // This is done before the load of head and is sequentially consistent with it, as claiming and raising are. An
+  // explorer whose rows survive because it claimed them after that load finds the largest priority lowered, and raises
+  // it.
   header_->max_priority.store(1.0, release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
@@ -223,8 +224,9 @@ void SharedStore::expect_holes_until(std::uint64_t head) {
   header_->holes_made.fetch_add(1, acquire_release);
 }
 
-// Sequentially consistent, like lowering, so that two processes do not miss each other: an explorer that adds a large
-// priority and finds the maximum large enough, and a learner that lowers the maximum and then looks at the rows again.
+// This is sequentially consistent, as lowering is, so that two processes do not miss each other: an explorer that adds
+// a large priority and finds the maximum large enough, and a learner that lowers the maximum and then looks at the rows
+// again.
 void SharedStore::raise_max_priority(double priority) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   double known = header_->max_priority.load(relaxed);
