@@ -13,9 +13,9 @@ from adapters.checks import SIGNIFICANCE, as_steps
 from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Refused, Seen, fit
 
 LAST = CAPACITY - 1  # the last slot of the ring
-WRAPPED = 20  # rows of the second round
+WRAPPED = 20  # rows added after the buffer is full
 LOW, HIGH = 0.05, 5.0  # priorities spanning two decades
-ROUNDS = 200  # maximum rounds of updates until every row has had one
+ROUNDS = 200  # of updates, at most; fewer once every row has been updated
 GIVEN_ROUNDS = 48  # each with 1 or 16 draws
 NEW_DRAWS, ONE_BY_ONE, NEW_CAPACITY = 800, 200, 17
 WEIGHED = 20  # batches
@@ -36,7 +36,7 @@ def _uniform(buffer: Buffer, draws: int) -> Seen:
     except Overwritten as error:
         return Seen("uneven", str(error), draws)
     p = fit(counts, buffer.shares())
-    about = f"{counts.sum():,} draws of {len(counts)} rows, {WRAPPED} of them after the wrap: {_p(p)}"
+    about = f"{counts.sum():,} draws from {len(counts)} rows, of which {WRAPPED} were written after the wrap: {_p(p)}"
     return Seen("even" if p > SIGNIFICANCE else "uneven", about, int(counts.sum()))
 
 
@@ -45,7 +45,7 @@ def _p(p: float) -> str:
 
 
 def by_priority(pool: BufferPool) -> dict[str, Seen]:
-    """Test the distribution in several states of a buffer, each separately; one failure is enough."""
+    """Test the distribution in each of several states of a buffer. A single failure fails the check."""
     found, looked_at = [], 0
     try:
         for about, buffer in _parts(pool):
@@ -61,20 +61,21 @@ def by_priority(pool: BufferPool) -> dict[str, Seen]:
     word = "by priority" if min(whole) > SIGNIFICANCE else "not by priority"
     if word != "by priority" and min(others) > SIGNIFICANCE:
         word = "never the last slot"
-    fits = [about if p is None else f"{about} {_p(q if word == 'never the last slot' else p)}" for about, p, q in found]
-    but = " but the last slot's, which never came" if word == "never the last slot" else ""
-    about = f"{looked_at:,} draws of {CAPACITY} rows{but}: {', '.join(fits)}"
+    without_last = word == "never the last slot"
+    fits = [about if p is None else f"{about}, {_p(q if without_last else p)}" for about, p, q in found]
+    but = " (the row in the last slot was never drawn; each p is that of the other rows)" if without_last else ""
+    about = f"{looked_at:,} draws from {CAPACITY} rows{but}: {'; '.join(fits)}"
     return {"prioritized": Seen(word, about, looked_at)}
 
 
 def _without_last(buffer: Buffer, counts: np.ndarray, shares: np.ndarray) -> float:
-    """The p-value under the assumption that the row in the last slot is never drawn."""
+    """Return the p-value under the assumption that the row in the last slot is never drawn."""
     last = buffer.held % CAPACITY == LAST
     return 0.0 if counts[last].any() else fit(counts[~last], shares[~last])
 
 
 def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
-    """Yield a description and a buffer to draw from, in one state after another; None if the peer refuses it."""
+    """Yield the description of each state and a buffer in that state, or None if the peer refuses to make it."""
     generator = np.random.default_rng(pool.setting.seed)
     two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
     try:
@@ -87,13 +88,13 @@ def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
         buffer.fill(CAPACITY, two_decades)
         yield "alpha 1", buffer
         buffer.fill(CAPACITY, generator.permutation(np.geomspace(1e-3, 1e3, CAPACITY)))
-        yield "over six decades", buffer
+        yield "priorities over six decades", buffer
     with pool.priorities(0.6) as buffer:
         buffer.fill(CAPACITY, two_decades)
         yield "alpha 0.6", buffer
         _update_all(buffer, generator)
         yield "after updates", buffer
-        for about in ("after the wrap", "after a batch over the end"):
+        for about in ("after the wrap", "after a batch that wraps around the end"):
             buffer.fill(WRAPPED, generator.permutation(np.geomspace(LOW, HIGH, WRAPPED)))
             yield about, buffer
 
@@ -118,19 +119,24 @@ def added(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _default(pool: BufferPool) -> Seen:
-    """Add a row without a priority when the largest one is 2.9, which was passed with a row or set by an update."""
+    """Find the priority of a row that is added without one, when the largest priority is 2.9. That was either passed
+    with a row or set by an update."""
     on_add, by_update = _new_row(pool, update=False), _new_row(pool, update=True)
-    about = f"{on_add.evidence}; by an update: {by_update.evidence}"
+    about = (
+        "a row was added without a priority when the largest priority was 2.9; "
+        f"if 2.9 had been passed with a row, the new row received {on_add.evidence}; "
+        f"if 2.9 had been set by an update, it received {by_update.evidence}"
+    )
     word = on_add.word
     if (on_add.word, by_update.word) == ("a fixed one", "the largest"):
         word = "the largest update"
     elif on_add.word != by_update.word:
         word = "another"
-    return Seen(word, f"a row added where the largest of the others, 2.9, came with its row: {about}", on_add.looked_at)
+    return Seen(word, about, on_add.looked_at)
 
 
 def _new_row(pool: BufferPool, update: bool) -> Seen:
-    """How often the new row is drawn before any update of its priority. All other rows but one have 0.1."""
+    """Count how often the new row is drawn before its priority is updated. All other rows except one have 0.1."""
     candidates = {"the largest": 2.9, "a fixed one": 1.0, "the largest, rounded down": 2.0}
     counts, rest, eps = np.zeros(2, np.int64), 0.0, pool.kind.contract.eps
     with pool.priorities(fresh=True, capacity=NEW_CAPACITY) as buffer:
@@ -152,12 +158,12 @@ def _new_row(pool: BufferPool, update: bool) -> Seen:
             buffer.update(batch["indexes"], numbers)
     fits = {word: fit(counts, np.array([rest, priority + eps])) for word, priority in candidates.items()}
     word, total = max(fits, key=fits.get), int(counts.sum())
-    if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # the two are near each other
+    if word == "the largest, rounded down" and fits["the largest"] > DOUBT:  # 2.9 and 2 are hard to tell apart
         word = "the largest"
-    about = f"{counts[1] / total:.1%} of {total:,} draws, "
+    about = f"{counts[1] / total:.1%} of {total:,} draws"
     if fits[word] <= SIGNIFICANCE:
-        return Seen("another", f"{about}as with none of 2.9, 1 and 2", total)
-    return Seen(word, f"{about}as if with {candidates[word]:g} ({_p(fits[word])})", total)
+        return Seen("another", f"{about}, which fits none of the priorities 2.9, 1 and 2", total)
+    return Seen(word, f"{about}, as if its priority were {candidates[word]:g} ({_p(fits[word])})", total)
 
 
 def _raise_one(buffer: Buffer, size: int) -> None:
@@ -173,7 +179,7 @@ def _raise_one(buffer: Buffer, size: int) -> None:
 
 
 def _given(pool: BufferPool) -> Seen:
-    """Add half of the rows with a priority a thousand times the others'. Only draws before an update count."""
+    """Add half of the rows with 1,000 times the others' priority. Only draws made before an update are counted."""
     great = np.arange(CAPACITY) % 2 == 0
     hits: list[bool] = []
     with pool.priorities() as buffer:
@@ -190,12 +196,14 @@ def _given(pool: BufferPool) -> Seen:
     share = float(np.mean(hits))
     evenly = fit(np.bincount(hits, minlength=2), np.array([0.5, 0.5])) > SIGNIFICANCE
     word = "taken" if share > 0.95 else "none on add" if evenly else "another"
-    about = f"half the rows were added with a thousand times the others' priority: {share:.1%} of {len(hits)} draws"
+    about = (
+        f"half the rows were added with 1,000 times the others' priority and received {share:.1%} of {len(hits)} draws"
+    )
     return Seen(word, about, len(hits))
 
 
 def importance(pool: BufferPool) -> dict[str, Seen]:
-    """Check weights before and after the rows of the lowest priority were overwritten."""
+    """Check weights before and after the rows with the lowest priorities are overwritten."""
     alpha, beta, looked_at = 0.6, 0.4, 0
     fits = {"over the buffer": True, "over the batch": True, "not normalised": True}
     example = ""
@@ -206,7 +214,7 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
             for _ in range(WEIGHED):
                 numbers, batch = buffer.sample(16)
                 if "weights" not in batch:
-                    return {"weights": Seen("none", "a batch has none", 1)}
+                    return {"weights": Seen("none", "batches have no weights", 1)}
                 weights = np.array(batch["weights"], float).reshape(-1)
                 buffer.update(batch["indexes"], numbers)
                 looked_at += len(weights)
@@ -214,17 +222,23 @@ def importance(pool: BufferPool) -> dict[str, Seen]:
                     if not np.allclose(weights, expected, rtol=1e-3, atol=0):
                         worst = int(np.argmax(np.abs(weights - expected)))
                         if fits[word]:
-                            example = f"{weights[worst]:.4g} where the formula, {word}, gives {expected[worst]:.4g}"
+                            example = (
+                                f"a weight was {weights[worst]:.4g}, but the formula ({word}) gives "
+                                f"{expected[worst]:.4g}"
+                            )
                         fits[word] = False
             buffer.fill(CAPACITY // 2, np.geomspace(0.5, 1.0, CAPACITY // 2))
-    about = f"{looked_at} weights at alpha {alpha}, beta {beta}, half of them after the least priority was overwritten"
+    about = (
+        f"{looked_at} weights at alpha {alpha}, beta {beta}, half of them returned after the row with the lowest "
+        "priority had been overwritten"
+    )
     word = next((word for word, fitting in fits.items() if fitting), "another formula")
     return {"weights": Seen(word, about + (f": {example}" if word == "another formula" else ""), looked_at)}
 
 
 def _formulae(buffer: Buffer, numbers: np.ndarray, beta: float) -> dict[str, np.ndarray]:
-    """Weights (N P)^-beta (Schaul et al. 2015, equation 2) for each normalisation: divided by the largest weight of
-    all rows, by the largest of the batch, or not at all."""
+    """Return the weights (N P)^-beta (Schaul et al. 2015, equation 2) for each normalisation: divided by the largest
+    weight of all rows, by the largest in the batch, or not at all."""
     shares = buffer.shares()
     mine = shares[numbers - buffer.held[0]]
     return {
@@ -245,7 +259,8 @@ def repeats(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _repeats(buffer: Buffer) -> Seen:
-    """With equal shares, independent draws repeat some row three times, stratified draws no row more than twice."""
+    """Count repeats within batches. With equal shares, independent draws are all but certain to return some row three
+    times in one batch. Stratified draws return no row more than twice."""
     buffer.fill(CAPACITY)
     buffer.settle(REPEAT_SIZE)
     most, twice = 0, 0
@@ -254,9 +269,10 @@ def _repeats(buffer: Buffer) -> Seen:
         most, twice = max(most, int(counts.max())), twice + bool(counts.max() > 1)
     word = "without" if most == 1 else "stratified" if most == 2 else "with"
     about = (
-        f"of {REPEAT_BATCHES} batches of {REPEAT_SIZE} out of {CAPACITY} even rows, {twice} held a row twice or more"
+        f"{twice} of {REPEAT_BATCHES} batches ({REPEAT_SIZE} draws from {CAPACITY} equally likely rows) contained a "
+        "row more than once"
     )
-    return Seen(word, f"{about}; at most {most} times" if twice else about, REPEAT_BATCHES)
+    return Seen(word, f"{about}, at most {most} times" if twice else about, REPEAT_BATCHES)
 
 
 def seeds(pool: BufferPool) -> dict[str, Seen]:
@@ -270,7 +286,13 @@ def seeds(pool: BufferPool) -> dict[str, Seen]:
     else:
         word = next(each for each in ("always the same", "none", "global seed") if each in words)
     about = "; ".join(f"{'by priority' if kind else 'uniform'}: {each}" for kind, each in found.items())
-    return {"seed": Seen(word, f"{SEED_BATCHES} batches of 16, drawn again: {about}", SEED_BATCHES * len(kinds))}
+    return {
+        "seed": Seen(
+            word,
+            f"{SEED_BATCHES} batches of 16 rows were drawn again with the same seed: {about}",
+            SEED_BATCHES * len(kinds),
+        )
+    }
 
 
 def _seed(pool: BufferPool, prioritized: bool) -> str:
@@ -282,7 +304,7 @@ def _seed(pool: BufferPool, prioritized: bool) -> str:
     for _ in range(2):
         _seed_everything(own)
         again.append(_drawn(pool, prioritized, own))
-    pool.close()  # seeding TensorFlow ends its kernels, and with them the clients that Reverb's TFClient keeps there
+    pool.close()  # seeding TensorFlow destroys its kernels, including the clients that Reverb's TFClient keeps in them
     return "global seed" if again[0] == again[1] else "none"
 
 
@@ -293,7 +315,7 @@ def _drawn(pool: BufferPool, prioritized: bool, seed: int) -> list[int]:
 
 
 def _seed_everything(seed: int) -> None:
-    """Seed every global generator, as a user who wants reproducible samples would."""
+    """Seed every global generator, as a user who needs reproducible samples would."""
     random.seed(seed)
     np.random.seed(seed)
     with suppress(KeyError):

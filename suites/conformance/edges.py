@@ -13,14 +13,14 @@ from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Seen, fit, 
 
 STALE_ROUNDS = 8
 NEWER = 24  # rows that are added between a sample and its update
-ODD_BATCHES = 60  # of 16, after a bad priority
+ODD_BATCHES = 60  # of 16 rows, sampled after an invalid priority was set
 ALPHA = 0.6
 #: worst first
 UNHAPPY = ("panics", "gives garbage", "gives no rows", "refused", "gives fewer", "repeats rows")
 
 
 def stale(pool: BufferPool) -> dict[str, Seen]:
-    """Set priorities, a billion times the others', for rows that were overwritten since they were sampled."""
+    """Update rows that were overwritten after they had been sampled: to a billion times the others' priority."""
     hits, elsewhere, expected, drawn, updated = 0, 0, 0.0, 0, 0
     with pool.priorities() as buffer:
         for _ in range(STALE_ROUNDS):
@@ -41,14 +41,14 @@ def stale(pool: BufferPool) -> dict[str, Seen]:
             updated, drawn, expected = updated + int(gone.sum()), drawn + 8, expected + 8 * len(targets) / CAPACITY
             buffer.update(batch["indexes"], after)
     about = (
-        f"{updated} priorities set for rows overwritten meanwhile: {hits} of {drawn} draws are the rows in their slots"
+        f"{updated} priorities were set for rows that had been overwritten: {hits} of {drawn} later draws returned "
+        f"the rows now in those slots ({expected:.0f} expected if no priority changed)"
     )
-    about += f" ({expected:.0f} if nothing had changed)"
     share = np.array([hits, drawn - hits])
     if hits > 0.6 * drawn:
         word = "changes the new row"
     elif elsewhere > 0.6 * drawn:
-        word, about = "changes other rows", f"{about}, {elsewhere} are rows {NEWER} younger than those sampled"
+        word, about = "changes other rows", f"{about}; {elsewhere} returned rows added {NEWER} rows after those sampled"
     else:
         even = fit(share, np.array([expected, drawn - expected]) / drawn) > SIGNIFICANCE
         word = "ignored" if even else "changes other rows"
@@ -127,11 +127,10 @@ def _bad(pool: BufferPool, priority: float) -> Seen:
                 buffer.update(indexes, numbers)
             counts, weights = _afterwards(buffer)
         except Exception as error:
-            return Seen("poisons", f"{_first(refusal)}; a later draw: {said(error)}", 1)
+            return Seen("poisons", f"{_first(refusal)}; a later draw raised {said(error)}", 1)
         except BaseException as error:
-            return Seen(
-                "panics", f"{_first(refusal)}; a later draw: {said(error)}, not caught by `except Exception`", 1
-            )
+            about = f"{_first(refusal)}; a later draw raised {said(error)}, which `except Exception` does not catch"
+            return Seen("panics", about, 1)
         return _after_bad_priority(counts, weights, odd, priority, refusal, buffer.drawable)
 
 
@@ -145,7 +144,7 @@ def _afterwards(buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
     for _ in range(ODD_BATCHES):
         numbers, batch = buffer.sample(16)
         weights.append(np.array(batch["weights"], float).reshape(-1))
-        # Without replacement, only the first is a draw by priority.
+        # Without replacement, only the first row of a batch is an independent draw by priority.
         np.add.at(counts, numbers[: buffer.independent], 1)
         buffer.update(batch["indexes"], numbers)
     return counts, np.concatenate(weights)
@@ -156,14 +155,14 @@ def _after_bad_priority(
 ) -> Seen:
     total, share = int(counts.sum()), counts[odd] / counts.sum()
     others = counts[drawable & (np.arange(CAPACITY) != odd)]
-    about = f"{_first(refusal)}; then the row appeared in {percent(share)} of {total} draws"
+    about = f"{_first(refusal)}; the row was then returned by {percent(share)} of {total} draws"
     if not np.isfinite(weights).all():
         bad = (~np.isfinite(weights)).mean()
         return Seen("poisons", f"{about}, and {percent(bad)} of the weights were not finite", total)
     if share > 0.9:
         return Seen("rules every draw" if np.isinf(priority) else "poisons", about, total)
     if fit(others, np.ones(len(others))) <= SIGNIFICANCE:
-        return Seen("poisons", f"{about}, and the others no longer evenly", total)
+        return Seen("poisons", f"{about}, and the others were no longer drawn evenly", total)
     if refusal:
         return Seen("refused", about, total)
     size = abs(priority) ** ALPHA

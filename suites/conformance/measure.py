@@ -3,11 +3,12 @@
     python -m suites.conformance --peer NAME [--draws N] [--patience S] [--seed N] [--cells FILE]
 
 Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
-the peer's contract states. The record holds the evidence beside the observed word. A figure says how much was checked.
+the peer's contract states. The record stores the observed word and the evidence for it. A figure says how much was
+checked.
 
 Some calls may never return, or may end the process, so a worker process makes the calls while another process watches.
-The worker announces such a call; if nothing follows within the patience, "waits" is what was observed. Another worker
-then continues with the next checks.
+The worker announces such a call in advance. If it then reports nothing within the patience, the observed behaviour is
+"waits", and another worker continues with the next checks.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from suites.conformance.spec import SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
 
-PART_SECONDS = 120.0  # limit for a part without an announcement: it may start a server or compile
+PART_SECONDS = 120.0  # limit for a part that announces no risky call; it may start a server or compile code
 
 #: probe -> the checks that it observes; dangerous probes come last
 PARTS: Mapping[Callable[[BufferPool], Mapping[str, Seen]], tuple[str, ...]] = {
@@ -73,14 +74,14 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
     promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
     if observed not in promised.kept_by:
-        reason = f"{check}: {seen.word}, where {promised.value!r} is promised ({seen.evidence})\n{again}"
+        reason = f"{check}: {seen.word}, but the adapter promises {promised.value!r} ({seen.evidence})\n{again}"
         return {"outcome": "wrong", "reason": reason} | said
     if observed.meaning is Meaning.FAULT:
         return {"outcome": "wrong", "reason": f"{check}: {seen.word} ({seen.evidence})\n{again}"} | said
     return {"outcome": "ok", "hazard": observed.meaning is Meaning.HAZARD} | said
 
 
-# The worker: runs the parts from a given one on, and reports to its parent line by line.
+# The worker: runs the parts, starting with a given one, and reports to its parent line by line.
 
 
 def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[object], None]) -> None:
@@ -102,7 +103,7 @@ def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[ob
 
 
 class Worker:
-    """A worker's process, as its watcher sees it."""
+    """A worker process, as seen by its watcher."""
 
     def __init__(self, peer: str, setting: ConformanceSettings, first: int) -> None:
         self._reads, writes = os.pipe()
@@ -114,7 +115,7 @@ class Worker:
         self._rest = b""
 
     def line(self, seconds: float) -> object:
-        """The worker's next message. Raises TimeoutError, or EOFError if the worker ended."""
+        """Return the worker's next message. Raises TimeoutError if it is late, and EOFError if the worker ended."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._reads, selectors.EVENT_READ)
@@ -129,7 +130,7 @@ class Worker:
         return json.loads(line)
 
     def end(self) -> str:
-        """Kill the worker, and return how it ended, in words."""
+        """Kill the worker, and return a description of how it ended."""
         self._process.kill()
         status = self._process.wait()
         os.close(self._reads)

@@ -28,7 +28,7 @@ def series(fields: tuple[tuple[str, Field], ...]) -> tuple[Columns, AddedRows]:
 
 
 def workload() -> Workload:
-    """The description of these rows for the record."""
+    """Describe these rows for the record."""
     columns = keyed_columns(FIELDS, SERIES)
     digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
     source = "made for the conformance suite: no two rows are alike"

@@ -30,7 +30,7 @@ class Seen:
 
 
 class Buffer:
-    """An adapter and the rows that it must hold, which are numbered in the order in which they were added."""
+    """An adapter and the rows that it must hold, numbered in the order in which they were added."""
 
     def __init__(self, adapter: Adapter, spec: Spec) -> None:
         self.adapter, self.spec, self.added = adapter, spec, 0
@@ -70,12 +70,14 @@ class Buffer:
         numbers = self.known.check(batch, size)
         if not np.isin(numbers, self.held).all():
             odd = numbers[~np.isin(numbers, self.held)][0]
-            raise Overwritten(f"row {odd} came back after {self.added} were added to {self.spec.capacity}")
+            raise Overwritten(
+                f"row {odd} was returned after {self.added} rows were added to a buffer of {self.spec.capacity}"
+            )
         return numbers, batch
 
     def draw(self, size: int) -> np.ndarray:
-        """Sample repeatedly; return the rows' numbers. An update would hide a wrong priority, so it is made only if the
-        library refuses to sample again without one."""
+        """Sample, and return the rows' numbers. An update would hide a wrong priority, so it is made only if the
+        library withholds sampled rows until they are updated."""
         numbers, batch = self.sample(size)
         if self.takes_out:
             self.update(batch["indexes"], numbers)
@@ -88,7 +90,7 @@ class Buffer:
     def settle(self, size: int) -> None:
         """Discard prefetched batches, which were drawn from an earlier state."""
         if self.adapter.contract.batches_ahead:
-            self.adapter.sample(size + 1)  # queues have been seen to grow; another batch size starts a new one
+            self.adapter.sample(size + 1)  # a prefetch queue may have grown; another batch size starts a new one
             for _ in range(self.adapter.contract.batches_ahead):
                 self.adapter.sample(size)
 
@@ -109,7 +111,7 @@ class Buffer:
         return 1 if self.takes_out else 16
 
     def count(self, draws: int, size: int | None = None) -> np.ndarray:
-        """How often each held row is drawn, oldest first."""
+        """Return how often each held row was drawn, oldest first."""
         size, first, counts = size or self.independent, int(self.held[0]), np.zeros(len(self.held), np.int64)
         self.settle(size)
         for _ in range(-(-draws // size)):
@@ -125,7 +127,7 @@ class Buffer:
 
 
 class Refused(Exception):  # noqa: N818 (what the peer did)
-    """The peer refuses to make such a buffer; the message says what it raised."""
+    """The peer refuses to make such a buffer; the message names the exception."""
 
 
 class Overwritten(AssertionError):  # noqa: N818 (says what the row is)
@@ -141,7 +143,7 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> float:
 
 
 class BufferPool:
-    """Buffers of one peer, for probes. `announce_risk` tells the watcher that a call may never return.
+    """Buffers of one peer, for probes. `announce_risk` warns the watcher that a call may never return.
 
     A server takes seconds to start, so a buffer is reused by the next probe that needs the same kind. A probe fills the
     buffer first, unless it asks for a fresh one.
@@ -196,12 +198,12 @@ class BufferPool:
 
 
 def own(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A deep copy of a batch, which keeps the peer's types."""
+    """Return a deep copy of a batch that keeps the peer's types."""
     return {name: copy.deepcopy(column) for name, column in batch.items()}
 
 
 def said(error: BaseException) -> str:
-    """An exception as one short line."""
+    """Return an exception as one short line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:REASON_CHARACTERS] if text else type(error).__name__
 

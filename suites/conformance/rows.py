@@ -1,4 +1,4 @@
-"""Probes of storage: are rows returned unchanged, with their dtype and shape, and which memory is shared?"""
+"""Probes of storage: are rows returned unchanged, with their dtype and shape, and what memory is shared?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adapters.checks import as_steps
 from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Seen, own, said
 
 ROWS = 16
-BATCHES = 60  # of 16 draws out of 16 rows: the chance that all of them miss a row is 10^-26
+BATCHES = 60  # of 16 draws from 16 rows: the probability that some row is never drawn is 10^-26
 HARD = {
     "f": [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.0e38, 0.1, -1 / 3],
     "i": [0, -1, 2**24 + 1, -(2**24) - 1, 2**31, 2**53 + 1, -(2**53) - 1, 7],
@@ -52,7 +52,7 @@ def hard_columns(fields: Mapping[str, Field]) -> Columns:
 
 
 def come_back(pool: BufferPool) -> dict[str, Seen]:
-    """Add rows of difficult values in every form, and compare what is returned."""
+    """Add rows of difficult values with every form of add, and compare them with what is returned."""
     values, dtypes, shapes, batches = [], [], [], 0
     for kind in KINDS:
         fields = _fields(kind)
@@ -60,7 +60,7 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
         with pool.buffer(fresh=True, capacity=ROWS, fields=fields) as buffer:
             try:
                 _add_in_every_form(buffer, columns)
-            except OverflowError as error:  # a library whose integers have 32 bits, and which says so
+            except OverflowError as error:  # the library stores 32-bit integers and refuses larger ones
                 values.append(("as 32 bits", f"{kind}: refused, {said(error)}"))
                 columns["act"] = (columns["act"] % 2**20).astype(columns["act"].dtype)
                 _add_in_every_form(buffer, columns)
@@ -73,9 +73,11 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
                     shapes.append(_shape_word(kind, name, column, field, size))
                 values += _values(kind, batch, columns, fields)
     return {
-        "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows of {', '.join(KINDS)}, in five forms of adding"),
+        "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows ({', '.join(KINDS)}), added in five ways"),
         "dtype": _worst(dtypes, ("another kind", "narrower", "wider", "kept"), batches, "batches"),
-        "shape": _worst(shapes, ("changed", "scalars as (1,)", "kept"), batches, "batches, one of a single row"),
+        "shape": _worst(
+            shapes, ("changed", "scalars as (1,)", "kept"), batches, f"batches, {len(KINDS)} of them of a single row"
+        ),
     }
 
 
@@ -93,20 +95,20 @@ def _values(kind: str, batch: Columns, columns: Columns, fields: Mapping[str, Fi
     number = np.asarray(batch["rew"], float).reshape(-1)
     if not np.isin(number, columns["rew"]).all():
         odd = number[~np.isin(number, columns["rew"])][0]
-        return [("changed", f"{kind}: rew {odd:g} was never added")]
+        return [("changed", f"{kind}: no row with rew {odd:g} was added")]
     found = [("bit for bit", "")]
     for name, field in fields.items():
         was = columns[name][number.astype(int)].reshape(len(number), -1)
         now = np.asarray(batch[name]).reshape(len(number), -1)
         if now.shape != was.shape or now.dtype.kind != was.dtype.kind:
-            return [("changed", f"{kind}: {name} came back as {now.dtype} {now.shape}")]
+            return [("changed", f"{kind}: {name} was returned as {now.dtype} {now.shape}")]
         with np.errstate(all="ignore"):
             now = now.astype(field.dtype)
             differs = _bits(now) != _bits(was)
             if differs.any():
                 short = [was.astype(narrow).astype(field.dtype) for narrow in (np.float32, np.int32)]
                 word = "as 32 bits" if any((_bits(now) == _bits(each)).all() for each in short) else "changed"
-                example = f"{was[differs][0].item()!r} came back as {now[differs][0].item()!r}"
+                example = f"{was[differs][0].item()!r} was returned as {now[differs][0].item()!r}"
                 found.append((word, f"{kind}: {name} {example}"))
     return found
 
@@ -117,7 +119,7 @@ def _bits(column: np.ndarray) -> np.ndarray:
 
 def _dtype_word(kind: str, name: str, column: np.ndarray, field: Field) -> tuple[str, str]:
     dtype = np.dtype(field.dtype)
-    about = f"{kind}: {name} is {column.dtype}, added as {dtype}"
+    about = f"{kind}: {name} was added as {dtype} and returned as {column.dtype}"
     if column.dtype == dtype:
         return "kept", ""
     if column.dtype.kind != dtype.kind:
@@ -128,26 +130,26 @@ def _dtype_word(kind: str, name: str, column: np.ndarray, field: Field) -> tuple
 def _shape_word(kind: str, name: str, column: np.ndarray, field: Field, size: int) -> tuple[str, str]:
     if column.shape == (size, *field.shape):
         return "kept", ""
-    about = f"{kind}: {name} is {column.shape} in a batch of {size}"
+    about = f"{kind}: {name} has shape {column.shape} in a batch of {size}"
     return ("scalars as (1,)" if not field.shape and column.shape == (size, 1) else "changed"), about
 
 
 def _worst(found: list[tuple[str, str]], order: tuple[str, ...], looked_at: int, of_what: str) -> Seen:
     word = min((word for word, _ in found), key=order.index)
     examples = list(dict.fromkeys(about for each, about in found if each == word and about))
-    shown = "; ".join(examples[:3]) + (f"; {len(examples) - 3} more" if len(examples) > 3 else "")
+    shown = "; ".join(examples[:3]) + (f"; and {len(examples) - 3} more" if len(examples) > 3 else "")
     return Seen(word, f"{looked_at:,} {of_what}" + (f": {shown}" if shown else ""), looked_at)
 
 
 def ring(pool: BufferPool) -> dict[str, Seen]:
-    """Check at several fill levels that overwritten rows are never returned, and that all others are."""
+    """Check, at several fill levels, that overwritten rows are never returned and that every other row is."""
     capacity, looked_at, points = ROWS, 0, (10, ROWS, ROWS + 5, 3 * ROWS - 1, 6 * ROWS)
     with pool.buffer(fresh=True, capacity=capacity) as buffer:
         for turn, point in enumerate(points):
             more = point - buffer.added
             (buffer.fill if turn % 2 else buffer.add)(more)
             if len(buffer.adapter) != len(buffer.held):
-                about = f"after {point} rows, {len(buffer.adapter)} of {capacity} are stored"
+                about = f"after {point} rows were added, {len(buffer.adapter)} are stored; the capacity is {capacity}"
                 return {"ring_order": Seen("another order", about, looked_at)}
             try:
                 counts = buffer.count(ROWS * BATCHES, size=8)
@@ -157,11 +159,13 @@ def ring(pool: BufferPool) -> dict[str, Seen]:
             if not counts.all():
                 gone = buffer.held[counts == 0]
                 about = (
-                    f"after {point} rows, row {gone[0]} (and {len(gone) - 1} more) never came in {counts.sum()} draws"
+                    f"after {point} rows, row {gone[0]} (and {len(gone) - 1} more) was never drawn in "
+                    f"{counts.sum()} draws"
                 )
                 return {"ring_order": Seen("another order", about, looked_at)}
     about = (
-        f"{looked_at:,} draws after {', '.join(map(str, points))} rows into {capacity}: the last rows, and all of them"
+        f"{looked_at:,} draws after {', '.join(map(str, points))} rows were added to a buffer of {capacity}: "
+        "only the newest rows were drawn, and each of them at least once"
     )
     return {"ring_order": Seen("oldest first", about, looked_at)}
 
@@ -190,12 +194,15 @@ def given_back(pool: BufferPool) -> dict[str, Seen]:
     order += ("next sample changes weights and indexes", "copies")
     word = min((word for word, _ in found), key=order.index)
     about = "; ".join(dict.fromkeys(about for each, about in found if each == word and word != "copies"))
-    held = f"{looked_at} columns held while the next batches were drawn, and over {2 * CAPACITY} adds; written to"
+    held = (
+        f"{looked_at} columns were held while more batches were drawn and while {2 * CAPACITY} rows were added, and a "
+        "batch was written to: nothing changed"
+    )
     return {"returned_batch": Seen(word, about or held, looked_at)}
 
 
 def _held(buffer: Buffer) -> tuple[Columns, Columns]:
-    """A batch as the peer returned it, and a copy."""
+    """Return a batch as the peer returned it, and a copy."""
     numbers, batch = buffer.sample(16)
     copy = own(batch)
     buffer.update(batch.get("indexes"), numbers)
@@ -228,12 +235,12 @@ def _written(buffer: Buffer) -> tuple[str, str]:
         for _ in range(40):
             buffer.draw(16)
     except AssertionError as error:
-        return "writing to it changes the buffer", f"after a write into a batch: {said(error)}"
+        return "writing to it changes the buffer", f"after writing to a batch: {said(error)}"
     return "copies", ""
 
 
 def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
-    """Change arrays after they were added, as many environments do, and check whether stored rows change."""
+    """Change arrays after adding them, as many environments do, and check whether stored rows change."""
     changed = {}
     with pool.buffer() as buffer:
         steps = as_steps(buffer.next_rows(CAPACITY))
@@ -248,8 +255,8 @@ def kept_from_caller(pool: BufferPool) -> dict[str, Seen]:
             columns[name][...] = -1
         changed["add_batch"] = _share_changed(buffer)
     word = "keeps references" if changed["add"] else "keeps references to batches" if changed["add_batch"] else "copies"
-    about = [f"{share:.0%} of rows had changed after {form}" for form, share in changed.items()]
-    return {"references": Seen(word, f"the caller's arrays were overwritten: {', '.join(about)}", 2 * CAPACITY)}
+    about = " and ".join(f"{share:.0%} of the rows added with {form}" for form, share in changed.items())
+    return {"references": Seen(word, f"after the caller overwrote its arrays, {about} had changed", 2 * CAPACITY)}
 
 
 def _share_changed(buffer: Buffer) -> float:

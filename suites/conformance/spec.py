@@ -13,7 +13,7 @@ from results.record import Run
 from suites.conformance import numbered
 from suites.suite import Launch, Quantity, Settings, Suite
 
-LAUNCH_SECONDS = 900.0  # a peer with a server starts some thirty of them
+LAUNCH_SECONDS = 900.0  # a peer that needs a server starts about thirty of them
 BENCHMARKS = {
     name: Quantity(unit, "higher")
     for name, unit in {
@@ -43,8 +43,8 @@ BENCHMARKS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ConformanceSettings(Settings):
-    draws: int = 4_000  # in each test of a distribution
-    patience: float = 10.0  # seconds after which a call counts as waiting for ever
+    draws: int = 4_000  # per test of a distribution
+    patience: float = 10.0  # seconds after which a call counts as blocked forever
     seed: int = 0
 
     @property
@@ -63,13 +63,13 @@ class Conformance(Suite[ConformanceSettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
-    generated = {numbered.WORKLOAD: numbered.workload}  # noqa: RUF012 (of the class, by contract)
+    generated = {numbered.WORKLOAD: numbered.workload}  # noqa: RUF012 (a class attribute, by contract)
 
     def workloads(self, settings: ConformanceSettings) -> list[str]:
         return [numbered.WORKLOAD]
 
     def peers(self) -> list[str]:
-        """Peers of one process, and shared ones that do not need a cluster for each buffer, which take too long."""
+        """Peers of one process, and shared ones, except those that need a cluster per buffer, which take too long."""
         return [*registry.alone(), *registry.SHARED]
 
     def launches(

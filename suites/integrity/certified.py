@@ -1,7 +1,7 @@
 """Rows that certify themselves: every word of a row is computed from its writer and its number.
 
-A row that was read therefore shows whether it is intact, mixes several rows, or was never written. It also shows its
-priority, so that a weight which belongs to another row is detected.
+Reading a row therefore shows whether it is intact, mixes several rows, or was never written. It also reveals the row's
+priority, so a weight that belongs to another row is detected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAMPLE = 1_000  # rows that the record's checksum covers
 
 
 def rows(writer: np.ndarray | int, number: np.ndarray) -> Columns:
-    """The rows with these writers (from 1) and these numbers (n,), as columns."""
+    """Return the rows with these writers (counted from 1) and numbers (n,), as columns."""
     number = np.asarray(number, np.int64)
     words = _words(writer, number)
     own = [number % _LOW, number // _LOW, words[0], words[1]]
@@ -35,12 +35,12 @@ def rows(writer: np.ndarray | int, number: np.ndarray) -> Columns:
 
 
 def priorities(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
-    """The priority of each row, at its add and at every update: 1, 2 or 4."""
+    """Return the priority of each row, used when it is added and at every update: 1, 2 or 4."""
     return 2.0 ** (_words(writer, np.asarray(number, np.int64))[7] % 3)
 
 
 def _words(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
-    """Eight words of 24 bits for each row, (8, n): SplitMix64's finalizer over writer, number and place."""
+    """Return eight 24-bit words for each row, (8, n): SplitMix64's finalizer of writer, number and word position."""
     with np.errstate(over="ignore"):
         seed = (np.asarray(writer).astype(np.uint64) << np.uint64(40)) + number.astype(np.uint64)
         mixed = seed * np.uint64(8) + np.arange(8, dtype=np.uint64)[:, None] + np.uint64(0x9E3779B97F4A7C15)
@@ -50,12 +50,12 @@ def _words(writer: np.ndarray | int, number: np.ndarray) -> np.ndarray:
 
 
 class Reading(NamedTuple):
-    """What rows certify about themselves, (n,) each. Writer and number are valid only where `whole` is true."""
+    """What the rows of a batch reveal, (n,) each. Writer and number are valid only where `whole` is true."""
 
     writer: np.ndarray
     number: np.ndarray
-    whole: np.ndarray  # exactly one row, as it was written
-    unwritten: np.ndarray  # nothing but zeros: memory that no row was ever written to
+    whole: np.ndarray  # the row is exactly as it was written
+    unwritten: np.ndarray  # all zeros: memory to which no row was ever written
 
     @property
     def torn(self) -> np.ndarray:
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
 
 
 def read(batch: Columns) -> Reading:
-    """`batch` has the columns of FIELDS; a scalar may be (n,) or (n, 1)."""
+    """Examine a batch, which has the columns of FIELDS; a scalar column may be (n,) or (n, 1)."""
     size = len(batch["obs"])
     found = {name: np.asarray(batch[name]).reshape(size, *field.shape) for name, field in FIELDS.items()}
     low, high = found["obs"][:, 0], found["obs"][:, 1]
@@ -78,10 +78,11 @@ def read(batch: Columns) -> Reading:
 
 
 def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
-    """For each whole row, whether its weight belongs to a priority other than its own, (whole rows,).
+    """Return, for each whole row, whether its weight belongs to a priority other than its own, (whole rows,).
 
-    With alpha and beta of 1 a weight is inversely proportional to its priority, so that weight times priority is
-    the same for all rows of a batch. Half a level apart tells them, however much a peer's sums change meanwhile.
+    With alpha and beta of 1, a weight is inversely proportional to its priority, so weight times priority is the same
+    for all rows of a batch. A difference of half a level reveals a stale priority, however much a peer's sums change in
+    the meantime.
     """
     writer, number = reading.writer[reading.whole], reading.number[reading.whole]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -91,7 +92,7 @@ def stale(reading: Reading, weights: np.ndarray) -> np.ndarray:
 
 
 def workload() -> Workload:
-    """The description of these rows for the record."""
+    """Describe these rows for the record."""
     columns = rows(1, np.arange(_SAMPLE))
     digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
     source = "made for the integrity suite: every word of a row is computed from its writer and its number"

@@ -42,7 +42,7 @@ def fill(adapter: Adapter, setting: IntegritySettings, number: int, shared: Shar
     for turn in count():
         try:
             shared.start()
-        except threading.BrokenBarrierError:  # the learner has seen enough
+        except threading.BrokenBarrierError:  # the learner has finished
             return
         for columns, priorities in _batches(number + 1, np.arange(turn * share, (turn + 1) * share), random):
             adapter.add_batch(columns, priorities)
@@ -50,7 +50,7 @@ def fill(adapter: Adapter, setting: IntegritySettings, number: int, shared: Shar
 
 
 def _batches(writer: int, numbers: np.ndarray, random: np.random.Generator) -> Iterator[tuple[Columns, np.ndarray]]:
-    """These rows with their priorities, a few at a time."""
+    """Yield these rows with their priorities, a few at a time."""
     rows, priorities = certified.rows(writer, numbers), certified.priorities(writer, numbers)
     first = 0
     while first < len(numbers):
@@ -59,7 +59,7 @@ def _batches(writer: int, numbers: np.ndarray, random: np.random.Generator) -> I
 
 
 class Learner:
-    """Samples, sets each row's own priority, and counts faults in what it read."""
+    """Samples rows, sets the priority that belongs to each, and counts the faults that it finds."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
@@ -68,7 +68,7 @@ class Learner:
     def step(self) -> tuple[certified.Reading, np.ndarray]:
         batch = self.adapter.sample(BATCH)
         reading = certified.read(batch)
-        weights, indexes = np.array(batch["weights"]), np.array(batch["indexes"]).reshape(-1)  # they may be reused
+        weights, indexes = np.array(batch["weights"]), np.array(batch["indexes"]).reshape(-1)  # copies
         # A torn row's own priority is unknown.
         mine = certified.priorities(reading.writer[reading.whole], reading.number[reading.whole])
         if len(mine):
@@ -86,11 +86,11 @@ def learn_until(done: Callable[[], bool], explorers: Explorers, learner: Learner
     while not done():
         explorers.learn(learner.step, MOMENT)
         if time.monotonic() > deadline:
-            raise Stuck(f"explorers did not add what they have in {START_PATIENCE:.0f} s")
+            raise Stuck(f"explorers did not add their rows within {START_PATIENCE:.0f} s")
 
 
 def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[int, int]:
-    """While no process adds: how many of these rows cannot be drawn, and how many are stored more than once."""
+    """Return how many of these rows cannot be drawn, and how many are stored more than once, while no process adds."""
     places: dict[tuple[int, int], set[int]] = {
         each: set() for each in zip(writers.tolist(), numbers.tolist(), strict=True)
     }
@@ -106,6 +106,6 @@ def settle(learner: Learner, writers: np.ndarray, numbers: np.ndarray) -> tuple[
         ):
             if (writer, number) in places:
                 places[writer, number].add(index)
-        if all(places.values()):  # as many rows as fit: there is no place left for a second of any
+        if all(places.values()):  # the rows fill the buffer: if all are stored, none is stored twice
             break
     return sum(not found for found in places.values()), sum(len(found) > 1 for found in places.values())

@@ -6,12 +6,12 @@ Explorers add rows that certify themselves (`certified.py`), a few per call, to 
 constantly; the learner reads them and repeatedly sets each row's own priority. There are three parts:
 
 race   explorers and learner run as fast as they can, on several fresh buffers: counts rows that are torn or were never
-       written, rows drawn by the priority of another row, and the share of the slowest explorer
-fill   explorers add exactly as many rows as fit, then pause: each of them must be stored exactly once
+       written and rows drawn with another row's priority, and measures the slowest explorer's share
+fill   explorers add exactly as many rows as fit, then pause: each row must be stored exactly once
 kill   an explorer is killed by SIGKILL at a random moment, repeatedly: the learner and the others must continue
 
-A figure says how much was checked. The reason of a wrong result says what was found, with the command that reproduces
-it: since these are races, the command may have to be repeated.
+A figure says how much was checked. The reason for a wrong result says what was found, and gives the command that
+reproduces it. The faults depend on timing, so the command may have to be repeated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STEPS_AFTER_KILL = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """How much was checked, and what was wrong, in words."""
+    """How much was checked, and a description of what was wrong."""
 
     looked_at: float
     wrong: str | None = None
@@ -70,21 +70,23 @@ def race(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
         for opening in range(OPENINGS):
             _open(type(adapter), setting, opening, learner)
     starved = added.count(0)
-    stale = Finding.among(learner.stale, learner.weighed, "rows read were drawn by another row's priority")
+    stale = Finding.among(learner.stale, learner.weighed, "rows read were drawn with another row's priority")
     if adapter.contract.given_priority is GivenPriority.NOT_POSSIBLE:
-        stale = Finding(0.0, skipped="explorers can't give a row its priority, so it can't tell where it came from")
+        stale = Finding(
+            0.0, skipped="explorers cannot pass a priority with a row, so stale priorities cannot be detected"
+        )
     return {
         "torn": Finding.among(learner.torn, learner.read, "rows read were torn"),
         "unwritten": Finding.among(learner.unwritten, learner.read, "rows read were never written"),
         "stale": stale,
-        "starvation": Finding(1.0, f"{starved} of {len(added)} explorers could add nothing in {took:.1f} s")
+        "starvation": Finding(1.0, f"{starved} of {len(added)} explorers added no rows in {took:.1f} s")
         if starved
         else Finding(min(added) * len(added) / sum(added)),
     }
 
 
 def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner: Learner) -> None:
-    """Race on a fresh buffer, reading from its first row on."""
+    """Race on a fresh buffer, reading as soon as the first row is added."""
     learner.adapter = kind.make(setting.spec)
     try:
         with _racing(learner.adapter, setting, opening + 1) as explorers:
@@ -119,7 +121,7 @@ def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
         finally:
             explorers.shared.barrier.abort()
     return {
-        "lost": Finding.among(lost, added, "rows added were not stored, though nothing came after them"),
+        "lost": Finding.among(lost, added, "rows added were not stored, although nothing had overwritten them"),
         "duplicated": Finding.among(duplicated, added, "rows added were stored more than once"),
     }
 
@@ -137,16 +139,17 @@ def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
                 time.sleep(random.uniform(0, KILL_WITHIN))
             killed += 1
             trouble = after_kill(explorers, learner, setting)
-        for number in list(explorers.processes):  # they may never come out of the buffer again
+        for number in list(explorers.processes):  # they may be blocked in the buffer forever
             explorers.kill(number)
-    words = [f"after kill {killed} {trouble}"] if trouble else []
+    words = [f"after kill {killed}, {trouble}"] if trouble else []
     if bad := learner.torn + learner.unwritten:
-        words.append(f"{bad:,} of {learner.read:,} rows read around kills were torn or never written")
+        words.append(f"{bad:,} of {learner.read:,} rows read before or after kills were torn or never written")
     return {"killed": Finding(killed, "; ".join(words) or None)}
 
 
 def after_kill(explorers: Explorers, learner: Learner, setting: IntegritySettings) -> str | None:
-    """Who does not go on. The learner must sample, and each explorer that is left add a row, within the patience."""
+    """Return which processes are blocked, or None. Within the patience, the learner must sample and each remaining
+    explorer must add a row."""
     before, steps = explorers.added(), 0
     deadline = time.monotonic() + setting.patience
     stuck = []
@@ -161,7 +164,7 @@ def after_kill(explorers: Explorers, learner: Learner, setting: IntegritySetting
         signal.setitimer(signal.ITIMER_REAL, 0)
     if waiting := _waiting(explorers, before):
         stuck.append(f"{waiting} of {len(before)} explorers")
-    return f"{' and '.join(stuck)} blocked for ever (given up after {setting.patience:g} s)" if stuck else None
+    return f"{' and '.join(stuck)} did not continue within {setting.patience:g} s" if stuck else None
 
 
 def _waiting(explorers: Explorers, before: list[int]) -> int:
@@ -176,11 +179,11 @@ PARTS: tuple[tuple[Callable[[Adapter, IntegritySettings], Mapping[str, Finding]]
 
 
 def measure(peer: str, setting: IntegritySettings) -> Iterator[Result]:
-    """What each part found, as soon as it has."""
+    """Yield the results of each part as soon as it has finished."""
     result = partial(Result, peer=peer, workload=certified.WORKLOAD, params=setting.params)
     kind = registry.adapter_class(peer)
     try:
-        kind.version()  # there is nothing to prepare if it can't be had
+        kind.version()  # raises if the peer is unavailable
         prepare(kind.preload)
         adapter = kind.make(setting.spec)
     except Exception as error:

@@ -31,12 +31,12 @@ class IntegritySettings(Settings):
     explorers: int = 4
     capacity: int = 128
     seconds: float = 2.0  # of each part
-    patience: float = 5.0  # how long a learner or explorer may be stuck after a kill
+    patience: float = 5.0  # seconds for which a learner or explorer may be blocked after a kill
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.capacity % self.explorers:
-            raise ValueError(f"{self.capacity} rows can't be shared out evenly to {self.explorers} explorers")
+            raise ValueError(f"capacity must be a multiple of explorers, {self.explorers}, got {self.capacity}")
 
     @property
     def params(self) -> dict[str, int]:
@@ -44,7 +44,7 @@ class IntegritySettings(Settings):
 
     @property
     def spec(self) -> Spec:
-        # So that a weight tells a priority: see `certified.stale`.
+        # With these, a weight reveals its row's priority: see `certified.stale`.
         return Spec(self.capacity, certified.FIELDS, prioritized=True, alpha=1.0, beta=1.0, seed=self.seed)
 
 
@@ -61,7 +61,7 @@ class Integrity(Suite[IntegritySettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
-    generated = {certified.WORKLOAD: certified.workload}  # noqa: RUF012 (of the class, by contract)
+    generated = {certified.WORKLOAD: certified.workload}  # noqa: RUF012 (a class attribute, by contract)
 
     def workloads(self, settings: IntegritySettings) -> list[str]:
         return [certified.WORKLOAD]
@@ -72,7 +72,7 @@ class Integrity(Suite[IntegritySettings]):
     def launches(
         self, run: Run, settings: IntegritySettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
-        """With another seed in each run, which the record names."""
+        """Use a new seed in each run; the record stores it."""
         seeded = replace(settings, seed=secrets.randbelow(1_000_000))
         return [
             self.launch(

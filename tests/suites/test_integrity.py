@@ -139,7 +139,7 @@ with giving_up(60):
 def test_a_learner_that_waits_for_the_dead_is_found(surroundings):
     done = surroundings.run("-c", KILLS)
     # An explorer that is killed while it holds the buffer's lock blocks the others as well.
-    found = r"after kill 1 the learner( and \d of 2 explorers)? blocked for ever \(given up after 2 s\)\n"
+    found = r"after kill 1, the learner( and \d of 2 explorers)? did not continue within 2 s\n"
     assert re.fullmatch(found, done.stdout), done.stderr
     assert surroundings.leftovers() == []
 
