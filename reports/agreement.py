@@ -1,10 +1,10 @@
 """Compare two runs of the same revision.  python -m reports.agreement REFERENCE.json AGAIN.json
 
 For each job that both runs measured for three peers or more, the table shows Spearman's rank correlation of the peers'
-figures; the pairs of peers that the two runs rank in opposite orders, each with separate intervals; and how many ratios
-to the reference peer agree. A ratio agrees if the intervals of the two runs overlap. How often the second run's ratio
-lies within the first run's interval, which an interval does not guarantee, is counted separately. Ratios of fewer than
-three launches have no interval and are not counted. Prints a Markdown table and exits with 0.
+figures, the pairs of peers that the two runs rank in opposite orders although their intervals do not overlap in either
+run, and how many ratios to the reference peer agree. A ratio agrees if the intervals of the two runs overlap. The table
+also counts how often the second run's ratio lies within the first run's interval, which an interval does not guarantee.
+Ratios from fewer than three launches have no interval and are not counted. Prints a Markdown table and exits with 0.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Agreement:
     label: str
     peers: int
     correlation: float
-    opposite: Sequence[str]  # "one and another": ranked in opposite orders, with separate intervals in each run
+    opposite: Sequence[str]  # "one and another": ranked in opposite orders, without overlap of intervals in either run
     ratios: int
-    within: int  # of them, those whose second value lies within the first interval
+    within: int  # ratios whose value in the second run lies within the interval of the first
     apart: Sequence[str]  # "one 2.1x [2.0, 2.2] and 2.6x [2.5, 2.7]": ratios whose intervals do not overlap
 
 
 def agreements(first: Run, second: Run) -> Iterator[Agreement]:
-    """An agreement for each job that both runs measured, in the order of the first run."""
+    """Yield an agreement for each job that both runs measured, in the order of the first run."""
     there = {_key(job): job for job in jobs_of(second)}
     for job in jobs_of(first):
         again = there.get(_key(job))
@@ -68,7 +68,7 @@ def agreements(first: Run, second: Run) -> Iterator[Agreement]:
 
 
 def _opposite(compared: Sequence[tuple[str, Ratio, Ratio]]) -> list[str]:
-    """Pairs of peers whose intervals don't overlap in either run, and whose order differs."""
+    """Return the pairs of peers whose intervals do not overlap in either run, and whose order differs."""
     return [
         f"{first} and {second}"
         for (first, *mine), (second, *theirs) in itertools.combinations(compared, 2)
@@ -90,7 +90,7 @@ def _has_interval(ratio: Ratio | None) -> bool:
 
 
 def _overlap(one: Ratio, two: Ratio) -> bool:
-    """Whether the intervals overlap. A figure and a lower bound agree if the figure is not below the bound."""
+    """Return whether the intervals overlap. A figure and a lower bound agree if the figure is not below the bound."""
     if one.is_bound or two.is_bound:
         return one.figure.high >= two.value and two.figure.high >= one.value
     return one.figure.low <= two.figure.high and two.figure.low <= one.figure.high
@@ -103,7 +103,7 @@ def _within(value: Ratio, interval: Ratio) -> bool:
 
 
 def report(found: Sequence[Agreement]) -> str:
-    """The table, worst jobs first, and a summary."""
+    """Return the table, worst jobs first, and a summary."""
     lines = [
         "| job | peers | rank correlation | ratios that agree | within the first interval | apart, or opposite |",
         "|---|--:|--:|--:|--:|---|",
@@ -121,8 +121,9 @@ def report(found: Sequence[Agreement]) -> str:
     lines += [
         "",
         f"{close} of {len(found)} jobs have a rank correlation of at least {WANTED_CORRELATION}. "
-        f"{ratios - apart} of {ratios} ratios agree{share}; {within} of the second run lie within the first one's "
-        f"interval. {counted(opposite, 'pair')} of peers in opposite orders, with separate intervals in each run.",
+        f"{ratios - apart} of {ratios} ratios agree{share}; {within} ratios of the second run lie within the first "
+        f"run's interval. {counted(opposite, 'pair')} of peers ranked in opposite orders, with intervals that do not "
+        "overlap in either run.",
     ]
     return "\n".join(lines)
 
@@ -137,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bad run file: {error}", file=sys.stderr)
         return 1
     if first.revision != second.revision:
-        print(f"two revisions: {first.revision} and {second.revision}", file=sys.stderr)
+        print(f"the runs have different revisions: {first.revision} and {second.revision}", file=sys.stderr)
     print(report(list(agreements(first, second))))
     return 0
 

@@ -28,7 +28,7 @@ from results import REFERENCE, BadRecord, Run, load
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md")
 STEM = "answer"
-#: Profiles in the order in which they are searched for a figure: `make bench`, which has the most launches, is first.
+#: Profiles in the order in which they are searched for a figure. The profile of `make bench` has the most launches.
 PROFILES = ("quick", "full", "survey", "sweep")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
@@ -80,7 +80,7 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
 
 
 def headline_lines(found: Mapping[str, Reference]) -> list[str]:
-    """A headline of each kind, from the first record that has one."""
+    """Return a headline of each kind, from the first record that has one."""
     lines = []
     found_in = [(each, headlines(each.context)) for each in _in_order(found)]
     for kind in ("apex", "step", "calls"):
@@ -98,7 +98,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
-    """The record whose heat map has the most tables."""
+    """Return the record whose heat map has the most tables."""
     known = _in_order(found)
     return max(known, key=lambda each: len(each.heat.tables), default=None)
 
@@ -129,7 +129,7 @@ def _machine(run: Run) -> str:
 
 
 def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
-    """All adds, samples and prioritized cycles on the workload of large rows, for every peer."""
+    """Return a table of all adds, samples and prioritized cycles on the workload of large rows, for every peer."""
     for each in _in_order(found):
         speeds = [job for job in each.context.jobs if job.suite == throughput.SUITE.name]
         _, workload = typical_workloads(each.run, speeds)
@@ -158,7 +158,7 @@ def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Shared buffers in empty loops with the largest number of explorers measured, and their integrity."""
+    """Return a table of shared buffers in empty loops, with the most explorers measured, and their integrity."""
     for each in _in_order(found):
         jobs = [job for job in each.context.jobs if job.suite == sharing.SUITE.name]
         mine = [job for job in jobs if "explorers" in job.params]
@@ -176,9 +176,9 @@ def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
         steps = [job for job in jobs if job.benchmark == "step"]
         columns += [(f"step, {int(job.params['capacity']):,} rows", job) for job in steps[-1:]]
         return [
-            f"Times as fast as {sharing.SUITE.reference}: {counted(most, 'explorer')} and one learner in loops with "
-            f"nothing else in them, on {workload}. In use, an environment and a network take most of the time: see the "
-            f"Ape-X figure. {each.source}",
+            f"Times as fast as {sharing.SUITE.reference}: {counted(most, 'explorer')} and one learner in loops that "
+            f"make only buffer calls, on {workload}. In real use, an environment and a network take most of the time: "
+            f"see the Ape-X figure. {each.source}",
             "",
             *_table(each.context, columns, sharing.SUITE.reference, with_integrity=True),
         ]
@@ -188,7 +188,7 @@ def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
 def _table(
     context: Context, columns: Sequence[tuple[str, Job]], reference: str | None, with_integrity: bool = False
 ) -> list[str]:
-    """A row for each peer with a figure."""
+    """Return a table with a row for each peer that has a figure."""
     run, signs = context.run, context.signs
     peers = [peer for peer in run.peers if any(peer.name in job.shown for _, job in columns)]
     second = ["integrity"] if with_integrity else []
@@ -230,7 +230,7 @@ MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- e
 
 
 def generated(text: str, found: Mapping[str, Reference]) -> str:
-    """The text of a page, with its marked parts generated from these records."""
+    """Return the text of a page, with its marked parts generated from these records."""
 
     def part(match: re.Match[str]) -> str:
         lines = PARTS[match["name"]](found)
@@ -241,7 +241,7 @@ def generated(text: str, found: Mapping[str, Reference]) -> str:
 
 
 def files(root: Path = ROOT, folder: Path = REFERENCE) -> dict[Path, str]:
-    """File -> its wanted content, for pages with figures and for README's pictures."""
+    """Return the content that each page with figures, and each of README's pictures, should have."""
     found = references(folder)
     pages = [root / name for name in PAGES if (root / name).exists()]
     wanted = {page: generated(page.read_text(encoding="utf-8"), found) for page in pages}

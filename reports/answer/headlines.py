@@ -1,4 +1,4 @@
-"""The headlines, the most realistic first: Ape-X, a learner's whole step, single calls. Each states its limits."""
+"""The headlines, most realistic first: Ape-X, a learner's whole step, single calls. Each states its limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Headline:
 
 
 def headlines(context: Context) -> list[Headline]:
-    """Headlines about the run's first peer, or, for Ape-X, its first variant. One without a record is left out."""
+    """Headlines about the run's first peer or, for Ape-X, its first variant. Those without records are omitted."""
     if not context.run.peers:
         return []
     subject = context.run.peers[0].name
@@ -55,7 +55,7 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
 
 
 def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:
-    """The first variant of the subject that has figures for all of these jobs; the library's default comes first."""
+    """Return the subject's first variant with figures for all of these jobs; the library's default is the first."""
     names = [peer.name for peer in run.peers if base_name(peer.name) == base_name(subject)]
     return next((name for name in names if jobs and all(name in job.shown for job in jobs)), None)
 
@@ -73,7 +73,7 @@ def _steps(context: Context, subject: str) -> Headline | None:
     adds, batch = steps[0].params["adds"], steps[0].params["batch"]
     return Headline(
         "step",
-        f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, the update of its priorities",
+        f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, and the update of its priorities",
         f"{subject} on {steps[0].workload}: {'; '.join(said)}.",
         "There is only one process, and nothing runs between the calls: a network would evict the caches and take most "
         "of the time.",
@@ -108,7 +108,7 @@ def _single_calls(context: Context, subject: str) -> Headline | None:
 
 
 def _calls(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs to summarise. Plain sampling is left out if sampling beside work or with held batches was measured."""
+    """Return the jobs to summarise, without plain sampling if sampling beside work or of held batches exists."""
     realistic = any(job.benchmark in ("sample_beside", "sample_held") for job in jobs)
     return [job for job in jobs if job.benchmark != "learner_step" and not (realistic and job.benchmark == "sample")]
 

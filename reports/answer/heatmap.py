@@ -55,7 +55,7 @@ Wanted = Sequence[tuple[str, Mapping[str, object], str, bool]]
 @dataclass(frozen=True)
 class HeatCell:
     text: str
-    shade: int | None  # 0 is as fast, 4 much faster, -4 much slower; None: no figure
+    shade: int | None  # 0: as fast as the reference; 4: much faster; -4: much slower; None: no figure
     about: str  # shown on hover
 
     @property
@@ -70,7 +70,7 @@ class HeatColumn:
     label: str
     group: str  # the workload, or the suite and its number of explorers
     job: Job
-    narrow: bool  # also on a narrow screen
+    narrow: bool  # also shown on a narrow screen
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class HeatTable:
 
     @property
     def groups(self) -> list[tuple[str, int, int]]:
-        """(name, columns, columns on a narrow screen), side by side."""
+        """(name, number of columns, number on a narrow screen) of each group, in order."""
         names = list(dict.fromkeys(column.group for column in self.columns))
         mine = {name: [column for column in self.columns if column.group == name] for name in names}
         return [(name, len(mine[name]), sum(column.narrow for column in mine[name])) for name in names]
@@ -99,7 +99,7 @@ class HeatTable:
 class HeatMap:
     tables: Sequence[HeatTable]
     checks: Sequence[Check] = ()
-    unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, since peers were not checked
+    unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, because peers were not checked
 
     @property
     def notes(self) -> list[tuple[str, str]]:
@@ -138,7 +138,7 @@ def _reference(context: Context, *suites: Suite) -> str:
 
 
 def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """For small rows and for large rows, each on the workload with the most jobs of its kind."""
+    """Return the columns for small rows and for large rows, each on the workload with the most jobs of its kind."""
     speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
     found = []
     kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))
@@ -150,7 +150,7 @@ def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[Hea
 
 
 def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, Workload | None]:
-    """The workloads of small and of large rows on which most jobs were measured."""
+    """Return the workload of small rows and that of large rows on which the most jobs were measured."""
     counts = {each.name: sum(job.workload == each.name for job in jobs) for each in run.workloads}
     measured = [workload for workload in run.workloads if counts[workload.name]]
     kinds = ([w for w in measured if w.row_bytes < LARGE_ROW], [w for w in measured if w.row_bytes >= LARGE_ROW])
@@ -159,7 +159,7 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
 
 
 def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """For Ape-X and for shared buffers in empty loops, each with the largest number of explorers measured."""
+    """Return the columns of Ape-X and of shared buffers in empty loops, with the most explorers measured."""
     found = []
     for suite, title, wanted in ((apex.SUITE, "Ape-X", APEX), (sharing.SUITE, "empty loops", SHARING)):
         mine = [job for job in jobs if job.suite == suite.name and job.benchmark in {each[0] for each in wanted}]
@@ -184,7 +184,7 @@ def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn
 
 
 def _capacities(jobs: Sequence[Job], benchmark: str) -> list[Job]:
-    """The job with the usual capacity; for a learner's step, all jobs with 10^5 to 10^6 rows."""
+    """Return the job with the usual capacity or, for a learner's step, all jobs with 10^5 to 10^6 rows."""
     ordered = sorted(jobs, key=lambda job: int(job.params.get("capacity", 0)))
     if benchmark == "learner_step":
         large = [job for job in ordered if 10**5 <= int(job.params.get("capacity", 0)) <= 10**6]
@@ -224,7 +224,7 @@ def _cell(job: Job, peer: str, reference: str, careless: bool) -> HeatCell:
 
 
 def shade_of(ratio: Ratio) -> int:
-    """0 within 10% of the reference, then 1 to 4 either way: the colour is on a log scale, centred on 1."""
+    """Return 0 within 10% of the reference, then 1 to 4 for faster and -1 to -4 for slower, on a log scale."""
     distance = max(ratio.value, 1 / ratio.value)
     steps = sum(distance > end for end in SHADES)
     return steps if ratio.value > 1 else -steps

@@ -1,4 +1,4 @@
-"""One sentence for each kind of reader, from the records alone: the best peer, by how much, and where it is not."""
+"""One sentence for each kind of reader, from the records alone: the best peer, by how much, and where it loses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sentences(context: Context) -> list[Sentence]:
 
 
 def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | None) -> str:
-    """The peer that is fastest at the most jobs with a rival, with the same certainty as the table of these jobs."""
+    """Name the peer that is fastest at the most jobs with a rival, as certainly as the table of these jobs does."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
     run, reference = context.run, context.reference(throughput.SUITE)
     # If the fastest peer keeps references, use the table's second row, which compares the peers that copy.
@@ -105,7 +105,7 @@ def _span(jobs: Sequence[Job], peer: str, reference: str | None) -> str:
 
 
 def _many_processes(context: Context) -> str:
-    """The fastest learner among the sound buffers, in Ape-X or else in empty loops, and how fast its explorers add."""
+    """Name the sound buffer with the fastest learner, in Ape-X or else in empty loops, and its explorers' speed."""
     in_apex, in_empty_loops = shared_columns(context.jobs)
     columns = in_apex or in_empty_loops
     sides = [column.job for column in columns[:2]]
@@ -151,7 +151,7 @@ def _said(ratio: Ratio) -> str:
 
 
 def _checked(run: Run, check: Check) -> str:
-    """How many peers were checked, and which passed, failed or were left out.
+    """Say how many peers were checked, and which passed, failed or were not checked.
 
     Empty if the run lacks the suite. A peer that was only partly checked counts as not checked.
     """
@@ -175,19 +175,19 @@ def _checked(run: Run, check: Check) -> str:
             f"; {len(wrong)} failed, such as {listed(wrong[:2])}" if len(wrong) > 3 else f"; failed: {listed(wrong)}"
         )
     if unknown:
-        text += f"; not checked, or only in part: {listed(unknown, most=6)}{_budget(run, check)}"
+        text += f"; not fully checked: {listed(unknown, most=6)}{_budget(run, check)}"
     return f"{text}."
 
 
 def _budget(run: Run, check: Check) -> str:
-    """A note that the time budget is the reason for unchecked peers; empty if it is not."""
+    """Return a note if the time budget is the reason for unchecked peers, else ""."""
     left = any(record.suite == check.suite and record.status == "left_out" for record in run.records)
     return " (time budget)" if left else ""
 
 
 def not_said(context: Context) -> str:
-    """Why the page does not say whether shared buffers are sound; empty if it does."""
+    """Return why the page does not say whether shared buffers are sound, or "" if it does."""
     missing = integrity.missing(context)
     if not missing or not any(is_scaling(jobs) for jobs in context.ranking.values()):
         return ""
-    return f"{missing}: this page does not say whether the buffers shared by many processes are sound."
+    return f"{missing}, so this page does not say whether the buffers shared by many processes are sound."

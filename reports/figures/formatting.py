@@ -37,7 +37,7 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
     above = [value for value in values if value > 0]
     if what != "s" or not above:
         return Scale(1.0, unit)
-    # A column may start at 0.1, so that its other end has fewer digits.
+    # A column may start at 0.1, so that its largest values have fewer digits.
     least = min(above) * (10 if len(above) > 1 else 1)
     fitting = [scale for scale in TIME_SCALES if scale[0] <= least] or [TIME_SCALES[0]]
     factor, name = fitting[-1]
@@ -50,7 +50,7 @@ def digits_of(figure: Figure) -> int:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Three significant digits (two below 0.1), thousands apart, no exponent: 0.012, 1.25, 12.5, 1,250, 12,500."""
+    """Format with three significant digits (two below 0.1) and no exponent: 0.012, 1.25, 12.5, 1,250, 12,500."""
     if value == 0:
         return "0"
     if not math.isfinite(value):
@@ -63,7 +63,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def interval(figure: Figure, factor: float = 1.0) -> str:
-    """[low, high], or the range if there are too few launches for an interval."""
+    """Format as [low, high], or as a range if there are too few launches for an interval."""
     if figure.launches == 1:
         return "one launch"
     low, high = (number(end / factor, digits_of(figure)) for end in (figure.low, figure.high))
@@ -71,12 +71,12 @@ def interval(figure: Figure, factor: float = 1.0) -> str:
 
 
 def times(value: float, digits: int = 3) -> str:
-    """A ratio: 1.94 or 0.012, and the sign for times."""
+    """Format a ratio, such as 1.94 or 0.012, followed by the multiplication sign."""
     return f"{number(value, digits)}{TIMES}"
 
 
 def size(count: float) -> str:
-    """A number of bytes, in B, KiB, MiB or GiB."""
+    """Format a number of bytes in B, KiB, MiB or GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{number(count) if unit != 'B' else int(count)} {unit}"
@@ -104,11 +104,11 @@ def counted(count: int, noun: str) -> str:
 
 
 def runnable(command: str) -> str:
-    """A record's command as typed in a checkout, with the Python of make's environment."""
+    """Return a record's command as it is typed in a checkout, with the Python of make's environment."""
     return f".venv/bin/{command}" if command.startswith("python ") else command
 
 
 def spoken_time(time: str) -> str:
-    """20 November 2026, 06:30 UTC: a record's time, for a reader."""
+    """Format a record's time for a reader: 20 November 2026, 06:30 UTC."""
     moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"

@@ -12,7 +12,7 @@ from string import Formatter
 from reports.figures.formatting import counted
 from results import Record, Run
 
-#: The peer to which ratios are taken, if the run has it.
+#: The peer to which others are compared, if the run includes it.
 REFERENCE = "cpprb"
 #: The same for buffers that processes share.
 SHARED_REFERENCE = "cpprb[MP]"
@@ -23,7 +23,7 @@ class Kind(Enum):
 
     RANKS = "speeds that determine which peer is fastest"
     RATIOS = "speeds with ratios, in a separate section"
-    AMOUNTS = "bytes, or waiting times"
+    AMOUNTS = "bytes or waiting times"
     CHECKS = "whether answers are right, on generated rows"
 
 
@@ -40,7 +40,7 @@ class Suite:
     benchmarks: Mapping[str, str] = field(default_factory=dict)
     #: benchmark -> what its name means, printed above the tables.
     explained: Mapping[str, str] = field(default_factory=dict)
-    #: Benchmarks that are counts, among others that are speeds.
+    #: Benchmarks whose figures are counts; the suite's other figures are speeds.
     counts: Collection[str] = ()
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ def jobs_of(run: Run, known: Mapping[str, Suite]) -> list[Job]:
 
 
 def _label(job: Job, template: str, jobs: list[Job]) -> str:
-    """ "add 100", "explorers N=4". Other parameters are named only if they differ from the usual value."""
+    """Return a label such as "add 100". Parameters without a place in it are named only if they are unusual."""
     said = {name for _, name, _, _ in Formatter().parse(template) if name}
     words = [template.format(**job.params) if said <= job.params.keys() else job.benchmark]
     near = [other for other in jobs if (other.suite, other.workload) == (job.suite, job.workload)]
@@ -131,18 +131,18 @@ def _label(job: Job, template: str, jobs: list[Job]) -> str:
 
 
 def usual(values: list[object]) -> object:
-    """The value that more than half of these have, else None. Labels omit it."""
+    """Return the value that more than half of these share, or None. Labels omit it."""
     value, count = Counter(values).most_common(1)[0]
     return value if 2 * count > len(values) else None
 
 
 def _sortable(value: object) -> tuple[int, float, str]:
-    """Numbers by size, before texts."""
+    """Return a key that sorts numbers by size, before texts."""
     return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
 
 
 def reference_name(run: Run, suite: Suite) -> str | None:
-    """The peer to which ratios of this suite are taken: its reference, or the first peer with a figure.
+    """Return the peer to which this suite's peers are compared: its reference, or the first peer with a figure.
 
     None if the suite measured no peer.
     """
@@ -152,7 +152,7 @@ def reference_name(run: Run, suite: Suite) -> str | None:
 
 
 def launches_of(jobs: Sequence[Job]) -> str:
-    """How many launches the figures of these jobs are based on: "1 launch", "3 to 5 launches", or ""."""
+    """Say how many launches the figures of these jobs are based on: "1 launch", "3 to 5 launches", or ""."""
     counts = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
     if not counts:
         return ""

@@ -7,18 +7,18 @@ from results import Peer, Run
 
 
 def base_name(peer: str) -> str:
-    """The library of a variant: cpprb of "cpprb[MP]"."""
+    """Return the library of a variant: "cpprb" for "cpprb[MP]"."""
     return peer.partition("[")[0]
 
 
 def by_library(run: Run) -> list[Peer]:
-    """The run's peers, the variants of a library side by side."""
+    """Return the run's peers, with the variants of a library side by side."""
     libraries = list(dict.fromkeys(base_name(peer.name) for peer in run.peers))
     return sorted(run.peers, key=lambda peer: libraries.index(base_name(peer.name)))
 
 
 def keeps_references(peer: Peer, job: Job) -> bool:
-    """Whether this job's add stores the caller's arrays without copying, so that they must not change afterwards."""
+    """Return whether this job's add stores the caller's arrays without copying, so they must not change afterwards."""
     if job.benchmark not in ("add", "add_dicts"):  # lists are converted to new arrays
         return False
     kept = peer.known.keeps_references
@@ -26,10 +26,10 @@ def keeps_references(peer: Peer, job: Job) -> bool:
 
 
 def without_evidence(stated: str) -> str:
-    """A feature's sentence without the evidence in brackets at its end: "yes, option Nstep [seen: a test]"."""
+    """Return a feature's sentence without the evidence in brackets at its end: "yes, option Nstep [seen: a test]"."""
     return stated.rpartition(" [")[0] if stated.endswith("]") and " [" in stated else stated
 
 
 def evidence_of(stated: str) -> str:
-    """The evidence in the brackets at the end of a feature's sentence, or ""."""
+    """Return the evidence in brackets at the end of a feature's sentence, or ""."""
     return stated[:-1].rpartition(" [")[2] if stated.endswith("]") and " [" in stated else ""

@@ -18,15 +18,15 @@ class Answer:
     """The fastest peer at one job, among all peers or among those that copy what they add."""
 
     job: Job
-    among_copying: bool  # peers that keep references to the caller's arrays were left out
+    among_copying: bool  # peers that keep references to the caller's arrays were excluded
     winner: str | None
     figure: Figure | None = None
-    over_reference: Ratio | None = None  # None if the winner is the reference, or there is none
+    over_reference: Ratio | None = None  # None if the winner is the reference or there is no reference
     reference: str | None = None
     runner_up: str | None = None
     runner_up_figure: Figure | None = None
     over_runner_up: Ratio | None = None
-    blocks_won: tuple[int, int] | None = None  # over the runner-up: of how many
+    blocks_won: tuple[int, int] | None = None  # against the runner-up: (blocks won, blocks in common)
     keeps_references: bool = False
 
     @property
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def sureness(self) -> str:
-        """In words, for the table's last column."""
+        """The certainty in words, for the table's last column."""
         if self.winner is None:
             return "no peer was measured"
         if self.runner_up is None:
@@ -62,7 +62,7 @@ class Answer:
 
 
 def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Answer]:
-    """One answer per job, or two if the fastest add keeps references instead of copying."""
+    """Return one answer per job, or two if the fastest add keeps references instead of copying."""
     answers = []
     for job in jobs:
         careless = {peer.name for peer in run.peers if keeps_references(peer, job)}
@@ -76,7 +76,7 @@ def answers_of(run: Run, jobs: Sequence[Job], reference: str | None) -> list[Ans
 
 
 def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Answer:
-    """The fastest of these peers, by the same rules as in the table."""
+    """Return the fastest of these peers, determined by the same rules as in the table."""
     records = fastest_first([record for peer, record in job.measured.items() if peer in peers])
     return _answer(job, records, reference, set())
 
@@ -84,7 +84,7 @@ def answer_among(job: Job, peers: Collection[str], reference: str | None) -> Ans
 def _answer(
     job: Job, records: list[Record], reference_name: str | None, careless: set[str], among_copying: bool = False
 ) -> Answer:
-    """The answer for one job. `records` are sorted by their medians, fastest first."""
+    """Return the answer for one job. `records` are sorted by their medians, fastest first."""
     if not records:
         return Answer(job, among_copying, None)
     winner, runner_up = records[0], records[1] if len(records) > 1 else None
@@ -112,17 +112,17 @@ class Standing:
     peer: str
     fastest: int  # jobs with a rival at which it is fastest
     alone: int  # jobs at which no other peer has a figure
-    clearly: int
-    fastest_copying: int  # among the peers that copy what they add
-    faster: int  # clearly, than the reference
-    slower: int
-    typical: float | None  # geometric mean of the ratios to the reference, without bounds
+    clearly: int  # jobs at which it is clearly the fastest
+    fastest_copying: int  # jobs at which it is the fastest of the peers that copy what they add
+    faster: int  # jobs at which it is clearly faster than the reference
+    slower: int  # jobs at which it is clearly slower than the reference
+    typical: float | None  # geometric mean of the ratios to the reference; ratios known only as bounds are excluded
     typical_digits: int
-    jobs: int  # in which it has a figure
+    jobs: int  # jobs at which it has a figure
 
 
 def standings(run: Run, jobs: Sequence[Job], answers: Sequence[Answer], reference: str | None) -> list[Standing]:
-    """One row for every peer that has a cell in these jobs, in the run's order."""
+    """Return one row for each peer that has a cell in these jobs, in the run's order."""
     rows = []
     for peer in run.peers:
         mine = [job for job in jobs if peer.name in job.cells]

@@ -11,8 +11,8 @@ from results import Record
 
 #: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring.md).
 MATTERS = 1.1
-FEWEST_FOR_CLEAR = 5  # launches: fewer give no useful interval
-FEWEST_CALLS = 1_000  # of the reference in a window: with fewer, its rate is too uncertain to divide by
+FEWEST_FOR_CLEAR = 5  # launches; with fewer, the interval is not useful
+FEWEST_CALLS = 1_000  # of the reference in a window; with fewer, its rate is too uncertain to be a divisor
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,23 @@ class Ratio:
 
     @property
     def shortest(self) -> str:
-        """For a narrow cell: one digit below 0.1, and no sign for times unless it is a bound."""
+        """The ratio for a narrow cell: one digit below 0.1, and no multiplication sign unless it is a bound."""
         return self.short if self.is_bound else self._text(1 if self.figure.value < 0.1 else 2).removesuffix(TIMES)
 
     @property
     def words(self) -> str:
-        """For a sentence: the ratio and its interval, or "more than 500"."""
+        """The ratio and its interval for a sentence, or "more than 500"."""
         return f"more than {self._bound}" if self.is_bound else f"{self.text} {self.sure}"
 
     def over(self, reference: str) -> str:
-        """For a sentence: how many times as fast as the reference, with the interval."""
+        """Say how many times as fast as the reference, with the interval, for a sentence."""
         if self.is_bound:
             return f"{self.words} as fast as {reference}"
         return f"{self.text} as fast as {reference} {self.sure}"
 
     @property
     def sure(self) -> str:
-        """The interval, or in parentheses why there is none."""
+        """The interval or, in parentheses, why there is none."""
         return self.interval if self.is_bound or self.interval.startswith("[") else f"({self.interval})"
 
     @property
@@ -80,7 +80,8 @@ class Ratio:
 
 
 def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:
-    """The ratio to the reference. None without a reference, for the reference itself, and if no block has both."""
+    """Return the ratio to the reference; None if there is no reference, for the reference itself, or without a
+    common block."""
     if record is None or reference is None or record is reference:
         return None
     found = speed_up(record, reference)
@@ -90,7 +91,7 @@ def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:
 
 
 def rounded_down(value: float) -> float:
-    """To 1, 2 or 5 times a power of ten: 500 for 730, 0.2 for 0.31."""
+    """Round down to 1, 2 or 5 times a power of ten: 500 for 730, 0.2 for 0.31."""
     power = 10.0 ** math.floor(math.log10(value) + 1e-12)
     return float(f"{max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-12)) * power:.1g}")
 

@@ -22,7 +22,7 @@ from results import Record
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 3  # with fewer, only the lowest and the highest sample are shown
 RESAMPLES = 9_999
-SEED = 20_261_120  # fixed, so that a report rebuilt from the same record is the same report
+SEED = 20_261_120  # fixed, so that the same record always gives the same report
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Figure:
 
 
 def figure(values: Sequence[float]) -> Figure:
-    """Median with its bootstrap interval (95%, percentile). `values` must not be empty."""
+    """Return the median with its bootstrap interval (95%, percentile). `values` must not be empty."""
     data = np.asarray(values, dtype=float)
     low, high = float(data.min()), float(data.max())
     if len(data) >= FEWEST_FOR_INTERVAL and low < high:
@@ -71,7 +71,7 @@ def by_block(record: Record) -> dict[int, float]:
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
     """Block -> how many times as fast as the reference, for blocks with both. Above 1 is faster, whatever `better` is.
 
-    A value of 0 has no ratio.
+    Blocks in which either value is 0 are omitted.
     """
     mine, theirs = by_block(record), by_block(reference)
     blocks = sorted(block for block in mine.keys() & theirs.keys() if mine[block] and theirs[block])
@@ -81,13 +81,13 @@ def speed_ups(record: Record, reference: Record) -> dict[int, float]:
 
 
 def speed_up(record: Record, reference: Record) -> Figure | None:
-    """Median over the blocks of the within-block ratio; None if no block has both."""
+    """Return the median over blocks of the ratio within each block; None if no block has both."""
     ratios = speed_ups(record, reference)
     return figure(list(ratios.values())) if ratios else None
 
 
 def log_slow_downs(base: Mapping[int, float], head: Mapping[int, float], better: str) -> np.ndarray:
-    """The log of how many times as long head takes in each block, in order. Above 0 is slower."""
+    """Return the log of how many times as long as base head takes in each block, in order. Above 0 is slower."""
     sign = 1.0 if better == "lower" else -1.0
     return np.array([sign * math.log(head[block] / base[block]) for block in sorted(base.keys() & head.keys())])
 
@@ -112,7 +112,7 @@ def p_above(differences: np.ndarray, limit: float = 0.0) -> float:
 
 @lru_cache(maxsize=8)
 def _sign_flips(count: int) -> np.ndarray:
-    """(flips, count) of +1 and -1: all combinations up to 13 pairs, else a seeded sample that includes no flip."""
+    """Return signs, (flips, count): all combinations for up to 13 pairs, else a seeded sample and the unflipped row."""
     if 2**count <= RESAMPLES:
         return np.array(list(itertools.product((1.0, -1.0), repeat=count)))
     flips = np.random.default_rng(SEED).choice((1.0, -1.0), size=(RESAMPLES, count))
@@ -121,10 +121,10 @@ def _sign_flips(count: int) -> np.ndarray:
 
 
 def middle_and_bounds(differences: np.ndarray, alpha: float) -> tuple[float, float, float]:
-    """(median, low, high): values outside are rejected by `p_above` at `alpha`, so each end is one-sided.
+    """Return (median, low, high). `p_above` rejects values outside the interval at `alpha`, so each end is one-sided.
 
-    Not a bootstrap, whose nominal 95% interval of ten values covers about 90%. Infinite if there are too few values to
-    reject anything.
+    This is not a bootstrap, whose nominal 95% interval of ten values covers about 90%. The ends are infinite if there
+    are too few values to reject anything.
     """
     middle = float(np.median(differences))
     if 2.0 ** -len(differences) > alpha:
@@ -135,7 +135,7 @@ def middle_and_bounds(differences: np.ndarray, alpha: float) -> tuple[float, flo
 
 
 def _reach(centred: np.ndarray, alpha: float) -> float:
-    """How far below their median of 0 a limit must be until these differences are significantly above it."""
+    """Return how far below 0, their median, a limit must lie for these differences to be significantly above it."""
     near, far = 0.0, float(np.ptp(centred)) or 1e-12
     for _ in range(40):
         half = (near + far) / 2

@@ -17,12 +17,12 @@ FAILED = "◊"
 FAILED_MEANS = "failed a conformance check: it does not do what its adapter promises, or what every buffer must do."
 HAZARD = "!"
 EXPLAINED = (
-    "What each peer was observed to do, whatever its documentation says. The checks add rows with every form of add, "
-    "using values that are easily altered. A chi-square test compares how often each row is sampled with its share "
-    "(alpha 0, 0.6 and 1; priorities spanning six decades; after updates; after the ring has wrapped). Weights are "
-    "compared with the formula, and invalid calls are made. Each check yields a word or phrase, which must equal the "
-    f"one that the peer's adapter states. {FAILED} {FAILED_MEANS} {HAZARD} behaves as promised, but in a way that is "
-    "dangerous to a user who does not know about it."
+    "These tables show what each peer was observed to do, whatever its documentation says. The checks add rows with "
+    "every form of add, using values that are easily altered. A chi-square test compares how often each row is sampled "
+    "with its share (alpha 0, 0.6 and 1; priorities spanning six decades; after updates; after the ring has wrapped). "
+    "Weights are compared with the formula, and invalid calls are made. Each check yields a word or phrase, which must "
+    f"equal the one that the peer's adapter states. {FAILED} means that the peer {FAILED_MEANS} {HAZARD} means that it "
+    "behaves as promised, but in a way that is dangerous to a user who does not know about it."
 )
 
 #: title of a table -> its columns: check -> heading
@@ -75,7 +75,7 @@ class SeenTable:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was observed of one peer: a (check, kind, observation) for each line."""
+    """What was observed of one peer: (check, kind, observation) for each check."""
 
     peer: str
     lines: Sequence[tuple[str, str, str]]

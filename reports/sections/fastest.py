@@ -16,15 +16,16 @@ from reports.tables import notes
 
 COPYING_EXPLAINED = (
     f"{notes.KEEPS_REFERENCES} {notes.MEANINGS[notes.KEEPS_REFERENCES]}. "
-    "The “(copying)” row below it leaves such peers out."
+    "The “(copying)” row below it excludes such peers."
 )
 EXPLAINED = (
-    f"A ratio says how many times as fast a peer is, whatever the unit: above 1{TIMES} is faster. It is the median of "
-    "the ratios within each block, with its interval in brackets. “Clear” means at least 5 launches per peer and a "
-    f"ratio to the runner-up whose interval lies above 1.1{TIMES} (code placement in memory alone changes speed by up "
-    f"to 10%: see docs/measuring.md); “likely” means an interval above 1{TIMES}. With three launches, an interval "
-    "spans the lowest and the highest value, and contains the true median with a probability of at most 75%; with "
-    f"four, 88%; with five, 94%. {notes.APPROXIMATE} {notes.MEANINGS[notes.APPROXIMATE]}."
+    f"A ratio says how many times as fast as another a peer is, whatever the unit: above 1{TIMES}, it is faster. A "
+    "ratio is the median of the ratios within each block, with its interval in brackets. “Clear” means at least 5 "
+    f"launches per peer and a ratio to the runner-up whose interval lies above 1.1{TIMES} (code placement in memory "
+    "alone changes speed by up to 10%: see docs/measuring.md). “Likely” means that the interval lies above "
+    f"1{TIMES}. With three launches, an interval spans the lowest and the highest value, and contains the true median "
+    "with a probability of at most 75%. With four launches this rises to 88%, and with five to 94%. "
+    f"{notes.APPROXIMATE} {notes.MEANINGS[notes.APPROXIMATE]}."
 )
 
 
@@ -83,10 +84,13 @@ def _ranking(context: Context, suite: Suite, jobs: Sequence[Job]) -> Ranking:
 
 
 def _reference_note(reference: str | None, suite: Suite) -> str:
-    """Why ratios are not to the usual reference; empty if they are."""
+    """Return why ratios are not relative to the usual reference, or "" if they are."""
     if reference is None or reference == suite.reference:
         return ""
-    return f"{suite.reference} has no figure in this suite, so ratios are to {reference}, the first peer that has one."
+    return (
+        f"{suite.reference} has no figure in this suite, so ratios are relative to {reference}, the first peer that "
+        "has one."
+    )
 
 
 def _answer_row(answer: Answer, unsafe: Mapping[str, str]) -> AnswerRow:

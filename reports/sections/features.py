@@ -1,4 +1,4 @@
-"""What each peer can do, and how that is known: its adapter's statement, the evidence, what this run observed."""
+"""What each peer can do, and how that is known: its adapter's statement, the evidence, and what this run observed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ORDER = (
     "licence",
     "last_release",
 )
-#: Names of features in the tables, where these say more than the key.
+#: Names for features in the tables, if the key alone is not clear enough.
 LABELS = {
     "n_step": "n-step",
     "duplicates": "repeated rows in a batch",
@@ -85,15 +85,15 @@ def parts(context: Context) -> list[Part]:
 
 
 def feature_tables(run: Run, apart: Collection[str]) -> list[FeatureTable]:
-    """Peers as columns, few enough per table to read without scrolling; the peers in `apart` get tables of their own,
-    after the others."""
+    """Return tables whose columns are peers, few enough per table to read without scrolling. The peers in `apart` get
+    separate tables after the others."""
     groups = (
         [peer for peer in run.peers if peer.name not in apart],
         [peer for peer in run.peers if peer.name in apart],
     )
     tables = []
     for group in groups:
-        # Even parts: seven peers are four and three, not six and one.
+        # Split evenly: seven peers become four and three, not six and one.
         parts = math.ceil(len(group) / PEERS_PER_TABLE)
         width = math.ceil(len(group) / parts) if parts else 1
         tables += [_table(run, group[start : start + width]) for start in range(0, len(group), width)]
@@ -118,8 +118,8 @@ def _fact(run: Run, peer: Peer, feature: str) -> Fact:
 
 
 def _seen(run: Run, peer: Peer, feature: str) -> str:
-    """The record of this run that demonstrates the feature. Only the peer's own records count: a variant uses other
-    classes of its library."""
+    """Name the cell of this run that demonstrates the feature. Only the peer's own records count, since a variant uses
+    other classes of its library."""
     for suite, benchmark in SHOWN_BY.get(feature, ()):
         for record in run.records:
             if (record.peer, record.suite, record.benchmark) == (peer.name, suite, benchmark) and record.ok:

@@ -9,8 +9,8 @@ from reports.sections.section import Context, Part, Section
 from reports.tables.troubles import Trouble
 
 EXPLAINED = (
-    "Peers that crashed, hung, raised an exception or returned a wrong answer. These are results, not failures of the "
-    "run, unless the peer is this project's own. A race may take several tries, or another seed, to reproduce."
+    "These peers crashed, hung, raised an exception or returned a wrong answer. Unless the peer is this project's own, "
+    "that is a result, not a failure of the run. It may take several tries, or another seed, to reproduce a race."
 )
 
 

@@ -13,7 +13,7 @@ from reports.tables.troubles import Trouble, number_of
 from results import Record, Run
 from results.record import first_line
 
-#: The benchmark of the Ape-X suite that checks rows while explorers run: broken rows make a peer unsafe here, too.
+#: The benchmark of the Ape-X suite that checks rows while explorers run: broken rows there also make a peer unsafe.
 APEX, WHOLE = "apex", "whole"
 SUITE = Suite(
     "integrity",
@@ -92,7 +92,7 @@ class Integrity:
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """Peer -> its safety, for peers that the integrity suite was to test or whose rows were broken in Ape-X."""
+    """Peer -> its safety, for peers declared in the integrity suite and for those whose rows were broken in Ape-X."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
         if record.suite == SUITE.name or _is_broken_ape_x(record):
@@ -122,13 +122,13 @@ def outcomes(run: Run) -> dict[str, Outcome]:
 
 
 def missing(context: Context) -> str:
-    """Why the page does not say which buffers are sound; empty if it does."""
+    """Return why the page does not say which buffers are sound, or "" if it does."""
     if context.jobs_of(SUITE):
         return ""
     return (
-        "The time budget left out the integrity suite"
+        "The integrity suite was left out because of the time budget"
         if SUITE.name in context.left_out_whole
-        else "This run has no integrity suite"
+        else "This run does not include the integrity suite"
     )
 
 

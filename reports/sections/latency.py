@@ -36,10 +36,11 @@ class Latency:
     def explained(self) -> str:
         launches = f" ({self.launches})" if self.launches else ""
         return (
-            f"How long single calls take ({self.where}): half of them take at most p50, 99% at most p99, and 99.9% at "
-            f"most p99.9. A figure is the median over launches{launches}, with its interval and how many times as fast "
-            f"as {self.reference} it is. The buffer is prioritized if the peer supports priorities. Every call is "
-            "timed by itself, so the cost of reading the clock (tens of ns) is part of each figure."
+            f"These tables show how long single calls take ({self.where}): half of them take at most p50, 99% at most "
+            f"p99, and 99.9% at most p99.9. A figure is the median over launches{launches}; beside it are its interval "
+            f"and how many times as fast as {self.reference} it is. The buffer is prioritized if the peer supports "
+            "priorities. Every call is timed separately, so the cost of reading the clock (tens of ns) is part of each "
+            "figure."
         )
 
 

@@ -13,7 +13,7 @@ class LeftOut:
     suite: str
     title: str
     command: str
-    explained: str = "The time budget left this suite out. To measure it:"
+    explained: str = "This suite was left out because of the time budget. To measure it:"
 
 
 def parts(context: Context) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Memory: bytes per transition by peer and feature, beside the row's own bytes."""
+"""Memory: bytes per transition for each peer and option, compared with the row's own bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUITE = Suite(
         "next_of": "memory, next_of",
         "stack_compress": "memory, stack_compress",
         "both": "memory, next_of and stack_compress",
-        "constructed": "memory when made",
+        "constructed": "memory, empty",
         "quarter": "memory, a quarter full",
         "half": "memory, half full",
         "peak": "peak while sampling",
@@ -57,20 +57,20 @@ COLUMNS = {
     "leak": "leak per round",
     "leak_prioritized": "leak per round, prioritized",
 }
-COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows and uses less keeps some in uncounted memory
+COUNTED = 0.9  # of a row's own bytes: a buffer that copies rows but uses less keeps some in memory that is not counted
 NOTHING_BYTES = 0.5  # per transition: memory is counted in pages, so less than this is shown as none
 LEVELS_EXPLAINED = (
     "The same measurement while a plain buffer is being filled shows which peers allocate all their memory up front. "
     "The peak is how far the resident memory of all the peer's processes rises while batches are sampled, each held "
-    "until the next one is complete. A leak is memory that grows in each quarter of many rounds; a round adds 64 rows "
-    "and samples 32 (and, if prioritized, updates their priorities). If no leak was found, the figure is the largest "
-    "leak that could have gone unnoticed."
+    "until the next one is complete. Memory that grows in every quarter of a long series of rounds counts as a leak; a "
+    "round adds 64 rows and samples 32 (and, if prioritized, updates their priorities). If no leak was found, the "
+    "figure is the largest leak that could have gone unnoticed."
 )
 
 
 @dataclass(frozen=True)
 class MemoryTable:
-    """One workload: a row per peer, a column per feature."""
+    """One workload: a row per peer, a column per option."""
 
     workload: str
     row_bytes: int
@@ -105,12 +105,13 @@ class Memory:
     def explained(self) -> str:
         launches = f"{self.launches} per cell, each" if self.launches else "Each cell is"
         return (
-            "The memory that one more transition takes: the difference between a large buffer and a small one, each "
-            "filled one and a half times over, divided by the difference in rows. Memory is the proportional set size "
-            "of the process and of the peer's server, if it has one, excluding file-backed pages; in shared segments, "
-            f"only touched pages count. {launches} a fresh process. Steps are added one by one; each observation is a "
-            "separate array, to which the caller keeps no reference. A peer that keeps references stores each "
-            "observation once, since a step's next observation is the same object as the next step's observation."
+            "These figures show how much memory one more transition takes: the difference between a large buffer and a "
+            "small one, each filled one and a half times over, divided by the difference in rows. Memory is the "
+            "proportional set size of the process and of the peer's server, if it has one, excluding file-backed "
+            f"pages; in shared segments, only touched pages count. {launches} a fresh process. Steps are added one by "
+            "one; each observation is a separate array, to which the caller keeps no reference. A peer that keeps "
+            "references stores each observation only once, since a step's next observation is the same object as the "
+            "next step's observation."
         )
 
 
@@ -212,8 +213,8 @@ def _table(run: Run, workload: str, jobs: Sequence[Job], row_bytes: int, trouble
 
 
 def _elsewhere(run: Run, jobs: Sequence[Job], row_bytes: int) -> set[str]:
-    """Peers that copy each row, yet use fewer bytes than the row has: the rest is in uncounted memory, such as a
-    file."""
+    """Return the peers that copy each row, yet use fewer bytes than the row has: the rest is in memory that is not
+    counted, such as a file."""
     full = [job for job in jobs if job.benchmark in ("plain", "priorities")]
     return {
         peer.name
@@ -244,7 +245,7 @@ def _cell(job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troub
 
 
 def _points(jobs: Sequence[Job], row_bytes: int) -> Mapping[str, Mapping[str, float]]:
-    """Options -> peer -> how many times the row's own bytes."""
+    """Options -> peer -> bytes per transition as a multiple of the row's own bytes."""
     return {
         _options(job): {peer: figure_of(record).value / row_bytes for peer, record in job.measured.items()}
         for job in jobs

@@ -45,7 +45,7 @@ CROWD = {
     "learner running beside them",
     "prioritized_slowest": "share of the slowest explorer of a prioritized buffer (1 is a fair share)",
 }
-#: Shares among a peer's own explorers: they have no ratio to another peer's.
+#: Shares among a peer's own explorers, which are not compared with another peer's.
 SHARES = ("slowest", "prioritized_slowest")
 HIGHLIGHTED = {
     "adds": "adds the most rows",
@@ -62,11 +62,12 @@ PLOTTED = {
 
 
 EXPLAINED = (
-    "The speed of a shared buffer in loops that do nothing else: explorer processes add prepared rows as fast as they "
-    "can, while one learner samples 32 rows as fast as it can; with a prioritized buffer, it also updates their "
-    "priorities. Samples are checked before the explorers start but not while they add, so these speeds do not show "
-    "whether rows are intact. In real use, an environment and a network take most of the time: read Ape-X first. A "
-    "learner's step, and adding alone, are measured in one process."
+    "These figures are the speed of a shared buffer in loops that make only buffer calls: explorer processes add "
+    "prepared rows as fast as they can, while one learner repeatedly samples 32 rows as fast as it can; with a "
+    "prioritized buffer, it also updates their priorities. Samples are checked before the explorers start but not "
+    "while they add, so these speeds do not show whether rows are intact. In real use, an environment and a network "
+    "take most of the time, so read the Ape-X section first. A learner's step, and adding alone, are measured in one "
+    "process."
 )
 
 
@@ -95,7 +96,7 @@ class Sharing:
     @property
     def explained(self) -> str:
         unchecked = (
-            f"{self.no_integrity}, which would say whether these buffers are sound." if self.no_integrity else ""
+            f"{self.no_integrity}, so it is not known whether these buffers are sound." if self.no_integrity else ""
         )
         launches = f"{self.launches} per cell, each a fresh process." if self.launches else ""
         return " ".join(filter(None, [EXPLAINED, unchecked, launches, self.crowding]))
@@ -134,7 +135,7 @@ def _peers(run: Run, jobs: Sequence[Job]) -> list[str]:
 
 
 def _highlights(jobs: Sequence[Job]) -> Iterator[str]:
-    """The peers that add and sample most with the largest number of explorers, if at least two were measured."""
+    """Yield which peers add and sample most with the largest number of explorers, if at least two were measured."""
     for (workload, batch), alike in _by(jobs, lambda job: (job.workload, job.params["batch"])).items():
         most = max(job.params["explorers"] for job in alike)
         best = [
@@ -156,11 +157,14 @@ def _most(job: Job) -> str:
 
 
 def _scale(job: Job) -> Scale:
-    return Scale(1e3, "thousand rows/s") if job.unit == "rows/s" else scale_of(job)
+    if job.unit != "rows/s":
+        return scale_of(job)
+    most = max((figure_of(record).value for record in job.shown.values()), default=0.0)
+    return Scale(1e6, "million rows/s") if most >= 1e6 else Scale(1e3, "thousand rows/s")
 
 
 def _crowd_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTable]:
-    """One per benchmark, or a single one if a workload was measured with one number of explorers."""
+    """Yield one table per benchmark, or a single one if a workload was measured with only one number of explorers."""
     for workload, mine in _by(jobs, lambda job: job.workload).items():
         capacity = usual([job.params["capacity"] for job in mine])
         where = f"{workload}, capacity {capacity:,}" if isinstance(capacity, int) else workload

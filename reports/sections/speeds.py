@@ -19,7 +19,7 @@ from reports.tables import notes
 from reports.tables.cells import Cell, scale_of, speed_cell
 from results import Run
 
-#: If all jobs of a suite have this parameter, it is about scaling, and gets line plots instead of dot plots.
+#: If all jobs of a suite have this parameter, the suite measures scaling and gets line plots instead of dot plots.
 ALONG = "explorers"
 JOBS_A_TABLE = 7
 SPOKEN = {"batch", ALONG}  # parameters that are always part of a job's name
@@ -86,14 +86,14 @@ def is_scaling(jobs: Sequence[Job]) -> bool:
 
 
 def crowding_note(run: Run, jobs: Sequence[Job]) -> str:
-    """A note if explorers and learner outnumber the cores, so that scheduling is part of the figures; else ""."""
+    """Return a note if explorers and learner outnumber the cores, so that scheduling affects the figures; else ""."""
     cores = int(run.machine["cores"])
     most = max(int(job.params[ALONG]) for job in jobs)
     if most + 1 <= cores:
         return ""
     return (
         f"This machine has {counted(cores, 'core')}: with more than {counted(cores - 1, 'explorer')} beside the "
-        "learner, processes take turns, and figures depend on the system's scheduling."
+        "learner, the processes have to take turns, so the figures depend on the system's scheduling."
     )
 
 

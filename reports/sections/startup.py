@@ -47,13 +47,13 @@ class Startup:
     def explained(self) -> str:
         launches = f"; {self.launches} per cell" if self.launches else ""
         return (
-            f"What a user waits for before the first batch, in a fresh process ({self.where}{launches}). Import: the "
-            "time spent in import statements while the buffer is constructed; Python and NumPy are already loaded, and "
-            "files are in the page cache. Construct: the rest of the construction, including the start of a server. "
-            "Fill: adding columns, at most 1,000 rows per call, until the buffer is full (and how many times as fast "
-            f"as {self.reference}). The first add, the first sample of 32 and the first prioritized sample and update "
-            "of 32 include whatever is compiled or allocated on first use, which the other suites exclude from their "
-            "figures."
+            "This table shows how long a user waits for the first batch in a fresh process "
+            f"({self.where}{launches}). Import: the time spent in import statements while the buffer is constructed; "
+            "Python and NumPy are already loaded, and files are in the page cache. Construct: the rest of the "
+            "construction, including the start of a server. Fill: adding columns, at most 1,000 rows per call, until "
+            f"the buffer is full; the ratio says how many times as fast as {self.reference} this is. The first add, "
+            "the first sample of 32 rows, and the first prioritized sample and update of 32 rows include whatever is "
+            "compiled or allocated on first use, which the other suites exclude from their figures."
         )
 
 

@@ -25,9 +25,9 @@ SUITE = Suite(
         "add_lists": "from lists: columns are nested Python lists",
         "learner_step": "learner's step: transitions added one by one to a prioritized buffer, then one prioritized "
         "sample of 32 and the update of its priorities, timed as a whole",
-        "learner_step_uniform": "uniform: the same on a uniform buffer, so without priorities",
+        "learner_step_uniform": "uniform: the same with a uniform buffer, which has no priorities",
         "sample_held": "held: the newest batches stay referenced, so their arrays cannot be recycled",
-        "sample_beside": "beside work: how long sample blocks a learner that works on 8 MB of other data between "
+        "sample_beside": "beside work: how long sampling blocks a learner that works on 8 MB of other data between "
         "samples",
         "prioritized": "prioritized cycle: a prioritized sample, and the update of its priorities",
         "compressed_add": "frames once: next observations, and each frame of a stack, are stored once",

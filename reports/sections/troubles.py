@@ -11,8 +11,8 @@ from reports.tables.troubles import Trouble
 from results import Run
 
 LEFTOVERS_EXPLAINED = (
-    "These launches ended normally, but left processes or segments of their peer behind. The runner removed them; a "
-    "user would have to do so."
+    "These launches ended normally, but left processes or shared-memory segments of their peer behind. The runner "
+    "removed them; otherwise, the user would have to."
 )
 
 
@@ -29,10 +29,10 @@ class Troubles:
     @property
     def summary(self) -> str:
         if not (self.run.records or self.troubles):
-            return "This run holds no record."
+            return "This run contains no records."
         text = f"{self.measured} of {self.run.declared} declared cells have a result"
         if self.left_out:
-            text += f"; {self.left_out} {'was' if self.left_out == 1 else 'were'} left out by the budget"
+            text += f"; {self.left_out} {'was' if self.left_out == 1 else 'were'} left out because of the time budget"
         if not self.troubles:
             return f"{text}."
         if not self.without_figure:

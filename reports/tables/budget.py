@@ -1,4 +1,4 @@
-"""Sentences about what the time budget left out of a run."""
+"""Sentences about the time budget of a run, and what was left out because of it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from results import Record, Run
 
 
 def left_out(run: Run) -> str:
-    """How long the run took, its budget, and what that left out; empty for a run without a budget that measured all."""
+    """Say how long the run took, its budget, and what was left out; "" for a complete run without a budget."""
     dropped = [record for record in run.records if record.status == "left_out"]
     if run.minutes is None and not dropped:
         return ""
-    took = f"The run took {_minutes(round(minutes, 1))}" if (minutes := run_minutes(run)) is not None else "The run"
-    budget = f" of a budget of {_minutes(run.minutes)}" if run.minutes is not None else ""
+    minutes = run_minutes(run)
+    took = "The run did not finish" if minutes is None else f"The run took {_minutes(round(minutes, 1))}"
+    budget = "" if run.minutes is None else f" of a budget of {_minutes(run.minutes)}"
+    if budget and minutes is None:
+        budget = f"; its budget was {_minutes(run.minutes)}"
     if not dropped:
         return f"{took}{budget}; no cell was left out."
     by_peer: dict[str, int] = {}
     for record in dropped:
         by_peer[record.peer] = by_peer.get(record.peer, 0) + 1
     what = listed([f"{counted(count, 'cell')} of {peer}" for peer, count in by_peer.items()], most=12)
-    return f"{took}{budget}. The budget left out {counted(len(dropped), 'cell')}: {what}."
+    were = "was" if len(dropped) == 1 else "were"
+    return f"{took}{budget}. {counted(len(dropped), 'cell')} {were} left out because of the budget: {what}."
 
 
 def _minutes(count: float) -> str:
@@ -47,7 +51,7 @@ def peers_left_out_whole(run: Run) -> list[str]:
 
 
 def budget_line(run: Run, spoken: Mapping[str, str], with_ratios: Collection[str]) -> str:
-    """For the top of the page: how much of the run the budget allowed, and with how few launches; empty if everything.
+    """Say how much of the run the budget allowed and with how few launches, for the top of the page; "" if all of it.
 
     `spoken` has the names of suites for sentences, `with_ratios` the suites whose figures are compared as ratios.
     """

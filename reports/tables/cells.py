@@ -22,7 +22,7 @@ class Cell:
     ratio: str = ""  # to the reference
     ratio_interval: str = ""
     status: str = "ok"
-    trouble: int | None = None  # its number in the lists of what was found and what has no figure
+    trouble: int | None = None  # its number in the lists of findings and of missing figures
     fastest: bool = False
 
 
@@ -37,7 +37,7 @@ def without_figure(record: Record, marks: str, troubles: Sequence[Trouble]) -> C
 def speed_cell(
     job: Job, peer: str, reference: str | None, troubles: Sequence[Trouble], marks: str, scale: Scale
 ) -> Cell | None:
-    """The cell of a peer, or None if it has none. A figure measured before a failure is shown with a mark."""
+    """Return the cell of a peer, or None if it has none. A figure measured before a failure is shown with a mark."""
     record = job.cells.get(peer)
     if record is None:
         return None

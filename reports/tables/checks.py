@@ -25,7 +25,7 @@ class Check:
     title: str
     sign: str
     meaning: str
-    outcomes: Callable[[Run], Mapping[str, Outcome]]  # for the peers that it was to check
+    outcomes: Callable[[Run], Mapping[str, Outcome]]  # for the peers that it had to check
 
 
 def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
@@ -38,7 +38,7 @@ def signs_of(run: Run, checks: Sequence[Check]) -> dict[str, str]:
 
 
 def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list[tuple[str, str]]:
-    """("no ◊:", "not checked in this run") where a suite was to check these peers and could not check them all."""
+    """Return (sign, why its absence means nothing) for each suite that could not check all of these peers."""
     found = []
     for check in checks:
         mine = [record for record in run.records if record.suite == check.suite and record.peer in peers]
@@ -51,5 +51,5 @@ def unchecked(run: Run, checks: Sequence[Check], peers: Collection[str]) -> list
 
 
 def explained(checks: Sequence[Check], text: str) -> list[tuple[str, str]]:
-    """(sign, meaning) of the signs in this text."""
+    """Return (sign, meaning) for the signs in this text."""
     return [(check.sign, check.meaning) for check in checks if check.sign in text]

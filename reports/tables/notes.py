@@ -20,22 +20,25 @@ FOOTNOTES = {
             "buffer changes too"
         ),
     ),
-    GIVES_ROWS: ("gives", "returns rows: its figure includes stacking them into columns, as a user would have to"),
-    NO_BATCH_ADD: ("batch_add", "adds one row per call as used here: the figure is for that many single adds"),
+    GIVES_ROWS: (
+        "gives",
+        "returns rows: its figure includes stacking them into columns, which a user would have to do",
+    ),
+    NO_BATCH_ADD: ("batch_add", "is used here to add one row per call: the figure is for that many single adds"),
 }
 #: mark -> its meaning, for the page, its pictures and README
 MEANINGS = {
     **{mark: meaning for mark, (_, meaning) in FOOTNOTES.items()},
     BEFORE_IT_WENT_WRONG: "measured before the peer failed or returned a wrong answer at this job",
-    APPROXIMATE: "based on one or two launches, so without an interval",
+    APPROXIMATE: "based on one or two launches, so no interval is given",
     BOUND: "a lower bound: the reference made too few calls for a ratio",
-    ELSEWHERE: "copies each row, yet uses fewer bytes than the row has, so it is not shown as the lowest: rows are "
+    ELSEWHERE: "copies each row, yet uses fewer bytes than a row has, so it is not shown as the lowest: its rows are "
     "compressed, share parts, or are kept in memory that is not counted, such as a file",
 }
 
 
 def marks(peer: Peer, job: Job) -> str:
-    """The footnotes that belong beside this peer's figure at this job."""
+    """Return the marks that belong beside this peer's figure at this job."""
     found = ""
     if job.benchmark.startswith(("add", "compressed_add")):
         if keeps_references(peer, job):
@@ -48,7 +51,7 @@ def marks(peer: Peer, job: Job) -> str:
 
 
 def footnotes(run: Run, jobs: Sequence[Job]) -> list[tuple[str, str]]:
-    """(mark, sentence) of the marks used in these jobs; each sentence quotes the peers' features."""
+    """Return (mark, sentence) for the marks used in these jobs; each sentence quotes the peers' features."""
     peers = {peer.name: peer for peer in run.peers}
     result = []
     for mark, (feature, meaning) in FOOTNOTES.items():

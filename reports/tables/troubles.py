@@ -33,12 +33,12 @@ class Trouble:
 
     @property
     def command(self) -> str:
-        """The command that reproduces it, which some reasons give on a separate line."""
+        """The command that reproduces it, if the reason has a separate line with one."""
         return next((line for line in self._more if _COMMAND.match(line)), "")
 
     @property
     def details(self) -> str:
-        """The rest of the reason, mostly a traceback."""
+        """The rest of the reason, usually a traceback."""
         return "\n".join(line for line in self._more if not _COMMAND.match(line)).strip()
 
     @property
@@ -50,8 +50,8 @@ _COMMAND = re.compile(r"(\S*/)?python -m ")
 
 
 def troubles(run: Run, jobs: Sequence[Job]) -> list[Trouble]:
-    """Every record that is not ok, grouped by peer, status and reason, findings first; and unavailable peers whose
-    reason is not in any record. Cells that the time budget left out are not listed."""
+    """Return all records that are not ok, grouped by peer, status and reason, findings first; and unavailable peers
+    whose reason is not in any record. Cells left out because of the time budget are not listed."""
     labels = {id(record): job.full_label for job in jobs for record in job.cells.values()}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in run.records:

@@ -43,7 +43,7 @@ def test_two_peers_the_other_way_round_show_only_if_both_runs_tell_them_apart():
     assert tied.opposite == []
     (turned,) = agreements(a_run(speeds | {"another": 2e-6}), a_run(speeds | {"another": 0.5e-6}))
     assert turned.opposite == ["swift and another"]
-    assert "1 pair of peers in opposite orders" in report([turned])
+    assert "1 pair of peers ranked in opposite orders" in report([turned])
 
 
 def test_a_ratio_just_outside_the_interval_is_not_within_it():

@@ -107,7 +107,7 @@ def test_correctness_says_what_was_checked_of_whom():
     assert said(run)["Correctness first"] == "Conformance: 2 of 2 checked peers passed (cpprb_impl and cpprb)."
     leave_out(run, suite="conformance", peer="cpprb")
     assert said(run)["Correctness first"] == (
-        "Conformance: 1 of 1 checked peer passed (cpprb_impl); not checked, or only in part: cpprb (time budget)."
+        "Conformance: 1 of 1 checked peer passed (cpprb_impl); not fully checked: cpprb (time budget)."
     )
     leave_out(run, suite="conformance")
     assert said(run)["Correctness first"] == "Conformance: none of 2 peers was fully checked (time budget)."
@@ -161,9 +161,9 @@ def test_a_suite_that_was_left_out_whole_is_one_sentence(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
     html, markdown = pages(leave_out(run, suite="integrity"))
-    told = "The time budget left this suite out. To measure it: `make bench PEERS=all SUITES=latency`"
+    told = "This suite was left out because of the time budget. To measure it: `make bench PEERS=all SUITES=latency`"
     assert section(markdown, "Latency").strip() == told
-    assert "The time budget left out the integrity suite: this page does not say" in markdown
+    assert "The integrity suite was left out because of the time budget, so this page does not say" in markdown
     assert '<section id="latency">' in html and '<a href="#integrity">' in html
 
 
@@ -172,7 +172,10 @@ def test_the_cells_without_a_figure_add_up(pages):
     run.records[0].samples, run.records[0].status = [], "interrupted"
     run.records[0].fail("skipped", "no such thing (synthetic)")
     for page in pages(run):
-        assert "29 of 36 declared cells have a result; 6 were left out by the budget; 1 more has no figure:" in page
+        assert (
+            "29 of 36 declared cells have a result; 6 were left out because of the time budget; 1 more has no figure:"
+            in page
+        )
 
 
 def test_numbers_agree_with_their_nouns(pages):

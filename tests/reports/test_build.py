@@ -268,7 +268,7 @@ def test_an_interrupted_run_says_so(tmp_path):
 def test_a_missing_reference_is_said(tmp_path):
     build(without_reference(), tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "cpprb has no figure in this suite, so ratios are to rllib, the first peer that has one." in text
+    assert "cpprb has no figure in this suite, so ratios are relative to rllib, the first peer that has one." in text
 
 
 def test_pictures_of_an_earlier_report_do_not_stay(tmp_path):

@@ -60,7 +60,9 @@ def test_a_broken_harness_and_a_withdrawn_record_have_no_figure(pages):
 
 
 def test_the_budget_says_what_it_left_out(pages):
-    said = "The run took 8 minutes of a budget of 10 minutes. The budget left out 1 cell: 1 cell of rllib."
+    said = (
+        "The run took 8 minutes of a budget of 10 minutes. 1 cell was left out because of the budget: 1 cell of rllib."
+    )
     assert said in pages[0] and said in pages[1]
 
 

@@ -37,12 +37,12 @@ def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
     assert "add 1 from N" not in fastest
     section = rest.split("\n## Sharing")[1].split("\n## What each")[0]
     for row in (
-        f"{OURS} N=4, add 1 | **8,080** | thousand rows/s | [8,000, 8,160] | 50.0{TIMES} |",
-        "| cpprb[MP] | N=4, add 1 | 162 | thousand rows/s | [160, 163] |  |  |",
+        f"{OURS} N=4, add 1 | **8.08** | million rows/s | [8.00, 8.16] | 50.0{TIMES} |",
+        "| cpprb[MP] | N=4, add 1 | 0.162 | million rows/s | [0.160, 0.163] |  |  |",
         f"{OURS} N=4, add 100 | **0.808** | of a fair share | [0.800, 0.816] |  |  |",
         f"{OURS} time at the last capacity relative to the first | 1.58{TIMES} | ratio |",
         f"{OURS} time relative to its library's unshared class | 2.00{TIMES} | ratio |",
-        "- CartPole-v1, 4 explorers, 1 row per call: adds the most rows: cpprb_impl[lock=buffer], 8,080 thousand "
+        "- CartPole-v1, 4 explorers, 1 row per call: adds the most rows: cpprb_impl[lock=buffer], 8.08 million "
         f"rows/s (50.0{TIMES} cpprb[MP]); draws the most samples: cpprb_impl[lock=buffer], 126,000 samples/s",
         "This machine has 2 cores",
     ):
@@ -63,8 +63,8 @@ def test_a_figure_from_before_a_failure_is_shown_with_a_mark_and_its_reason(tmp_
             record.fail("failed", "4 of 4 explorers could add nothing (synthetic)")
     markdown = build(run, tmp_path)[1].read_text(encoding="utf-8")
     assert "4 of 4 explorers could add nothing (synthetic)" in markdown
-    assert "| cpprb[MP] | N=4, add 1 | 162 ¶ (1) |" in markdown
-    assert f"{OURS} N=4, add 1 | **8,080** | thousand rows/s | [8,000, 8,160] | 50.0{TIMES} |" in markdown
+    assert "| cpprb[MP] | N=4, add 1 | 0.162 ¶ (1) |" in markdown
+    assert f"{OURS} N=4, add 1 | **8.08** | million rows/s | [8.00, 8.16] | 50.0{TIMES} |" in markdown
     assert "![sharing:" not in markdown  # lines over one number of explorers
 
 
