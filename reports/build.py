@@ -69,12 +69,12 @@ def _render(template: str, page: dict[str, Any]) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A peer's name with line-break opportunities before its variant, after "_", and before capitals within a word."""
+    """Add line-break opportunities to a peer's name: before its variant, after "_", and before capitals in a word."""
     return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=_)|(?<=[a-z])(?=[A-Z])", name))
 
 
 def _markdown_cell(text: object) -> str:
-    """The text as one line, escaped for a Markdown table."""
+    """Return the text as one line, escaped for a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     path = options.run or latest()
     if path is None:
-        print("there is no run to report on yet: make bench", file=sys.stderr)
+        print("there is no run to report on yet; run `make bench` first", file=sys.stderr)
         return 1
     try:
         written = build(load(path), options.out)
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _shown(path: Path) -> str:
-    """The path relative to the working directory, if it is inside."""
+    """Return the path, relative to the working directory if it is inside it."""
     here = Path.cwd()
     return str(path.resolve().relative_to(here)) if path.resolve().is_relative_to(here) else str(path)
 

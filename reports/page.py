@@ -53,20 +53,20 @@ def _budget_line(context: Context) -> str:
 
 
 def _below(context: Context) -> str:
-    """A sentence for a page without an answer: which suites the run has."""
+    """Return a sentence for a page without an answer: which suites the run covers."""
     suites = [context.suite(name).spoken for name in dict.fromkeys(job.suite for job in context.measured)]
     if not suites:
-        return "This run has no figure, so there is no answer."
+        return "This run has no figures, so there is no answer."
     each = "its section is" if len(suites) == 1 else "their sections are"
-    return f"This run is about {listed(suites, most=len(suites))} only; {each} below."
+    return f"This run covers only {listed(suites, most=len(suites))}; {each} below."
 
 
 def _warnings(run: Run) -> list[str]:
     lines = []
     if run.interrupted:
-        lines.append("This run was interrupted: the report shows what it had measured by then.")
+        lines.append("This run was interrupted: the report shows only what had been measured by then.")
     elif run.finished is None:
-        lines.append("This run never finished: it was killed, or is still running.")
+        lines.append("This run has not finished: it was killed, or is still running.")
     if changed := changed_since(run.revision):
         lines.append(f"The measured code has changed since this run: {listed(changed, most=3)}.")
     if not any(record.ok or is_finding(record) for record in run.records):

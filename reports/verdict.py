@@ -3,10 +3,9 @@
 A benchmark is a regression if head is slower by at least the minimal effect *and* the difference is significant in a
 one-sided sign-flip test on within-block log ratios, Holm-corrected over the benchmarks. An unchanged tree is therefore
 called a regression at most once in 1/alpha runs, however many benchmarks there are.
-It passes if a slow-down as large as the minimal effect can be excluded: the upper end of its interval, by the same test
-at alpha, is below the effect.
-Anything in between is "can't tell": these launches on this machine do not decide it. A benchmark that base lacks is not
-judged.
+It passes if a slow-down as large as the minimal effect can be excluded: the upper end of the interval that the same
+test gives at alpha is below the effect. Anything in between is "can't tell": these launches on this machine are not
+enough to decide. A benchmark that base lacks is not judged.
 
 Exit status: 0 pass, 1 a regression, 2 can't tell, 3 harness error.
 """
@@ -78,14 +77,14 @@ def _decide(
     if high < effect:
         if high < 0 and slow_down <= -effect:
             return "pass", "improvement"
-        return "pass", "slower, within the limit" if p <= alpha else ""
+        return "pass", "slower, but within the limit" if p <= alpha else ""
     if slow_down >= effect:
         return "can't tell", "seems slower"
     return "can't tell", "slower, perhaps by more than the limit" if low > 0 else "too noisy"
 
 
 def launches_needed(benchmarks: int, alpha: float = ALPHA) -> int:
-    """The launches per side that any slow-down, however large, needs to be significant: p is at least 2^-n."""
+    """Return how many launches per side are needed for even a large slow-down to be significant: p is at least 2^-n."""
     return max(FEWEST_LAUNCHES, math.ceil(math.log2(max(1, benchmarks) / alpha)))
 
 
@@ -117,7 +116,7 @@ def _checked_jobs(run: Run, alpha: float) -> list[Job]:
             lost = ", ".join(str(block) for block in sorted(base ^ head))
             raise HarnessError(f"{job.full_label}: only one side was launched in block {lost}")
         if len(base) < needed:
-            why = "" if needed == FEWEST_LAUNCHES else f", or nothing could be significant over {len(jobs)} benchmarks"
+            why = "" if needed == FEWEST_LAUNCHES else f" for any significance over {len(jobs)} benchmarks"
             raise HarnessError(f"{job.full_label}: {len(base)} launches per side; at least {needed} are needed{why}")
     return jobs
 
@@ -128,7 +127,7 @@ def exit_status(verdicts: Sequence[Verdict]) -> int:
 
 
 def table(verdicts: Sequence[Verdict], alpha: float) -> str:
-    """The verdicts as aligned text; times are in the unit of each row."""
+    """Return the verdicts as aligned text; the figures are in the unit of their row."""
     sure = f"{100 * (1 - 2 * alpha):g}% interval"
     rows = [["benchmark", "base", "head", "unit", "slow-down", sure, "p (Holm)", "verdict", ""]]
     for verdict in verdicts:
@@ -174,14 +173,14 @@ def closing_line(verdicts: Sequence[Verdict], effect: float) -> str:
             of_all = formatting.counted(len(verdicts), "benchmark")
             return (
                 f"CAN'T TELL for {open_ones} of {of_all}, no regression in the others ({limit}); "
-                "measure again, with more launches or on a quieter machine"
+                "measure again with more launches or on a quieter machine"
             )
-    return f"PASS: {formatting.counted(len(verdicts), 'benchmark')}, none slower by the limit ({limit})"
+    return f"PASS: {formatting.counted(len(verdicts), 'benchmark')}, none slower by as much as the limit ({limit})"
 
 
 def _left_out(run: Run) -> str:
     new = sum(record.peer == BASE and record.status == "skipped" for record in run.records)
-    return f"; not judged, since base does not support it: {formatting.counted(new, 'benchmark')}" if new else ""
+    return f"; not judged because base lacks it: {formatting.counted(new, 'benchmark')}" if new else ""
 
 
 class _Parser(argparse.ArgumentParser):

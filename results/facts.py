@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Facts:
-    """A record's `facts` about a peer. The defaults apply if nothing is known."""
+    """The `facts` about a peer in a run file. The defaults apply if nothing is known."""
 
     adds_batches: bool = True  # adds many rows in one call
     returns_rows: bool = False  # samples are rows, which the adapter stacks into columns
@@ -18,7 +18,7 @@ class Facts:
 
 
 def facts_of(facts: Mapping[str, Any] | None, features: Mapping[str, str]) -> Facts:
-    """A peer's facts. Records from before November 23, 2026 have none; they are then derived from the sentences."""
+    """Return a peer's facts. Records made before 23 November 2026 have none; they are derived from the sentences."""
     return Facts(**facts) if facts else _of_sentences(features)
 
 

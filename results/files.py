@@ -14,7 +14,7 @@ REFERENCE = HERE / "reference"
 
 
 def new_path(run: Run, folder: Path = RUNS) -> Path:
-    """A new, dated file name for this run, such as runs/bench-quick-20261120T063000Z.json."""
+    """Return a new, dated file name for this run, such as runs/bench-quick-20261120T063000Z.json."""
     started = run.started.replace("-", "").replace(":", "")
     stem = f"{run.kind}-{run.profile}-{started}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, 1_000_000))
@@ -22,11 +22,11 @@ def new_path(run: Run, folder: Path = RUNS) -> Path:
 
 
 def latest(kind: str = "bench", folders: tuple[Path, ...] = (RUNS, REFERENCE)) -> Path | None:
-    """The newest run file of the first folder that has one; None if there is none.
+    """Return the newest run file of the first folder that has one, or None if there is none.
 
-    The newest is determined by the start time in the file, since git gives every file the time of the checkout. For a
-    file that is too broken to have one, its modification time counts, so that the caller sees the error instead of
-    silently reporting an older run.
+    The start time in the file decides which is newest, since git sets every file's modification time to that of the
+    checkout. If a file is too broken to have a start time, its modification time is used, so that the caller sees the
+    error instead of silently reporting an older run.
     """
     for folder in folders:
         found = [(started, path) for path in folder.glob("*.json") if (started := _started(path, kind)) is not None]

@@ -18,7 +18,7 @@ MEASURED_CODE = ("cpprb_impl", "adapters", "suites")
 
 
 def describe() -> dict[str, Any]:
-    """The "machine" object of the run file. Anything that cannot be determined is "unknown"."""
+    """Return the "machine" object of the run file. Anything that cannot be determined is "unknown"."""
     return {
         "cpu": _cpu_model(),
         "cores": _usable_cores(),
@@ -32,7 +32,7 @@ def describe() -> dict[str, Any]:
 
 
 def revision(checkout: Path = HERE) -> str:
-    """The commit's hash, with "+dirty" if anything is uncommitted (ignored files apart); "unknown" outside git."""
+    """Return the commit's hash, with "+dirty" if there are uncommitted changes; "unknown" outside git."""
     commit = _first_line_of(["git", "rev-parse", "HEAD"], checkout)
     if not commit:
         return "unknown"
@@ -41,7 +41,7 @@ def revision(checkout: Path = HERE) -> str:
 
 
 def changed_since(measured_at: str, folders: Sequence[str] = MEASURED_CODE, checkout: Path = HERE) -> list[str]:
-    """The files in these folders that differ between this revision and the last commit.
+    """Return the files in these folders that differ between this revision and the last commit.
 
     Empty outside git, and for a revision that is unknown in this checkout.
     """
@@ -60,7 +60,7 @@ def _cpu_model() -> str:
 
 
 def _usable_cores() -> int:
-    """The number of cores that this process may run on, which may be fewer than the machine has."""
+    """Return the number of cores that this process may run on, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -76,7 +76,7 @@ def _first_line_of(command: list[str], folder: Path | None = None) -> str:
 
 
 def _lines_of(command: list[str], folder: Path | None = None) -> list[str]:
-    """The lines that a command prints; none if it fails, hangs or is not installed."""
+    """Return the lines that a command prints; none if it fails, hangs or is not installed."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

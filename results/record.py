@@ -1,8 +1,7 @@
 """The record of a run: built cell by cell, saved after every launch, loaded by the reports.
 
-A run file is always whole and always valid: `save` validates before it writes anything and puts
-the new file in place in one step. Checks live in `results/validation.py`, the format in
-`results/schema.json`.
+A run file is always complete and valid: `save` validates the run before it writes anything, and replaces the old file
+atomically. The checks are in `results/validation.py`, the format in `results/schema.json`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Status = Literal["ok", "failed", "wrong", "skipped", "broken", "left_out", "inte
 Better = Literal["lower", "higher"]
 Param = int | float | str | bool
 
-NOT_REACHED = "not measured: the run did not come this far"
+NOT_REACHED = "not measured: the run did not get this far"
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Sample:
 
     block: int  # a round in which each peer is launched at most once: ratios are taken within it
     value: float
-    calls: int | None = None  # that the value is based on, if there may be too few for a rate
+    calls: int | None = None  # number of calls timed, given if it may be too small for a reliable rate
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,8 @@ class Record:
     status: Status = "interrupted"
     reason: str | None = NOT_REACHED
     samples: list[Sample] = field(default_factory=list)
-    seen: str | None = None  # an observation that is not a number: "copies: 84 columns held while ..."
-    hazard: bool = False  # as the peer promises, but dangerous to a user who does not know about it
+    seen: str | None = None  # an observation that is not a number: "copies: 84 columns were held while ..."
+    hazard: bool = False  # the peer behaves as promised, but in a way that is dangerous if a user does not know it
     invalidated_at: str | None = None  # the revision that withdrew it; only for an "invalidated" record
 
     @property
@@ -109,7 +108,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """For messages: "throughput add (batch=1) of cpprb on CartPole-v1"."""
+        """A label for messages: "throughput add (batch=1) of cpprb on CartPole-v1"."""
         params = ", ".join(f"{name}={value}" for name, value in self.params.items())
         return f"{self.suite} {self.benchmark} ({params}) of {self.peer} on {self.workload}"
 
@@ -119,15 +118,15 @@ class Record:
         if not (math.isfinite(value) and value >= 0):
             raise BadRecord(f"{self.label}: sample of block {block} must be a finite number, at least 0, got {value}")
         if any(sample.block == block for sample in self.samples):
-            raise BadRecord(f"{self.label}: block {block} has a sample already")
+            raise BadRecord(f"{self.label}: block {block} already has a sample")
         if self.pending:
             self.status, self.reason = "ok", None
         self.samples.append(Sample(int(block), value, calls))
 
     def fail(self, status: Status, reason: str) -> None:
-        """Mark the cell as not measured; earlier samples are kept. So is the first reason, since it is the cause."""
+        """Mark the cell as not measured. Earlier samples are kept, as is the first reason, which names the cause."""
         if status == "ok" or not reason.strip():
-            raise BadRecord(f"{self.label}: a failure needs a status other than ok and a reason")
+            raise BadRecord(f"{self.label}: a failure must have a reason and a status other than ok")
         if self.ok or self.pending:
             self.status, self.reason = status, reason
 
@@ -144,7 +143,7 @@ class Run:
     started: str = field(default_factory=lambda: now())
     finished: str | None = None
     interrupted: bool = False
-    declared: int = 0  # cells the run set out to measure
+    declared: int = 0  # number of cells that the run was to measure
     minutes: float | None = None  # its time budget
     peers: list[Peer] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
@@ -186,7 +185,7 @@ class Run:
         unit: str,
         better: Better,
     ) -> Record:
-        """The record of this cell, created on first call. Creating it declares it."""
+        """Return the record of this cell. The first call creates the record, which declares the cell."""
         new = Record(suite, benchmark, peer, workload, dict(params), unit, better)
         record = self._cells.setdefault(cell_key(vars(new)), new)
         if record is new:

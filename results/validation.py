@@ -73,11 +73,11 @@ def _what(error: ValidationError) -> str:
         case "exclusiveMinimum":
             return f"{shown} must be above {error.validator_value}"
         case "minItems":
-            return 'must not be empty where status is "ok"'
+            return 'must not be empty if status is "ok"'
         case "minLength":
             return "must not be empty"
         case "pattern" if error.validator_value == r"\S":
-            return 'must say why, where status is not "ok"'
+            return 'must say why if status is not "ok"'
         case "anyOf":
             return f"{shown} is neither a UTC time like 2026-11-20T06:30:00Z nor null"
         case "enum":
@@ -126,7 +126,7 @@ def _other_complaints(data: Mapping[str, Any]) -> Iterator[str]:
         if record["status"] == "invalidated" and withdrawn_at is None:
             yield f"{where}: invalidated_at: must name the revision that withdrew it"
         elif record["status"] != "invalidated" and withdrawn_at is not None:
-            yield f"{where}: invalidated_at: only a withdrawn record has one"
+            yield f"{where}: invalidated_at: must be null unless the record is withdrawn"
         blocks = [sample["block"] for sample in record["samples"]]
         if len(set(blocks)) < len(blocks):
             again = next(block for block in blocks if blocks.count(block) > 1)

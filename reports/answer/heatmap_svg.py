@@ -1,4 +1,4 @@
-"""The heat map as a picture, for README and the Markdown page: one SVG for light pages and one for dark ones."""
+"""The heat map as a picture for README and the Markdown page: one SVG for light pages and one for dark pages."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _table(table: HeatTable, theme: str, left: float, top: float) -> tuple[list[
 
 
 def _lines(column: HeatColumn) -> Sequence[str]:
-    """The heading of a column, wrapped to the column's width."""
+    """Return the lines of a column's heading, wrapped to the column's width."""
     lines = [""]
     for word in column.label.split():
         joined = f"{lines[-1]} {word}".strip()

@@ -42,7 +42,7 @@ class Look:
 
 
 def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
-    """How to draw the peers `shown`. `peers` are all of the run, so that a library keeps its colour in every plot."""
+    """Return how to draw the peers `shown`. `peers` are all peers of the run: a library has one colour in all plots."""
     libraries = list(dict.fromkeys(base_name(peer) for peer in peers))
     seen: dict[str, int] = {}
     result = {}
@@ -50,7 +50,7 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
         again, library = divmod(libraries.index(base_name(peer)), len(PALETTE))
         variant = seen.setdefault(base_name(peer), 0)
         seen[base_name(peer)] += 1
-        # Libraries that share a colour, since there are too few, have different markers and lines.
+        # There may be too few colours. Libraries that share one have different markers and lines.
         result[peer] = Look(
             PALETTE[library],
             MARKERS[(library + variant + 3 * again) % len(MARKERS)],
@@ -60,7 +60,7 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
 
 
 def names_width(peers: Iterable[str]) -> float:
-    """The width in inches for these names with three marks; at least NAMES, so that most plots have the same width."""
+    """Return the width in inches of these names with three marks; at least NAMES, so most plots are equally wide."""
     ends = [TextPath((0, 0), f"{peer} †§◊", size=RC["font.size"]).get_extents().x1 for peer in peers]
     return max(NAMES, max(ends, default=0.0) / 72 + 0.15)
 

@@ -42,14 +42,14 @@ def draw(name: str, make: Callable[[], Drawing]) -> Picture:
         FigureCanvasAgg(picture)
         picture.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})
         FigureCanvasSVG(picture)
-        # The salt goes into the ids by which an SVG refers to its own parts: they must differ within a page.
+        # The ids by which an SVG refers to its own parts depend on the salt; they must be unique within a page.
         with mpl.rc_context({"svg.hashsalt": name}):
             picture.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
     return Picture(name, _for_the_page(svg.getvalue(), name), png.getvalue())
 
 
 def _for_the_page(svg: str, name: str) -> str:
-    """The <svg> element alone, with the page's colours and font and an accessible name."""
+    """Return only the <svg> element, with the page's colours and font and an accessible name."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(

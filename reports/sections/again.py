@@ -40,7 +40,7 @@ def parts(context: Context) -> list[Part]:
 
 
 def peers_option(command: str) -> str:
-    """The option of `make` that chooses the peers of this command, or ""."""
+    """Return the option of `make` that selects the peers of this command, or ""."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--peers")
     peers = parser.parse_known_args(shlex.split(command))[0].peers

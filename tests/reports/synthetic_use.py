@@ -80,7 +80,7 @@ def add_latency(run: Run, blocks: int = 5) -> None:
                 record = _cell(run, "latency", f"{call}_{tail}", peer, params, "s/call", "lower", value, blocks)
                 if (peer, tail) == ("reverb", "p999"):
                     record.samples, record.status = [], "interrupted"
-                    record.reason = "not measured: the run did not come this far"
+                    record.reason = "not measured: the run did not get this far"
                     record.fail("skipped", "800 calls are too few for p99.9 (synthetic)")
 
 

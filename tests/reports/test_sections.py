@@ -73,7 +73,7 @@ def test_a_run_of_memory_alone_has_no_answer_and_says_where_to_look(tmp_path):
     run.records.clear()
     add_memory(run)
     html = build(run, tmp_path)[0].read_text(encoding="utf-8")
-    assert "This run is about memory only; its section is below." in html
+    assert "This run covers only memory; its section is below." in html
 
 
 def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():

@@ -49,7 +49,7 @@ def test_an_improvement_passes_and_is_noted():
 
 def test_a_small_but_certain_slow_down_is_within_the_limit():
     judged = judge(gate_run(slower=0.05, noise=0.005))
-    assert (judged[0].word, judged[0].note) == ("pass", "slower, within the limit")
+    assert (judged[0].word, judged[0].note) == ("pass", "slower, but within the limit")
     assert words(gate_run(slower=0.05, noise=0.005), effect=0.03)[0] == "regression"
 
 
@@ -162,7 +162,7 @@ def test_what_base_cannot_do_is_not_judged(tmp_path, capsys):
     assert len(judge(run)) == 2
     save(tmp_path / "gate.json", run)
     assert verdict.main([str(tmp_path / "gate.json")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged, since base does not support it: 1 benchmark")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged because base lacks it: 1 benchmark")
 
 
 def test_nothing_to_judge_is_a_harness_error():
@@ -178,7 +178,7 @@ def test_nothing_to_judge_is_a_harness_error():
 def test_too_few_launches_is_a_harness_error():
     with pytest.raises(HarnessError, match=r"7 launches per side; at least 8 are needed$"):
         judge(gate_run(launches=7))
-    with pytest.raises(HarnessError, match="8 launches per side; at least 9 are needed, or nothing could be"):
+    with pytest.raises(HarnessError, match="8 launches per side; at least 9 are needed for any significance"):
         judge(gate_run(launches=8, benchmarks=18))
 
 

@@ -55,7 +55,7 @@ def test_a_reason_is_needed(path):
 def test_only_a_withdrawn_record_has_a_revision_of_its_own(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
     run.records[1].invalidated_at = "abc"
-    with pytest.raises(BadRecord, match="invalidated_at: only a withdrawn record has one"):
+    with pytest.raises(BadRecord, match="invalidated_at: must be null unless the record is withdrawn"):
         save(tmp_path / "run.json", run)
     run.records[1].status, run.records[1].reason, run.records[1].invalidated_at = "invalidated", "wrong", None
     with pytest.raises(BadRecord, match="invalidated_at: must name the revision"):

@@ -121,7 +121,7 @@ def test_a_sample_must_be_a_finite_number_not_below_zero(run, value):
 def test_a_block_has_one_sample(run):
     record = run.cell(**CELL)
     record.add_sample(0, 1.0)
-    with pytest.raises(BadRecord, match="block 0 has a sample already"):
+    with pytest.raises(BadRecord, match="block 0 already has a sample"):
         record.add_sample(0, 1.0)
 
 
