@@ -44,7 +44,7 @@ class Buffers:
 
     @cached_property
     def frames(self) -> Workload:
-        """The recording, cut at the end of a call, where an episode is made to end, since the recording is cycled."""
+        """The recording, cut to a whole number of calls. Its last row ends an episode, since it is used in a cycle."""
         recording = self.recording
         if recording.stack == 1:
             raise NotMeasured(f"{recording.name} has no stacked frames")
@@ -77,8 +77,8 @@ class Buffers:
         return made
 
     def _filled(self, recording: Workload, **asked: bool) -> Adapter:
-        """A buffer filled with the recording. Priorities are checked first; the rows added for that are overwritten
-        when the buffer is filled."""
+        """Return a buffer filled with the recording. Priorities are checked first; the rows added for this check are
+        overwritten when the buffer is filled."""
         spec = Spec(self.capacity, recording.fields, **asked)
         with ExitStack() as until_filled:
             adapter = registry.adapter_class(self.peer).make(spec)

@@ -7,14 +7,14 @@ sample                         uniform sampling
 prioritized                    a prioritized sample and the update of its priorities
 learner_step                   some transitions added one by one, a prioritized sample, the update of its priorities
 learner_step_uniform           the same on a uniform buffer, which has no priorities to update
-sample_beside                  how long the learner is blocked in `sample` when it works between samples
+sample_beside                  how long `sample` blocks a learner that works between samples
 sample_held                    uniform sampling while the newest batches are kept
 compressed_add, compressed_sample   adding and sampling when each frame is stored once
 
 Buffers are full and wrap while they are timed, successive calls get different rows, and new priorities
 always differ from the old ones. Each benchmark checks the peer's answers before it starts the clock, so a
 wrong answer is never timed.
-Every loop directly contains the peer's calls, so that a figure includes hardly any overhead of the harness.
+The timed loops call the peer directly, so that a figure includes hardly any overhead of the harness.
 `test_benchmarks.py` runs the same benchmarks under pytest-benchmark.
 """
 
@@ -43,10 +43,8 @@ from suites.throughput.tasks import USUAL, Job
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
 
-BATCHES_A_CALL, BYTES_A_CALL = (
-    20,
-    1 << 20,
-)  # batches per call of an adapter, which loops over them, and the limit of their bytes
+# Batches per call of an adapter, which loops over them, and the limit of their total size.
+BATCHES_A_CALL, BYTES_A_CALL = 20, 1 << 20
 LARGEST_LISTED_ROW = 1_000  # bytes
 BESIDE_CALLS, BESIDE_ROUNDS = 10, 5  # calls per round, and the fewest rounds, of sample_beside
 LEARNER_BYTES, LEARNER_PIECES = 8 << 20, 16  # the memory that the stand-in for a learner works on
@@ -57,15 +55,15 @@ def measure(peer: str, jobs: Sequence[Job], seconds: float) -> Iterator[Result]:
     """Yield the figure of each job as soon as it is known. Jobs on the same buffer must be adjacent."""
     watch = Stopwatch(seconds)
     for _, some in itertools.groupby(jobs, key=lambda job: (job.workload, job.capacity)):
-        place = list(some)
-        buffers = Buffers(peer, place[0].workload, place[0].capacity, place[0].fill_seconds)
-        for job in place:
+        adjacent = list(some)
+        buffers = Buffers(peer, adjacent[0].workload, adjacent[0].capacity, adjacent[0].fill_seconds)
+        for job in adjacent:
             result = Result(job.benchmark, peer, job.workload, job.params, "ok")
             try:
                 result = replace(result, value=BENCHMARKS[job.benchmark](buffers, dict(job.task.sizes), watch))
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # a panic of Rust's is no Exception
+            except BaseException as error:  # a Rust panic is not an Exception
                 outcome, reason = failure(error)
                 result = replace(result, outcome=outcome, reason=reason)
             yield result
@@ -101,7 +99,10 @@ def add_lists(buffers: Buffers, sizes: dict[str, int], watch: Stopwatch) -> floa
     recording, batch = buffers.recording, sizes["batch"]
     _require_steps(recording)
     if recording.row_bytes > LARGEST_LISTED_ROW:
-        raise NotMeasured("nested lists of whole frames: no program has them, and they take eight times the memory")
+        raise NotMeasured(
+            "nested lists are not measured for rows this large: no program holds whole frames as lists, and they take "
+            "eight times the memory"
+        )
     at_once = _batches_a_call(recording, batch)
     lists = [Step(*(column.tolist() for column in columns)) for columns in recording.batches(batch)]
     calls = zip(_over_and_over(lists, at_once))
@@ -216,7 +217,7 @@ BENCHMARKS: dict[str, Callable[[Buffers, dict[str, int], Stopwatch], float]] = {
 def _time_adding(
     watch: Stopwatch, known: checks.AddedRows, adapter: Adapter, add: Callable, calls: Iterator[tuple], rows: int
 ) -> float:
-    """Seconds per row. `calls` yields the arguments of successive calls of `add`, each of `rows` rows."""
+    """Return seconds per row. `calls` yields the arguments of successive calls of `add`, each of `rows` rows."""
     add(*next(calls))
     batch = adapter.sample(CHECKED_ROWS)
     known.check(batch, CHECKED_ROWS)
@@ -242,7 +243,7 @@ def _time_sampling(watch: Stopwatch, known: checks.AddedRows, adapter: Adapter, 
 
 
 def _over_and_over(items: Sequence, at_once: int) -> Iterator[Sequence]:
-    """Cycle through the items, `at_once` at a time; an incomplete last piece is left out."""
+    """Cycle through the items, `at_once` at a time; an incomplete last group is skipped."""
     starts = range(0, len(items) - at_once + 1, at_once)
     return itertools.cycle([items[at : at + at_once] for at in starts])
 
@@ -254,11 +255,11 @@ def _batches_a_call(recording: Workload, rows: int) -> int:
 def _require_steps(recording: Workload) -> None:
     """Raise `NotMeasured` unless rows are steps: some forms of adding accept only a `Step`."""
     if not recording.is_plain:
-        raise NotMeasured(f"the rows of {recording.name} have other fields than a step's: `add` stores them as dicts")
+        raise NotMeasured(f"the rows of {recording.name} do not have the fields of a step: `add` stores them as dicts")
 
 
 def _stand_in(seconds: float) -> Callable[[], None]:
-    """A function that works for `seconds` and reads all of 8 MB at least once, which evicts the buffer from the caches.
+    """Return a function that works for `seconds` and reads 8 MB at least once, which evicts the buffer from the caches.
 
     Like a learner's matrix products, it releases the GIL in NumPy, so that threads of the peer can run.
     """
@@ -282,7 +283,7 @@ def usual_jobs(workload: str) -> list[Job]:
 def options(parser: argparse.ArgumentParser) -> None:
     about = "such as add:batch=1@CartPole-v1=2000; may be repeated (default: the usual ones on every workload)"
     parser.add_argument("--job", action="append", type=Job.parse, dest="jobs", metavar="JOB", help=about)
-    parser.add_argument("--seconds", type=float, default=0.25, help="on each figure; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=0.25, help="per figure; default: %(default)s")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What the throughput suite measures: calls of one process. One launch measures one peer at all of its jobs."""
+"""What the throughput suite measures: calls in one process. One launch measures one peer at all of its jobs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from suites.workloads.user_workload import UserSizes, UserWorkload
 
 
 @dataclass(frozen=True)
-class Place:
-    """A capacity, and the tasks that are measured on a buffer of it."""
+class AtCapacity:
+    """The tasks that are measured on buffers of one capacity."""
 
     capacity: int
     tasks: Sequence[Task]
@@ -40,17 +40,17 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputSettings(Settings):
-    places: Mapping[str, Sequence[Place]]  # by workload
-    seconds: float  # on each cell
-    blocks_if_named: int | None = None  # the number of blocks for peers that are measured only when named, if lower
+    by_workload: Mapping[str, Sequence[AtCapacity]]
+    seconds: float  # per cell
+    blocks_if_named: int | None = None  # a lower number of blocks for peers that are measured only if named
 
     def jobs(self, workloads: Sequence[str]) -> list[Job]:
-        """The jobs on these workloads, in the order in which a launch measures them."""
+        """Return the jobs on these workloads, in the order in which a launch measures them."""
         return [
-            Job(task, workload, place.capacity, place.fill_seconds)
+            Job(task, workload, each.capacity, each.fill_seconds)
             for workload in workloads
-            for place in self.places.get(workload, ())
-            for task in sorted(place.tasks, key=lambda task: task.order)
+            for each in self.by_workload.get(workload, ())
+            for task in sorted(each.tasks, key=lambda task: task.order)
         ]
 
 
@@ -58,66 +58,68 @@ PROFILES = {
     "tiny": ThroughputSettings(
         blocks=2,
         seconds=0.02,
-        places={
+        by_workload={
             "CartPole-v1": [
-                Place(2_000, CORE + FORMS + STEP + UNIFORM_STEP + BESIDE[:1] + HELD[:1]),
-                Place(4_000, CYCLE[:1]),
+                AtCapacity(2_000, CORE + FORMS + STEP + UNIFORM_STEP + BESIDE[:1] + HELD[:1]),
+                AtCapacity(4_000, CYCLE[:1]),
             ],
-            "Pendulum-v1": [Place(2_000, FEW)],
-            "ALE/Seaquest-v5": [Place(256, CORE + FRAMES)],
-            "CartPole-v1/slices": [Place(256, FEW)],
-            "CartPole-v1/image": [Place(256, FEW)],
+            "Pendulum-v1": [AtCapacity(2_000, FEW)],
+            "ALE/Seaquest-v5": [AtCapacity(256, CORE + FRAMES)],
+            "CartPole-v1/slices": [AtCapacity(256, FEW)],
+            "CartPole-v1/image": [AtCapacity(256, FEW)],
         },
     ),
     "quick": ThroughputSettings(
         blocks=5,
         seconds=0.06,
-        places={
+        by_workload={
             "CartPole-v1": [
-                Place(100_000, CORE + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=15),
-                Place(1_000_000, STEP, fill_seconds=4),
+                AtCapacity(100_000, CORE + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=15),
+                AtCapacity(1_000_000, STEP, fill_seconds=4),
             ],
-            "ALE/Seaquest-v5": [Place(2_048, CORE + FRAMES + HELD[:1])],
+            "ALE/Seaquest-v5": [AtCapacity(2_048, CORE + FRAMES + HELD[:1])],
         },
     ),
-    # Like quick, but with less of each, since there are four times as many peers; and with a small buffer, which even
-    # peers that take half a millisecond per row can fill.
+    # Like quick, but with less time for each figure, since there are four times as many peers. The small buffer can be
+    # filled even by peers that take half a millisecond per row.
     "survey": ThroughputSettings(
         blocks=3,
         blocks_if_named=2,
         seconds=0.05,
-        places={
+        by_workload={
             "CartPole-v1": [
-                Place(2_000, SMALL),
-                Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=8),
-                Place(1_000_000, STEP, fill_seconds=4),
+                AtCapacity(2_000, SMALL),
+                AtCapacity(100_000, CORE + FORMS + STEPS + UNIFORM_STEP + BESIDE + HELD, fill_seconds=8),
+                AtCapacity(1_000_000, STEP, fill_seconds=4),
             ],
-            "ALE/Seaquest-v5": [Place(1_024, CORE + FRAMES + HELD[:1])],
-            "CartPole-v1/slices": [Place(512, FEW + CYCLE[:1])],  # R2D2 is prioritized
-            "CartPole-v1/image": [Place(1_024, FEW)],
+            "ALE/Seaquest-v5": [AtCapacity(1_024, CORE + FRAMES + HELD[:1])],
+            "CartPole-v1/slices": [AtCapacity(512, FEW + CYCLE[:1])],  # R2D2 is prioritized
+            "CartPole-v1/image": [AtCapacity(1_024, FEW)],
         },
     ),
     "full": ThroughputSettings(
         blocks=12,
         seconds=1.0,
-        places={
+        by_workload={
             "CartPole-v1": [
-                Place(100_000, CORE + FORMS + STEPS + UNIFORM_STEPS + BESIDE + MORE_BESIDE + HELD),
-                Place(1_000_000, CYCLE + STEPS + UNIFORM_STEP, fill_seconds=240),
-                Place(10_000_000, STEP, fill_seconds=240),
+                AtCapacity(100_000, CORE + FORMS + STEPS + UNIFORM_STEPS + BESIDE + MORE_BESIDE + HELD),
+                AtCapacity(1_000_000, CYCLE + STEPS + UNIFORM_STEP, fill_seconds=240),
+                AtCapacity(10_000_000, STEP, fill_seconds=240),
             ],
-            "Pendulum-v1": [Place(100_000, CORE + FORMS)],
-            "ALE/Seaquest-v5": [Place(8_192, CORE + FRAMES + STEP + BESIDE + MORE_BESIDE + HELD)],
-            "HalfCheetah-v5": [Place(100_000, CORE + FORMS)],
-            "Humanoid-v4": [Place(20_000, CORE)],
-            "CartPole-v1/slices": [Place(20_000, CORE)],
-            "CartPole-v1/image": [Place(8_192, CORE)],
+            "Pendulum-v1": [AtCapacity(100_000, CORE + FORMS)],
+            "ALE/Seaquest-v5": [AtCapacity(8_192, CORE + FRAMES + STEP + BESIDE + MORE_BESIDE + HELD)],
+            "HalfCheetah-v5": [AtCapacity(100_000, CORE + FORMS)],
+            "Humanoid-v4": [AtCapacity(20_000, CORE)],
+            "CartPole-v1/slices": [AtCapacity(20_000, CORE)],
+            "CartPole-v1/image": [AtCapacity(8_192, CORE)],
         },
     ),
     "sweep": ThroughputSettings(
         blocks=5,
         seconds=0.5,
-        places={"CartPole-v1": [Place(10**digits, CYCLE[:1] + STEP, fill_seconds=120) for digits in (4, 5, 6, 7)]},
+        by_workload={
+            "CartPole-v1": [AtCapacity(10**digits, CYCLE[:1] + STEP, fill_seconds=120) for digits in (4, 5, 6, 7)]
+        },
     ),
 }
 
@@ -128,7 +130,7 @@ class Throughput(Suite[ThroughputSettings]):
     profiles = PROFILES
 
     def workloads(self, settings: ThroughputSettings) -> list[str]:
-        return list(settings.places)
+        return list(settings.by_workload)
 
     def peers(self) -> list[str]:
         return registry.alone()
@@ -136,8 +138,8 @@ class Throughput(Suite[ThroughputSettings]):
     def for_user_workload(
         self, settings: ThroughputSettings, workload: UserWorkload, sizes: UserSizes
     ) -> ThroughputSettings:
-        place = Place(workload.fitting_capacity(sizes.rows, sizes.bytes), user_tasks(workload))
-        return replace(settings, places={workload.name: [place]})
+        measured = AtCapacity(workload.fitting_capacity(sizes.rows, sizes.bytes), user_tasks(workload))
+        return replace(settings, by_workload={workload.name: [measured]})
 
     def launches(
         self, run: Run, settings: ThroughputSettings, peers: Sequence[str], workloads: Sequence[str]
@@ -158,13 +160,13 @@ class Throughput(Suite[ThroughputSettings]):
 
 
 def options(settings: ThroughputSettings, jobs: Sequence[Job], records: Sequence[Record]) -> dict[str, object]:
-    """The options of the process run that measures these records."""
+    """Return the options of the process run that measures these records."""
     wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
     return {"job": wanted, "seconds": settings.seconds}
 
 
 def user_tasks(workload: UserWorkload) -> list[Task]:
-    """What is measured on a workload of the user."""
+    """Return the tasks that are measured on a user-defined workload."""
     sizes = {"add": workload.adds, "sample": workload.samples, "prioritized": workload.samples}
     core = [Task.of(benchmark, batch=rows) for benchmark, batches in sizes.items() for rows in batches]
     return [*core, *FORMS, *STEP, *UNIFORM_STEP] if workload.is_plain else core

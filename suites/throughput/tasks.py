@@ -28,9 +28,9 @@ BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Task:
-    """A benchmark with its sizes: rows per call ("batch"), and whatever else the benchmark takes.
+    """A benchmark with its sizes: rows per call ("batch"), and any others that the benchmark takes.
 
-    Its text is the same in a profile and on a command line: "learner_step:adds=4,batch=32".
+    As text, in a profile and on a command line: "learner_step:adds=4,batch=32".
     """
 
     benchmark: str
@@ -60,7 +60,7 @@ class Task:
 
     @property
     def order(self) -> tuple[int, tuple[tuple[str, int], ...]]:
-        """Sort key: the position in a launch."""
+        """The sort key that determines the position in a launch."""
         return list(BENCHMARKS).index(self.benchmark), self.sizes
 
 
@@ -95,7 +95,7 @@ class Job:
         return {**dict(self.task.sizes), "capacity": self.capacity}
 
     def is_of(self, record: Record) -> bool:
-        """Whether the record is this job's figure."""
+        """Return whether the record is of this job."""
         mine = self.benchmark, self.workload, self.params
         return mine == (record.benchmark, record.workload, record.params)
 
@@ -104,7 +104,7 @@ def tasks(*texts: str) -> tuple[Task, ...]:
     return tuple(map(Task.parse, texts))
 
 
-#: groups of tasks, of which profiles are made
+#: groups of tasks, from which profiles are composed
 CORE = tasks(
     "add:batch=1", "add:batch=100", "sample:batch=32", "sample:batch=256", "prioritized:batch=32",
     "prioritized:batch=256",
@@ -122,5 +122,5 @@ BESIDE = tasks(*(f"sample_beside:batch=32,work_ms={ms}" for ms in (1, 5)))
 MORE_BESIDE = tasks(*(f"sample_beside:batch=256,work_ms={ms}" for ms in (1, 5)))
 HELD = tasks("sample_held:batch=32,held=8", "sample_held:batch=256,held=8")
 
-#: All tasks: what is measured by hand unless others are named.
+#: All tasks: measured when the suite is run by hand, unless others are named.
 USUAL = (*CORE, *FORMS, *STEPS, *UNIFORM_STEPS, *BESIDE, *MORE_BESIDE, *HELD, *FRAMES)

@@ -2,7 +2,7 @@
 
     python -m pytest suites/throughput [--peer NAME] [--workload NAME] [--capacity ROWS] [--benchmark-json=FILE]
 
-A round in pytest-benchmark's own table is many calls: the figure for one is in the JSON's extra_info.
+A round in pytest-benchmark's own table consists of many calls. The figure for one call is in the JSON's extra_info.
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ def test_every_job_of_a_profile_is_a_usual_one_and_comes_once():
     assert {task.benchmark for task in USUAL} == set(throughput.benchmarks)
     for settings in throughput.profiles.values():
         jobs = settings.jobs(workloads.NAMES)
-        assert len(set(jobs)) == sum(len(place.tasks) for places in settings.places.values() for place in places)
+        assert len(set(jobs)) == sum(len(each.tasks) for some in settings.by_workload.values() for each in some)
         assert all(job.task in USUAL for job in jobs)
     for settings in sharing.profiles.values():
         jobs = [job for group in settings.groups for job in group]
@@ -340,8 +340,8 @@ def test_a_peer_too_slow_to_be_filled_is_skipped_with_the_reason(surroundings):
     impatient = (
         "import sys; from dataclasses import replace; from suites import run; from suites.throughput import spec;"
         "tiny = spec.PROFILES['tiny'];"
-        "places = [replace(place, fill_seconds=0) for place in tiny.places['CartPole-v1']];"
-        "spec.PROFILES['tiny'] = replace(tiny, places={'CartPole-v1': places});"
+        "unfilled = [replace(each, fill_seconds=0) for each in tiny.by_workload['CartPole-v1']];"
+        "spec.PROFILES['tiny'] = replace(tiny, by_workload={'CartPole-v1': unfilled});"
         "sys.exit(run.main(sys.argv[1:]))"
     )
     done = surroundings.run("-c", impatient, *TINY[2:], "--peers", "plain", f"--out={out}")

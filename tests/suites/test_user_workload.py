@@ -78,9 +78,9 @@ def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
 def test_the_usual_capacity_is_one_that_fits(profile, length, tmp_path):
     workload = of_text(f'[fields]\nx = {{ shape = [{length}], dtype = "float32" }}', tmp_path)
     throughput, memory = planned(workload, profile)
-    (place,) = throughput.places["of-mine"]
-    assert 256 <= place.capacity <= 100_000
-    assert place.capacity * workload.row_bytes <= max(PROFILES[profile].user.bytes, 256 * workload.row_bytes)
+    (measured,) = throughput.by_workload["of-mine"]
+    assert 256 <= measured.capacity <= 100_000
+    assert measured.capacity * workload.row_bytes <= max(PROFILES[profile].user.bytes, 256 * workload.row_bytes)
     assert memory.buffers["of-mine"][0] >= user_workload.SMALLEST_CAPACITY
 
 
