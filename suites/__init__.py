@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suites.suite import Suite
 
-#: In order of importance: a time budget leaves out the last suites first. A suite is the folder of that name.
+#: In order of importance: if the time budget is too small, the last suites are left out first. Each suite is the folder
+#: of that name.
 SUITES = (
-    "throughput",  # calls of one process
+    "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
     "sharing",  # the cost of a buffer that processes share
     "integrity",  # whether shared buffers return what was stored
@@ -22,5 +23,5 @@ SUITES = (
 
 
 def suite_named(name: str) -> Suite:
-    """The suite of this name. Imports its `spec` module, and no peer."""
+    """Return the suite of this name. Imports its `spec` module, and no peer."""
     return importlib.import_module(f"suites.{name}.spec").SUITE

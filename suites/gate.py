@@ -2,9 +2,10 @@
 
     python -m suites.gate --base REV [--launches 10] [--profile quick] [--workloads X,Y] [--out FILE]
 
-Builds each into its own environment under .gate/, and measures the throughput suite of both in alternating launches,
-with the working tree's suites and adapters. Writes a run file with the peers "base" and "head", which
-reports.verdict judges.
+Builds each into its own environment under .gate/, and runs the throughput suite on both in alternating launches, with
+the working tree's suites and adapters. Writes a run file with the peers "base" and "head", which reports.verdict
+judges.
+
 Exit status: 0 measured, 3 harness error (nothing to judge), 130 interrupted.
 """
 
@@ -52,7 +53,7 @@ class HarnessError(Exception):
 class Side:
     """One of the two builds: an environment in which only the package differs."""
 
-    name: str  # as the peer of the run
+    name: str  # its name as a peer of the run
     revision: str
 
     @property
@@ -96,7 +97,7 @@ def only_one() -> Iterator[None]:
 
 @contextmanager
 def worktree(revision: str) -> Iterator[Path]:
-    """A temporary work tree of this revision."""
+    """Make a temporary work tree of this revision."""
     tree = FOLDER / "tree"
     _remove_worktree(tree)  # left by a gate that was killed
     git("worktree", "add", "--detach", "--force", str(tree), revision)
@@ -114,8 +115,8 @@ def _remove_worktree(tree: Path) -> None:
 def build(side: Side, source: Path, interrupt: Interrupt) -> None:
     """Make a fresh environment with the package built from `source`, and append our own environment's packages.
 
-    The paths in the .pth file come after the environment's own packages. Python does not read .pth files in folders
-    named there, so an editable install of the package in our environment has no effect.
+    Python searches the paths in the .pth file after the environment's own packages. It does not read .pth files in
+    those folders, so an editable install of the package in our environment has no effect.
     """
     print(f"building {side.name} ({side.revision})", flush=True)
     shutil.rmtree(side.home, ignore_errors=True)
@@ -138,8 +139,8 @@ def _build_step(side: Side, interrupt: Interrupt, command: list[str]) -> None:
 def renew(side: Side) -> None:
     """Move the built library to other pages of memory.
 
-    A file stays in the pages it was first read into, and their addresses decide how they share the caches: two
-    identical builds differed by 10% in every launch, until one of them was copied. Copying the file before each launch
+    A file stays in the pages into which it was first read, and their addresses determine how they share the caches. Two
+    identical builds differed by 10% in every launch until one of them was copied. Copying the file before each launch
     turns this bias into noise, which the verdict takes into account.
     """
     for library in (side.site_packages / PACKAGE).glob("*.so"):
@@ -163,7 +164,7 @@ def launch_of(side: Side, run: Run, settings: ThroughputSettings, chosen: Sequen
 
 def measure(args: argparse.Namespace) -> int:
     if args.launches < FEWEST_LAUNCHES:
-        raise HarnessError(f"{args.launches} launches per side are too few to judge: at least {FEWEST_LAUNCHES}")
+        raise HarnessError(f"launches must be at least {FEWEST_LAUNCHES} per side, got {args.launches}")
     sides = [Side("base", resolve(args.base)), Side("head", machine.revision(processes.CHECKOUT))]
     settings = SUITE.profiles[args.profile]
 

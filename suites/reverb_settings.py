@@ -1,11 +1,11 @@
-"""Compare the speed of Reverb's settings that its documentation leaves to the user.
+"""Compare the speed of Reverb with different settings, which its documentation leaves to the user.
 
     python -m suites.reverb_settings [--capacity ROWS] [--rounds N] [--out FILE]
 
 Servers hold CartPole rows, with priorities if the writer supports them. Each round measures every setting once, in
-alternating order, so that a slow moment affects all alike; a figure is the median over rounds. Settings of the writer
-are timed over calls that end when the server has confirmed every row. A batch is drawn from a dataset that has already
-returned some batches.
+alternating order, so that a slow moment affects all settings alike. A figure is the median over rounds. Settings of the
+writer are timed over calls that end when the server has confirmed every row. Batches are drawn from a dataset that has
+already returned some batches.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def adds(adapter: Reverb, rows: dict, priorities: list | None, flush: tuple[int, int]) -> float:
-    """Seconds per row."""
+    """Return the seconds per row."""
     adapter.flush_every, adapter.left_pending = flush
     return timed(lambda: adapter.add_batch(rows, priorities)) / ROWS_A_CALL
 
 
 def samples(adapter: Reverb, batch: int, workers: int, in_flight: int) -> float:
-    """Seconds per batch, of a dataset made for these settings."""
+    """Return the seconds per batch of a dataset made for these settings."""
     adapter.workers, adapter.in_flight, adapter.batch_size = workers, in_flight, 0
 
     def draw(batches: int) -> None:

@@ -6,9 +6,10 @@
 With `--minutes`, the run is planned to take that long, including this program's start and the report.
 
 Exit status: 0 if every declared cell has a figure or a reason that is not a fault of this project: the platform or the
-peer does not support it, the time budget left it out, or another project's buffer crashed, hung or returned a wrong
-answer, which is a finding. 1 if this project's own buffer was wrong or failed, or the harness could not measure
-something. 2 for bad arguments, 130 if interrupted. In every case, the run file holds whatever was measured.
+peer does not support it, it was left out because of the time budget, or another project's buffer crashed, hung or
+returned a wrong answer, which is a finding. 1 if this project's own buffer returned a wrong answer or failed, or if the
+harness could not measure something. 2 for bad arguments, 130 if interrupted. In every case, the run file contains
+whatever was measured.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def measure(arguments: Sequence[str] | None) -> int:
 
 
 def record_workloads(run: Run, choices: Sequence[Choice]) -> None:
-    """Make every recording that the launches will load: a launch in another environment could not make it."""
+    """Make every recording that the launches will load, since a launch in another environment may not be able to."""
     generated = {name: make for choice in choices for name, make in choice.suite.generated.items()}
     for name in dict.fromkeys(record.workload for record in run.records):
         run.add_workload(**(generated[name]() if name in generated else workloads.load(name)).describe())

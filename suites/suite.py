@@ -36,12 +36,12 @@ class Launch:
     records: Sequence[Record]
     command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
     least_limit: float = 0.0  # seconds that it may take even if the profile's limit is lower
-    blocks: int | None = None  # in how many blocks it is launched, if fewer than its suite has
+    blocks: int | None = None  # the number of blocks in which it is launched, if lower than the suite's
 
     @property
     def open_records(self) -> list[Record]:
         """The records still to be measured. A cell that failed once is not measured again: its reason is known, and a
-        peer that hangs would take its full time limit in every block."""
+        peer that hangs would use up its time limit in every block."""
         return [record for record in self.records if record.ok or record.pending]
 
     @property
@@ -58,10 +58,10 @@ class Launch:
 class Settings:
     """How much a profile measures; each suite adds fields of its own."""
 
-    blocks: int = 1  # how often each peer is launched, without a time budget
+    blocks: int = 1  # how often each peer is launched if there is no time budget
 
     def options(self) -> dict[str, object]:
-        """The suite's own fields, for suites whose process runs take exactly these as options."""
+        """Return the suite's own fields, for suites whose process runs take exactly these as options."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "blocks"}
 
 
@@ -75,29 +75,29 @@ class Suite(ABC, Generic[S]):
     benchmarks: ClassVar[Mapping[str, Quantity]]
     #: profile -> settings; other profiles do not measure this suite
     profiles: Mapping[str, S]
-    #: False if one launch of each is enough; a time budget is then not spent on more
+    #: False if one launch of each is enough; a time budget is then not spent on more launches
     repeated: ClassVar[bool] = True
-    #: name of a workload made for this suite -> what makes it
+    #: name of a workload generated for this suite -> the function that generates it
     generated: ClassVar[Mapping[str, Callable[[], Workload]]] = {}
 
     @abstractmethod
     def workloads(self, settings: S) -> Collection[str]:
-        """Names of the workloads that are measured."""
+        """Return the names of the workloads that are measured."""
 
     @abstractmethod
     def peers(self) -> Sequence[str]:
-        """Names of the peers that can be measured."""
+        """Return the names of the peers that can be measured."""
 
     @abstractmethod
     def launches(self, run: Run, settings: S, peers: Sequence[str], workloads: Sequence[str]) -> list[Launch]:
         """Declare the cells of these peers on these workloads in `run`, and return the launches that measure them."""
 
     def recordings(self, _settings: S) -> Mapping[str, int]:
-        """Rows that a launch needs of a workload, if not the workload's usual recording."""
+        """Return the number of rows that launches need of each workload, unless the usual recording is enough."""
         return {}
 
     def for_user_workload(self, _settings: S, _workload: UserWorkload, _sizes: UserSizes) -> S | None:
-        """The settings for a workload of the user, or None if this suite does not measure it."""
+        """Return the settings for a user-defined workload, or None if this suite does not measure it."""
         return None
 
     # Helpers for implementing the methods above.
@@ -116,7 +116,7 @@ class Suite(ABC, Generic[S]):
         return [run.cell(benchmark=name, **about, **self.benchmarks[name]._asdict()) for name in names]
 
     def command(self, peer: str, options: Mapping[str, object]) -> list[str]:
-        """The arguments of `python` for a process run. An option whose value is a list is repeated."""
+        """Return the arguments of `python` for a process run. An option whose value is a list is repeated."""
         named: list[str] = []
         for name, value in {"peer": peer, **options}.items():
             named += [f"--{name}={each}" for each in (value if isinstance(value, list) else [value])]
@@ -129,8 +129,8 @@ class Suite(ABC, Generic[S]):
         options: Mapping[str, object] | Callable[[Sequence[Record]], Mapping[str, object]],
         **limits: Any,
     ) -> Launch:
-        """A launch that measures these records, all of one peer. `options` may depend on which of them are still to be
-        measured; `limits` are fields of `Launch`."""
+        """Return a launch that measures these records, all of one peer. `options` may depend on which of them are still
+        to be measured; `limits` are fields of `Launch`."""
         peer = records[0].peer
 
         def command(wanted: Sequence[Record], cells: Path) -> list[str]:

@@ -18,7 +18,7 @@ from suites.suite import Settings, Suite
 from suites.workloads import user_workload_file
 from suites.workloads.user_workload import BadWorkload, UserWorkload, of_environment
 
-LEAST_MINUTES = 1.0  # with less, hardly a launch would fit into the time budget
+LEAST_MINUTES = 1.0  # with less, hardly any launch would fit into the time budget
 PEERS_HELP = f"default: {', '.join(registry.PEERS)}; {registry.ALL} for all; a name includes its variants"
 
 
@@ -33,7 +33,7 @@ class Choice:
 
     @property
     def recordings(self) -> dict[str, int]:
-        """Workload -> rows that launches need of it, if more than its usual recording."""
+        """Workload -> number of rows that launches need, if that is more than its usual recording."""
         wanted = self.suite.recordings(self.settings)
         return {name: wanted[name] for name in self.workloads if name in wanted}
 
@@ -53,7 +53,7 @@ class Arguments:
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
     known = [*workloads.NAMES, *(name for each in SUITES for name in suite_named(each).generated)]
-    # Without the usage: a user of make who misspelt a variable did not call this program.
+    # The usage is suppressed, since a user who misspelt a variable of make did not call this program.
     parser = argparse.ArgumentParser(
         prog="python -m suites.run", description="Measures peer after peer in fresh processes.", usage=argparse.SUPPRESS
     )
@@ -67,7 +67,7 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     )
     parser.add_argument("--suites", type=names("suite", SUITES), default=list(SUITES))
     parser.add_argument(
-        "--minutes", type=minutes, help="time budget; default: none, but the profile's number of blocks"
+        "--minutes", type=minutes, help="time budget; default: none, and the profile's number of blocks"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
     args = parser.parse_args(arguments)
@@ -112,7 +112,7 @@ def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> li
 
 
 def _where(args: argparse.Namespace) -> str:
-    """For an error message: the workloads of the requested suites."""
+    """Return the workloads of the requested suites, for an error message."""
     measured = {name: suite_named(name).profiles.get(args.profile) for name in args.suites}
     words = [
         f"{name} measures {', '.join(sorted(suite_named(name).workloads(settings)))}"
@@ -123,7 +123,7 @@ def _where(args: argparse.Namespace) -> str:
 
 
 def names(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:
-    """An argparse type: comma-separated names, each of which must be known."""
+    """Return an argparse type for comma-separated names, each of which must be known."""
 
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]
@@ -137,7 +137,7 @@ def names(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def minutes(text: str) -> float:
-    """An argparse type: a time budget."""
+    """Parse a time budget, as an argparse type."""
     try:
         value = float(text)
     except ValueError:
@@ -150,7 +150,7 @@ def minutes(text: str) -> float:
 
 
 def measured_options(arguments: Sequence[str]) -> list[str]:
-    """The options that define what is measured, which excludes where the record is saved."""
+    """Return the options that define what is measured: all except where the record is saved."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out")
     return parser.parse_known_args(arguments)[1]

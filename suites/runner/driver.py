@@ -1,4 +1,4 @@
-"""Drives a run: launch after launch, the run file saved after each."""
+"""Drives a run, launch after launch, and saves the run file after each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from suites.runner.plan import Budgeted, Fixed
 from suites.runner.results import Result, read_results
 from suites.suite import Launch
 
-#: A launch ended by the budget counts as hung if it had given no result for this long. Our own peers compile nothing.
+#: A launch that the budget ended counts as hung if it had returned no result for this long. Our peers compile nothing.
 STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
 
 
 class Interrupt:
-    """Remembers SIGINT, SIGTERM and SIGHUP instead of raising: `check` raises, at points where nothing is half done."""
+    """Remembers SIGINT, SIGTERM and SIGHUP; `check` then raises KeyboardInterrupt, where nothing is half finished."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,7 +48,7 @@ class Interrupt:
 
 
 class Progress:
-    """Shows what is running and the time left: a bar on a terminal, else one line per launch."""
+    """Shows what is running and how much time is left: a bar on a terminal, otherwise one line per launch."""
 
     def __init__(self, plan: Fixed | Budgeted) -> None:
         self.plan, self.launches = plan, 0
@@ -86,7 +86,7 @@ class Progress:
 
 
 def is_finding_about_another(record: Record) -> bool:
-    """Whether another project's buffer crashed or was wrong: a result of the run, not a failure of it."""
+    """Return whether another project's buffer failed or was wrong, which is a result of the run, not a failure."""
     return record.status in ("wrong", "failed") and not is_ours(record.peer)
 
 
@@ -97,8 +97,8 @@ def drive(
     limit_seconds: float,
     excused: Callable[[Record], bool] = is_finding_about_another,
 ) -> int:
-    """Carry out `plan`, store the results in `run`, and save it to `out` after every launch. Returns the exit status: 1
-    if anything went wrong that is not `excused`."""
+    """Carry out `plan`, store the results in `run`, and save it to `out` after every launch. Returns the exit status,
+    which is 1 if anything went wrong that is not `excused`."""
     progress = Progress(plan)
     save(out, run)
     with Interrupt() as interrupt, tempfile.TemporaryDirectory() as folder:
@@ -156,7 +156,7 @@ def measure(
     try:
         ending = processes.run(launch.command(records, cells), min(limit, budget), tick)
     finally:
-        # If interrupted (no ending), finished results are kept, and missing ones are not the launch's fault.
+        # If the run is interrupted, there is no ending: results so far are kept, and missing ones are no fault.
         results = list(read_results(cells))
         found = [next((each for each in reversed(results) if each.is_of(record)), None) for record in records]
         unfinished = [record for record, result in zip(records, found, strict=True) if result is None]
@@ -178,7 +178,7 @@ def measure(
 
 
 def _last_result(cells: Path, begin: float) -> float:
-    """The time of the last result, in seconds since 1970; `begin` if there is none."""
+    """Return the time of the last result, in seconds since 1970, or `begin` if there is none."""
     return cells.stat().st_mtime if cells.exists() else begin
 
 
@@ -191,7 +191,7 @@ def _take(record: Record, result: Result, block: int) -> None:
 
 
 def troubles(records: Iterable[Record]) -> list[str]:
-    """What was not measured and why, one line for cells that share a peer and a reason."""
+    """Return what was not measured and why, with one line for all cells that share a peer and a reason."""
     failed = [record for record in records if not (record.ok or record.pending)]
     alike = Counter((record.status, record.peer, first_line(record.reason)) for record in failed)
     return [

@@ -1,4 +1,4 @@
-"""The shared `main` of all process runs: parses the options, measures, and hands back the results."""
+"""The shared `main` of all process runs: parses the options, measures, and outputs the results."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def main(
     args = parser.parse_args()
     if args.package_at:
         _check_package(parser, *args.package_at.split("=", 1))
-    if args.cells:  # a launch: without its runner, nothing would end it or read its results
+    if args.cells:  # a launch, which nothing would end, and whose results nothing would read, without its runner
         exit_with_parent(os.getppid())
-    return _hand_back(measure(args), args.cells)
+    return _output(measure(args), args.cells)
 
 
 def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(kind: type[S], args: argparse.Namespace) -> S:
-    """The settings given by the options that `add_settings` added."""
+    """Return the settings from the options that `add_settings` added."""
     return kind(**{name: getattr(args, name) for name in kind().options()})
 
 
@@ -55,7 +55,7 @@ def _check_package(parser: argparse.ArgumentParser, module: str, folder: str) ->
         parser.error(f"{module} was imported from {found}, not from {folder}")
 
 
-def _hand_back(results: Iterable[Result], file: Path | None) -> int:
+def _output(results: Iterable[Result], file: Path | None) -> int:
     """Append each result to `file` as soon as it arrives, or print it if `file` is None. Returns the exit status."""
     spoiled = False
     for result in results:

@@ -1,5 +1,4 @@
-"""Explorer processes beside a learner: they start together, are monitored, and are gone at the end, whatever the buffer
-does."""
+"""Explorer processes beside a learner. They start together, are monitored, and always end, whatever the buffer does."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from suites.runner.results import PeerTrouble, Stuck, failure
 PATIENCE = 10.0  # seconds without any progress after which a launch is aborted
 START_PATIENCE = 60.0  # the same for explorers that must first import a library or find a server
 LOOK_SECONDS = 0.1
-SLICE_SECONDS = 1e-4  # how often a loop reads the clock, if the buffer returns in time: reading has a cost, too
+SLICE_SECONDS = 1e-4  # between a loop's readings of the clock, which also take time, if the buffer returns soon enough
 
 
 class Shared:
@@ -31,11 +30,13 @@ class Shared:
     def __init__(self, context: multiprocessing.context.BaseContext, explorers: int) -> None:
         self.barrier = context.Barrier(explorers + 1)
         self.stop = context.RawValue(ctypes.c_bool, False)
-        self.added = [context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)]  # the last is for a recruit
+        self.added = [
+            context.RawValue(ctypes.c_int64, 0) for _ in range(explorers + 1)
+        ]  # the last one is for a recruit
         self.errors = context.SimpleQueue()
 
     def start(self) -> None:
-        """Wait for the others."""
+        """Wait until the learner and all explorers have called this."""
         self.barrier.wait(START_PATIENCE)
 
 
@@ -50,7 +51,7 @@ class Explorers:
         self.processes = {each: make(work, each) for each in range(number)}
 
     def added(self) -> list[int]:
-        """Rows, by explorer."""
+        """Return the number of rows that each explorer has added."""
         return [counter.value for counter in self.shared.added[: self.number]]
 
     def look_after(self) -> None:
@@ -84,15 +85,15 @@ class Explorers:
         while (added := sum(self.added())) < rows:
             self.look_after()
             if time.monotonic() > deadline:
-                raise Stuck(f"{added} of {rows} rows were added in {PATIENCE:.0f} s")
+                raise Stuck(f"only {added} of {rows} rows were added in {PATIENCE:.0f} s")
             time.sleep(0.01)
 
     def learn(self, step: Callable[[], object], seconds: float) -> tuple[float, int]:
-        """Call `step` repeatedly for this long. Returns (seconds, calls). Must run inside `giving_up`."""
+        """Call `step` repeatedly for this many seconds. Returns (seconds, calls). Must run inside `giving_up`."""
         calls, at_once = 0, 1
         begin = now = looked = time.perf_counter()
         while now < begin + seconds:
-            # The alarm ends a step that waits for ever, say for an explorer that never releases a lock.
+            # The alarm ends a step that blocks forever, for example on a lock that an explorer never releases.
             if now > looked + LOOK_SECONDS or now == begin:
                 _alarm_in(PATIENCE)
                 self.look_after()
@@ -107,7 +108,7 @@ class Explorers:
 
 
 def next_slice(calls: int, took: float) -> int:
-    """How many calls to make before reading the clock again, given that `calls` took `took` seconds."""
+    """Return how many calls to make before reading the clock again, given that `calls` took `took` seconds."""
     return 2 * calls if took < SLICE_SECONDS else max(1, calls // 2)
 
 
@@ -130,15 +131,15 @@ def prepare(preload: Sequence[str]) -> None:
 
 @contextmanager
 def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[Explorers]:
-    """Run `number` processes, each of which does `work` (which calls `start`, and ends soon after `stop`).
+    """Run `number` processes, each of which does `work` (which calls `start`, and ends soon after `stop` is set).
 
-    All are gone when the block ends, however it ends. When asked to stop, an explorer that was merely waiting gets its
-    turn and ends. One that does not end hangs in the buffer, and the launch fails.
+    No process remains when the block ends, however it ends. An explorer that is merely waiting when it is asked to stop
+    gets its turn and ends. If one does not end, it hangs in the buffer, and the launch fails.
     """
     context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)
 
-    # A process that was forked by a server ends with the server, which ends with this process.
+    # A process forked by a server ends when the server does, and the server ends when this process does.
     parent = None if start_method == "forkserver" else os.getpid()
 
     def make(work: Work, each: int) -> BaseProcess:
@@ -158,7 +159,7 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         shared.stop.value = True
-        # A process that has a connection to close takes longer.
+        # A process that has to close a connection takes longer.
         deadline = time.monotonic() + (PATIENCE if start_method == "fork" else START_PATIENCE) / 2
         for process in explorers.processes.values():
             if process.pid is None:  # it could not be started, and that error is being raised
@@ -174,11 +175,11 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
 
 @contextmanager
 def giving_up(seconds: float) -> Iterator[None]:
-    """In the learner's process: make any call inside the block that hangs raise `Stuck`, after `PATIENCE` in `learn`,
-    elsewhere after `seconds` plus some patience.
+    """Make any call inside the block that hangs raise `Stuck`: in `learn` after `PATIENCE`, elsewhere after `seconds`
+    plus some patience. For the learner's process.
 
-    A signal does not interrupt native code that never returns to Python. In that case a watchdog aborts this process;
-    that the launch was killed by a signal is then a finding about its peer."""
+    A signal does not interrupt native code that never returns to Python. In that case a watchdog aborts this process,
+    and the launch's death by a signal is a finding about its peer."""
     faulthandler.enable()  # prints the traceback when the watchdog aborts
     wait = f"sleep {4 * PATIENCE + seconds}; kill -ABRT {os.getpid()}"
     watchdog = subprocess.Popen(["/bin/sh", "-c", wait], process_group=0)

@@ -33,10 +33,10 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         columns = {key: column[start : start + at_once] for key, column in recording.columns.items()}
         rows = min(at_once, recording.transitions - start)
         adapter.add_batch(columns, random.uniform(0.01, 1.0, rows) if spec.prioritized else None)
-        if begin is None:  # not the first call, in which a peer may compile
+        if begin is None:  # the first call is not timed: a peer may compile in it
             begin, before = time.monotonic(), rows
         added += rows
-        # The recording starts over with a new episode, so a compressing buffer must have reached an episode's end.
+        # The recording restarts with a new episode, so a compressing buffer must have reached the end of an episode.
         whole = start + rows == recording.transitions or not (spec.next_of or spec.stack_compress)
         if added >= spec.capacity and whole:
             break
@@ -47,6 +47,7 @@ def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = mat
         hopeless = spent > FORESEEN * seconds and spent * spec.capacity / timed > HOPELESS * seconds
         if hopeless and not adapter.contract.compiles:
             raise TooSlow(
-                f"too slow for {spec.capacity:,} rows: {timed:,} took {spent:.1f} s, and all may take {seconds:g} s"
+                f"too slow for {spec.capacity:,} rows: adding {timed:,} took {spent:.1f} s, and the limit for all is "
+                f"{seconds:g} s"
             )
     check_full(adapter, spec.capacity)

@@ -1,8 +1,8 @@
-"""Which launch comes next: a fixed number of blocks, or as many as a time budget holds.
+"""The order of launches: a fixed number of blocks, or as many as fit into a time budget.
 
-In a block every launch happens at most once, and ratios between peers are taken within a block. With a budget, the
-first block measures everything once, which shows what each launch costs. Each later block holds the launches that need
-it most: first those with too few samples for an interval, then those whose intervals are widest relative to their cost.
+A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
+block measures everything once, which shows what each launch costs. Each later block contains the launches that need it
+most: first those with too few samples for an interval, then those whose intervals are widest relative to their cost.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from adapters.registry import REFERENCES, is_ours
 from results.record import Record
 from suites.suite import Launch
 
-#: An interval this narrow (upper end over lower end, as a log) needs no further launch.
+#: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
 #: Launches needed for a usable interval; the budget is spent on these before anything is measured more often.
 ENOUGH = 5
 #: The largest share of the budget that one launch may take. A launch of our own peers may always take OUR_SECONDS: if
-#: it were cut short, its faults would be left out with its figures.
+#: it were cut short, its faults would go unnoticed.
 SHARE, OUR_SECONDS = 0.08, 60.0
-LEFT_OUT = "the time budget of {minutes:g} minutes left it out"
+LEFT_OUT = "left out because of the time budget of {minutes:g} minutes"
 CUT_SHORT = "the time budget of {minutes:g} minutes allows {seconds:.0f} s per launch, which was not enough"
 
 
@@ -45,13 +45,13 @@ Next = tuple[int, Launch]
 
 
 def fixed(parts: Sequence[Part]) -> Fixed:
-    """All blocks of one part, then those of the next part."""
+    """Return a plan with all blocks of one part, then those of the next part."""
     return Fixed([each for part in parts for each in in_blocks(part.launches, part.blocks) if each[1].open_records])
 
 
 def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Next]:
-    """Every launch once per block, or only in its first `launch.blocks` blocks. The order is shuffled, and reversed in
-    every other block (ABBA), so that a slow period, or a heated machine, affects all launches alike."""
+    """Schedule every launch once per block, or only in the first `launch.blocks` blocks. The order is shuffled, and
+    reversed in every other block (ABBA), so that a slow period or a hot machine affects all launches alike."""
     order, shuffler, schedule = list(launches), random.Random(seed), []
     for block in range(blocks):
         if block % 2 == 0:
@@ -79,17 +79,17 @@ class Fixed:
 
     @property
     def done(self) -> float:
-        """The share of the run that is done, 0 to 1."""
+        """The finished share of the run, from 0 to 1."""
         return 1 - len(self._left) / max(1, len(self.schedule))
 
     def remaining(self) -> float | None:
-        """Seconds until the end, estimated; None before the first launch has ended."""
+        """Return the estimated seconds until the end, or None before the first launch has ended."""
         if not self._costs:
             return None
         return sum(self._costs.of(launch) for _, launch in self._left if launch.open_records)
 
     def limit(self, _launch: Launch, seconds: float) -> float:
-        """How many seconds the launch may take, at most `seconds`."""
+        """Return how many seconds the launch may take, at most `seconds`."""
         return seconds
 
     def cut_short(self, _launch: Launch, _seconds: float) -> None:
@@ -112,14 +112,15 @@ class Costs:
         self._took.setdefault(launch.name, []).append(seconds)
 
     def of(self, launch: Launch) -> float:
-        """Seconds. For a launch not run yet, the median of the others: the slowest peer would dominate a mean."""
+        """Return the seconds. For a launch that has not run, the median of the others, as one slow peer would dominate
+        a mean."""
         if launch.name in self._took:
             return sum(self._took[launch.name]) / len(self._took[launch.name])
         return median(sum(took) / len(took) for took in self._took.values()) if self._took else 0.0
 
 
 class Budgeted:
-    """As many launches as fit before `deadline` (of `clock`, in seconds)."""
+    """As many launches as can be completed before `deadline` (a time of `clock`, in seconds)."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class Budgeted:
         self._share = share * (deadline - self._begin)
 
     def __iter__(self) -> Iterator[Next]:
-        """Each launch once, part after part; then blocks of the launches that need it most."""
+        """Yield each launch once, part after part, then blocks of the launches that need it most."""
         for part in self.parts:
             order = list(part.launches)
             self._shuffler.shuffle(order)
@@ -155,8 +156,8 @@ class Budgeted:
         return self.deadline - self._clock()
 
     def _choose(self) -> list[Launch]:
-        """The launches of the next block, in order of need, as far as time permits. Time is reserved to launch the
-        first ones `ENOUGH` times. A launch is chosen with its partners, since ratios are taken within a block."""
+        """Return the launches of the next block, in order of need, as far as time permits. Time is reserved to launch
+        the first ones `ENOUGH` times. A launch is chosen with its partners, since ratios are taken within a block."""
         chosen: list[Launch] = []
         planned, left = 0.0, self._left()
         for launch in self._by_need():
@@ -168,8 +169,8 @@ class Budgeted:
         return chosen
 
     def _by_need(self) -> list[Launch]:
-        """First launches that ran fewer than `ENOUGH` times, cheap ones of early parts before others; then those whose
-        intervals are widest relative to their cost."""
+        """Return first the launches that ran fewer than `ENOUGH` times, with cheap ones of early parts at the front,
+        then those whose intervals are widest relative to their cost."""
         open_ = [
             (number, launch)
             for number, part in enumerate(self.parts, start=1)
@@ -184,8 +185,8 @@ class Budgeted:
         return [launch for part in (few, wide) for _, launch in sorted(part, key=lambda pair: pair[0])]
 
     def _partners(self, launch: Launch) -> list[Launch]:
-        """The launches of the reference peers that measure the same jobs; for a launch of a reference peer, the
-        cheapest launch of another peer."""
+        """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,
+        the cheapest launch of another peer."""
         same = [
             each
             for part in self.parts
@@ -218,7 +219,7 @@ class Budgeted:
                 record.fail("left_out", CUT_SHORT.format(minutes=self.minutes, seconds=seconds))
 
     def leave_out(self) -> None:
-        """Mark each pending record as left out by the budget."""
+        """Mark each pending record as left out because of the budget."""
         for part in self.parts:
             for launch in part.launches:
                 for record in launch.records:
@@ -227,20 +228,20 @@ class Budgeted:
 
 
 def launches_of(launch: Launch) -> int:
-    """How often it has been launched: the smallest number of samples of its open records."""
+    """Return how often it has been launched: the smallest number of samples among its open records."""
     return min((len(record.samples) for record in launch.open_records), default=0)
 
 
 def gain(launch: Launch) -> float:
-    """The average width of its cells' intervals; one narrower than `NARROW` counts as 0."""
+    """Return the average width of its cells' intervals; an interval narrower than `NARROW` counts as 0."""
     widths = [width(record) for record in launch.open_records]
     return sum(wide for wide in widths if wide > NARROW) / len(widths)
 
 
 def width(record: Record) -> float:
-    """The approximate width of the 95% interval of the median over launches, as log(high/low): 2 x 1.57 IQR/sqrt(n),
-    the notch of a box plot (McGill, Tukey and Larsen 1978), which is cheap to compute for every cell after every block.
-    0 if a sample is 0: no ratio to it exists, and more samples would not change that."""
+    """Return the approximate width of the 95% interval of the median over launches, as log(high/low): 2 x 1.57
+    IQR/sqrt(n), the notch of a box plot (McGill, Tukey and Larsen 1978), which is cheap to compute for every cell after
+    every block. It is 0 if a sample is 0: no ratio to it exists, and more samples would not change that."""
     if not all(sample.value for sample in record.samples):
         return 0.0
     logs = [math.log(sample.value) for sample in record.samples]

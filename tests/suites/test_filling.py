@@ -60,5 +60,5 @@ def test_who_is_a_little_late_is_waited_for_until_the_end(monkeypatch: pytest.Mo
 
 def test_who_has_no_chance_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(2.5, monkeypatch)
-    with pytest.raises(TooSlow, match=r"10,000 rows: 1,000 took 2\.5 s, and all may take 10 s"):
+    with pytest.raises(TooSlow, match=r"10,000 rows: adding 1,000 took 2\.5 s, and the limit for all is 10 s"):
         fill(slow, SPEC, RECORDING, 10)
