@@ -1,4 +1,4 @@
-"""Start-up: what a user waits for before the first batch."""
+"""Start-up: how long a user waits for the first batch."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 One launch measures one peer with one number of explorers. CartPole's dynamics are deterministic, so before the timed
 window every sampled row is checked against them: a row that is not a step of the real environment mixes rows of two
 writers, or was never written. The number of rows checked is a separate figure, `whole`, which is wrong if any of them
-was broken; the figures of explorers and learner are measured even then.
+was broken. The figures of explorers and learner are measured even in that case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Figure = tuple[Outcome, float | None, str | None]  # outcome, value, and the rea
 
 
 def explore(adapter: Adapter, number: int, shared: Shared) -> None:
-    """An explorer: steps the environment, and adds each full local buffer to the shared one."""
+    """An explorer: steps the environment, and adds its local buffer to the shared one whenever it is full."""
     random = np.random.default_rng((number, os.getpid()))
     env = cartpole.make()
     obs, _ = env.reset(seed=number)
@@ -73,12 +73,12 @@ class Learner:
     def verdict(self) -> Figure:
         if not self.wrong:
             return "ok", self.checked, None
-        found = f"{self.wrong} of {self.checked} sampled rows are no step of CartPole: torn or never written"
+        found = f"{self.wrong} of {self.checked} sampled rows are not steps of CartPole: torn or never written"
         return "wrong", self.checked, found
 
 
 def _measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: float, capacity: int) -> None:
-    """Store figures in `figures` one by one, so that those before a failure are kept."""
+    """Store figures in `figures` one by one, so that those measured before a failure are kept."""
     kind = registry.adapter_class(peer)
     kind.version()  # raises if the peer is not available
     prepare(kind.preload)
@@ -93,7 +93,7 @@ def _measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: flo
             before = sum(beside.added())
             took, steps = beside.learn(learner.step, seconds)
             rows = sum(beside.added()) - before
-        starved = f"beside the learner no explorer could add a single batch in {took:.1f} s"
+        starved = f"no explorer could add a single batch beside the learner in {took:.1f} s"
         figures["explorers"] = ("ok", rows / took, None) if rows else ("failed", None, starved)
         figures["learner"] = "ok", steps / took, None
     finally:

@@ -32,12 +32,12 @@ from suites.workloads.priorities import priority_sets
 
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100
 WARM_SHARE = 0.1  # length of the warm-up, as a share of the window
-ENOUGH_CALLS, LONGEST = 2_000, 4  # to reach so many calls of each kind, the window is extended up to LONGEST times
+ENOUGH_CALLS, LONGEST = 2_000, 4  # calls of each kind, for which the window is extended up to LONGEST times
 BEYOND = 2  # calls that must lie beyond a percentile
 
 
 def measure(peer: str, capacity: int, seconds: float, fill_seconds: float) -> Iterator[Result]:
-    """The figure of each benchmark, or why there is none."""
+    """Yield the figure of each benchmark, or why there is none."""
     figures: dict[str, float | str] = {}
     outcome, reason = "ok", None
     try:
@@ -85,11 +85,11 @@ class Loop:
         self.batch: Columns = {}
 
     def run(self, seconds: float, enough: int = 1) -> np.ndarray:
-        """The seconds of each call, (kinds of call, iterations); at least one iteration."""
+        """Return the seconds of each call, (kinds of call, iterations). At least one iteration is made."""
         add, sample, update, clock = self.add, self.sample, self.update, time.perf_counter_ns
         readings, batch, now = array("q"), self.batch, clock()
         end, latest = now + round(1e9 * seconds), now + round(1e9 * LONGEST * seconds)
-        gc.disable()  # collections at random moments would be noise of the harness
+        gc.disable()  # collections at random moments would be noise from the harness
         try:
             for step, fresh in zip(self.steps, self.priorities, strict=True):
                 begin = clock()
@@ -109,17 +109,19 @@ class Loop:
 
 
 def percentile(times: np.ndarray, percent: float) -> float | str:
-    """The percentile of the times, or the reason why there is none: too few calls lie beyond it."""
+    """Return the percentile of the times, or a reason if too few calls lie beyond it."""
     fewest = round(BEYOND / (1 - percent / 100))
     if len(times) < fewest:
-        return f"too few calls for p{percent:g}: {len(times):,} in the window, and {fewest:,} are needed"
+        return f"too few calls for p{percent:g}: {len(times):,} in the window, but {fewest:,} are needed"
     return float(np.percentile(times, percent, method="higher"))
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=1.0, help="of the timed window; default: %(default)s")
-    parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
+    parser.add_argument(
+        "--fill-seconds", type=float, default=60.0, help="limit for filling the buffer; default: %(default)s"
+    )
 
 
 def main() -> int:

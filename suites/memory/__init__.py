@@ -1,1 +1,1 @@
-"""Memory: how many bytes one more transition costs."""
+"""Memory: how many bytes one more transition takes."""

@@ -3,15 +3,15 @@
     python -m suites.memory --peer NAME --workload NAME --benchmark NAME [--capacity ROWS] [--cells FILE]
 
 One launch measures one kind of buffer of one peer. It fills a small and then a large buffer, each one and a half times
-over, and divides the difference in memory by the difference in rows: libraries, thread pools and whatever else does not
-grow with the capacity cancel out. Memory is the proportional set size of this process and of the peer's processes
-(a server), in which a shared segment counts by the pages that were touched. Plain buffers are also measured when just
-made, and when a quarter and half full, which shows whether a peer reserves all its memory up front.
+over, and divides the difference in memory by the difference in rows. Libraries, thread pools and whatever else does not
+grow with the capacity cancel out. Memory is the proportional set size of this process and of the peer's processes (such
+as a server); of a shared segment, only touched pages count. Plain buffers are also measured when they are empty, a
+quarter full and half full, which shows whether a peer reserves all its memory up front.
 
-Then the peak of the large buffer is measured: by how much the memory of all processes rises while batches are drawn. A
-small buffer shows whether memory leaks: rounds of adding and sampling, after which no more memory may be in use than
-after the same number of rounds before. A leak of a few bytes per round cannot be excluded: the figure is the largest
-leak that could have gone unnoticed.
+Then the peak of the large buffer is measured: how much the memory of all processes rises while batches are drawn. A
+small buffer shows whether memory leaks: after a number of rounds of adding and sampling, no more memory may be in use
+than after the same number of rounds before. A leak of a few bytes per round cannot be excluded: the figure is the
+largest leak that could have gone unnoticed.
 
 The rows are distinct and real, added one by one as in a training loop: each observation is a separate array, a step's
 next_obs is the same object as the next step's obs, and the caller keeps no reference to them. A peer that keeps
@@ -45,17 +45,17 @@ from suites.workloads import Workload
 STEPS_A_CALL = 64
 BATCH = 32
 SMALLER = 16  # the ratio of the two capacities
-PARTS = 4  # of the rounds in which a leak is looked for; one-time allocations fall into the rounds before
+PARTS = 4  # of the rounds in which leaks are detected; one-time allocations happen in the rounds before
 FEWEST_ROUNDS = 4
-UNSEEN = 64 << 10  # bytes of growth per part that are within the measurement error
+UNSEEN = 64 << 10  # bytes by which a part may grow within the measurement error
 
 
 def in_use() -> int:
-    """The proportional set size in bytes, of this process and its descendants."""
+    """Return the proportional set size of this process and its descendants, in bytes."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
-        trim(0)  # freed memory that the allocator keeps does not count
+        trim(0)  # return freed memory, which must not count, to the system
     return sum(_own(process) for process in family())
 
 
@@ -65,8 +65,8 @@ def family() -> list[int]:
 
 
 def _own(process: int) -> int:
-    """The anonymous and shared memory of a process. File-backed pages are excluded: how much of a library's pages
-    counts depends on how many other processes map it at that moment."""
+    """Return the anonymous and shared memory of a process. File-backed pages are excluded: the share of a library's
+    pages that counts depends on how many other processes have mapped it."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     kibibytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
     return 1024 * (kibibytes["Pss_Anon"] + kibibytes["Pss_Shmem"])
@@ -85,7 +85,7 @@ def fill(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict], rows: int) 
 
 
 def levels(adapter: Adapter, spec: Spec, recording: Workload) -> dict[str, int]:
-    """Bytes in use at each fill level of the buffer; when full, a learner has drawn from it once."""
+    """Return the bytes in use at each fill level of the buffer. When it is full, a learner has drawn from it once."""
     steps, added, found = recording.stepwise(), 0, {}
     for name, share in FILLED.items():
         rows = int(share * spec.capacity)
@@ -104,12 +104,12 @@ def _measure(
     """Each figure's benchmark, outcome, value and reason, in the order of `spec.figures`."""
     small = max(BATCH, capacity // SMALLER)
     if capacity < 2 * small:
-        raise ValueError(f"a capacity of {capacity} rows is too few: at least {2 * small}")
+        raise ValueError(f"capacity must be at least {2 * small} rows, got {capacity}")
     known = AddedRows(recording.columns, recording.fields)
     kind = registry.adapter_class(peer)
     spec = Spec(small, recording.fields, **KINDS[benchmark])
-    # What is compiled or allocated once, at first use, must not count: measuring starts with the second buffer. Only
-    # peers that compile also warm up on a large buffer, since others keep its memory for the next.
+    # Whatever is compiled or allocated on first use must not count, so measuring starts with the second buffer. Only
+    # peers that compile also warm up with a large buffer, since others keep its memory for the next one.
     warming = [small, capacity] if kind.contract.compiles else [small] if benchmark == "plain" else []
     for rows in [*warming, small]:
         with closing(kind.make(replace(spec, capacity=rows))) as adapter:
@@ -120,7 +120,7 @@ def _measure(
         after, more = levels(adapter, spec, recording), len(adapter)
         known.check(draw(adapter, spec, BATCH), BATCH)
         if after["full"] <= before["full"] or more <= fewer:
-            raise PeerTrouble(f"{capacity} rows are too few: no more memory is in use than with {small}")
+            raise PeerTrouble(f"{capacity} rows are too few: they use no more memory than {small} rows")
         slopes = {name: (after[name] - before[name]) / (more - fewer) for name in after}
         yield benchmark, "ok", slopes["full"], None
         asked = figures(benchmark, recording.row_bytes)
@@ -130,8 +130,8 @@ def _measure(
         if PEAK in asked:
             yield PEAK, "ok", peak_while_drawing(adapter) / PEAK_BATCH, None
         if benchmark in LEAKS:
-            # In a small buffer, whose ring wraps many times, so that the heap settles; a large one would wrap rarely.
-            # The large buffer is kept alive, so that the small one cannot reuse its memory and hide a leak.
+            # A small buffer wraps many times, so that the heap settles; a large one would rarely wrap. The large buffer
+            # is kept alive, so that the small one cannot reuse its memory and hide a leak.
             spec = replace(spec, capacity=small)
             with closing(registry.adapter_class(peer).make(spec)) as fresh:
                 fill(fresh, spec, recording.stepwise(), rows_for(capacity))
@@ -139,8 +139,8 @@ def _measure(
 
 
 def peak_while_drawing(adapter: Adapter) -> int:
-    """By how many bytes the processes grow while drawing, according to the kernel's high-water mark; each batch is held
-    while the next is drawn."""
+    """Return by how many bytes the processes grow while drawing, according to the kernel's high-water mark. Each batch
+    is held while the next one is drawn."""
     in_use()  # returns free memory to the system
     processes = family()
     before = {process: _status(process, "VmRSS") for process in processes}
@@ -152,9 +152,9 @@ def peak_while_drawing(adapter: Adapter) -> int:
 
 
 def leak(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> tuple[Outcome, float | None, str | None]:
-    """The outcome, the bytes per round that could have leaked unnoticed, and a description of a leak that was found.
+    """Return the outcome, the bytes per round that could have leaked unnoticed, and a description of any leak found.
 
-    A leak is memory that keeps growing in every part of the rounds: caches and pools also grow, but stop.
+    Memory that grows in every part of the rounds is a leak: caches and pools also grow, but then stop growing.
     """
     steps = itertools.chain.from_iterable(recording.stepwise() for _ in itertools.count())
     rounds, deadline = 0, time.monotonic() + seconds / (PARTS + 1)
@@ -169,7 +169,7 @@ def leak(adapter: Adapter, spec: Spec, recording: Workload, seconds: float) -> t
     growth = [after - before for before, after in itertools.pairwise(use)]
     if min(growth) <= max(UNSEEN, max(growth) / 3):
         return "ok", UNSEEN / rounds, None
-    said = f"{sum(growth) / (PARTS * rounds):,.0f} B a round of {STEPS_A_CALL} rows added and {BATCH} drawn"
+    said = f"{sum(growth) / (PARTS * rounds):,.0f} B per round of {STEPS_A_CALL} rows added and {BATCH} drawn"
     return "wrong", None, f"leaks {said}: {sum(growth) / 2**20:.1f} MiB in {PARTS * rounds:,} rounds"
 
 
@@ -179,7 +179,7 @@ def _round(adapter: Adapter, spec: Spec, steps: Iterator[Step | dict]) -> None:
 
 
 def measure(peer: str, workload: str, benchmark: str, capacity: int, leak_seconds: float) -> Iterator[Result]:
-    """Each figure of one kind of buffer, or why there is none."""
+    """Yield each figure of one kind of buffer, or why there is none."""
 
     def result(name: str, outcome: Outcome, value: float | None, reason: str | None) -> Result:
         return Result(name, peer, workload, {"capacity": capacity}, outcome, value, reason)
@@ -199,7 +199,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workload", required=True, choices=workloads.NAMES, metavar="NAME")
     parser.add_argument("--benchmark", choices=tuple(KINDS), default="plain", help="default: %(default)s")
     parser.add_argument("--capacity", type=int, default=1_024, help="default: %(default)s")
-    parser.add_argument("--leak-seconds", type=float, default=1.0, help="for finding leaks; default: %(default)s")
+    parser.add_argument(
+        "--leak-seconds", type=float, default=1.0, help="time for detecting leaks; default: %(default)s"
+    )
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
-"""What the memory suite measures: bytes per transition, when they are taken, and whether they are returned.
+"""What the memory suite measures: bytes per transition, when they are allocated, and whether they leak.
 
-One launch measures one kind of buffer of one peer: what a process has allocated once stays with it.
+One launch measures one kind of buffer of one peer, since a process may keep what it has once allocated.
 """
 
 from __future__ import annotations
@@ -23,27 +23,25 @@ KINDS: dict[str, dict[str, bool]] = {
     "stack_compress": {"stack_compress": True},
     "both": {"next_of": True, "stack_compress": True},
 }
-#: Further figures of some kinds, from the same buffer.
+#: Additional figures of some kinds, measured on the same buffer.
 FILLED = {"constructed": 0.0, "quarter": 0.25, "half": 0.5}  # shares of the capacity at which memory is measured
 PEAK = "peak"
 LEAKS = {"plain": "leak", "priorities": "leak_prioritized"}
-PEAK_BATCH, PEAK_FROM_BYTES = (
-    256,
-    1_000,
-)  # rows, bytes per row; a batch of smaller rows is too small to measure in pages
+# Rows, and bytes per row: a batch of smaller rows is too small to be measured in pages.
+PEAK_BATCH, PEAK_FROM_BYTES = 256, 1_000
 
 BENCHMARKS = {
     **dict.fromkeys((*KINDS, *FILLED), Quantity("B/transition", "lower")),
     PEAK: Quantity("B/row drawn", "lower"),
     **dict.fromkeys(LEAKS.values(), Quantity("B/round", "lower")),
 }
-EVERYWHERE = ("plain", "priorities", "next_of")  # kinds for every workload: stack_compress needs stacked frames
-USER_BYTES = 64 << 20  # of rows that a launch stores of a user's workload
+EVERYWHERE = ("plain", "priorities", "next_of")  # kinds for every workload; stack_compress needs stacked frames
+USER_BYTES = 64 << 20  # limit for the rows of a user-defined workload that a launch stores
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySettings(Settings):
-    buffers: Mapping[str, tuple[int, Sequence[str]]]  # of a workload, the capacity and the kinds
+    buffers: Mapping[str, tuple[int, Sequence[str]]]  # workload -> capacity, kinds
     leak_seconds: float  # spent on detecting leaks
 
 
@@ -75,13 +73,13 @@ PROFILES = {
 
 
 def figures(kind: str, row_bytes: int) -> list[str]:
-    """The benchmarks of one launch, in the order in which they are measured."""
+    """Return the benchmarks of one launch, in the order in which they are measured."""
     beside = [*FILLED, *([PEAK] if row_bytes >= PEAK_FROM_BYTES else [])] if kind == "plain" else []
     return [kind, *beside, *([LEAKS[kind]] if kind in LEAKS else [])]
 
 
 def rows_for(capacity: int) -> int:
-    """The number of rows that fill a buffer one and a half times."""
+    """Return the number of rows that fill a buffer one and a half times."""
     return capacity * 3 // 2
 
 
@@ -114,7 +112,7 @@ class Memory(Suite[MemorySettings]):
             benchmarks = figures(kind, row_bytes[workload])
             records = self.declare(run, peer, workload, {"capacity": capacity}, benchmarks)
             if refusal := registry.adapter_class(peer).refusal(Spec(capacity, {}, **KINDS[kind])):
-                for record in records:  # no process is needed to be refused
+                for record in records:  # no process is needed to find this out
                     record.fail("skipped", refusal)
             options = {"workload": workload, "benchmark": kind, "capacity": capacity}
             options["leak-seconds"] = settings.leak_seconds

@@ -20,10 +20,10 @@ from suites.runner.segments import PAGE_BYTES, Segments
 
 GRACE_SECONDS = 3.0  # between asking a process to end and killing it
 LAST_WORDS = 400  # characters
-#: An environment variable of everything that a launch starts. It identifies processes that left the launch's session.
+#: An environment variable that all processes of a launch inherit. It identifies those that left the launch's session.
 MARK = "REPLAYBENCH_LAUNCH"
 
-# One math thread per peer: with two, a busy second core makes each small operation many times slower.
+# One math thread per peer: with two, each small operation becomes many times slower when the second core is busy.
 ONE_THREAD = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -49,17 +49,17 @@ class Ending:
 
     @property
     def is_the_peers(self) -> bool:
-        """Whether the peer is to blame for a missing result. A launch that could not be started, or exited without a
-        result, says nothing about its peer."""
+        """Whether the peer is to blame for a missing result. It is not if the launch could not be started, or exited
+        without a result."""
         return self.timed_out or self.killed
 
 
 def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lambda: None) -> Ending:
     """Run `command` in the checkout, in its own session, for at most `limit_seconds`.
 
-    `tick` is called about twice per second, and may raise to end the launch. However it ends, its processes are gone
-    when this returns, and their segments in shared memory are removed. Leftovers of a launch that exited by itself are
-    reported: a user of the peer would have to remove them.
+    `tick` is called about twice per second, and may raise to end the launch. However the launch ends, its processes are
+    gone when this returns, and their shared-memory segments are removed. Leftovers of a launch that exited by itself
+    are reported, because a user of the peer would have to remove them.
     """
     begin = time.monotonic()
     mark = uuid.uuid4().hex
@@ -76,7 +76,7 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:  # an incomplete environment: a fault of this peer's, which must not end the run
+        except OSError as error:  # an incomplete environment, which concerns only this peer and must not end the run
             return Ending(f"could not be started: {error}")
         trouble, segments = None, Segments(lambda maker: _is_member(maker, process.pid, mark))
         try:
@@ -101,7 +101,8 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
 
 def _left_behind(processes: int, sizes: Sequence[int]) -> str:
     """Describe leftovers, given the number of processes and the bytes of each segment. Segments smaller than a page are
-    not reported: they are Python's semaphores, which other programs leave, too, and bear no mark of their launch."""
+    not reported: they are Python's semaphores, which other programs also leave behind, and which do not identify their
+    launch."""
     said, segments = [], [size for size in sizes if size >= PAGE_BYTES]
     if processes:
         said.append(f"{processes} process{'es' if processes > 1 else ''}")
@@ -118,7 +119,7 @@ def _exit_reason(status: int) -> str:
 
 
 def _last_words(output: IO[bytes]) -> str:
-    """The end of what the launch printed."""
+    """Return the end of what the launch printed."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - 8 * LAST_WORDS))
     lines = output.read().decode(errors="replace").splitlines()
@@ -127,7 +128,7 @@ def _last_words(output: IO[bytes]) -> str:
 
 
 def _members(session: int, mark: str) -> list[psutil.Process]:
-    """Live processes of this session or with this mark, and their children."""
+    """Return the live processes of this session or with this mark, and their children."""
     members: set[psutil.Process] = set()
     for process in psutil.process_iter():
         try:
@@ -156,9 +157,9 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _end(leader: subprocess.Popen, mark: str) -> int:
-    """Interrupt the launch's processes that still run, wait a little, kill the rest, and wait until they are gone.
+    """Interrupt the launch's processes that still run, wait briefly, kill the rest, and wait until they are gone.
 
-    Returns how many had to be killed: a process that ends soon after its leader does not count as left behind.
+    Returns how many had to be killed; a process that ends soon after its leader does not count as left behind.
     """
     members = _members(leader.pid, mark)
     if leader.poll() is None:

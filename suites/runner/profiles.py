@@ -1,4 +1,4 @@
-"""What a profile sets beside the suites. How much each suite measures in it is in the suite's `spec.py`.
+"""The settings of a profile that do not belong to a suite. Each suite's `spec.py` defines how much it measures.
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, and `sweep` shows how figures depend on the capacity and on the number of explorers.
@@ -14,7 +14,7 @@ from suites.workloads.user_workload import UserSizes
 @dataclass(frozen=True)
 class Profile:
     limit_seconds: float  # after which a launch is killed
-    user: UserSizes | None = None  # for a workload of the user; None: this profile does not measure one
+    user: UserSizes | None = None  # for a user-defined workload; None if this profile does not measure one
 
 
 PROFILES = {

@@ -1,4 +1,4 @@
-"""What a process run hands back: a result for each figure, or whose fault it is that there is none.
+"""The output of a process run: a result for each figure, or why there is none and whether that is the peer's fault.
 
 A process run appends one JSON line to its cells file as soon as a figure is finished, so that finished figures survive
 if the run is killed.
@@ -36,21 +36,20 @@ class Result:
     value: float | None = None
     reason: str | None = None
     seen: str | None = None  # an observation that is not a number: a word, a colon and the evidence for it
-    hazard: bool = False  # as promised, but dangerous to a user who does not know about it
-    calls: int | None = None  # that the value is based on, if there may be too few for a rate
+    hazard: bool = False  # the peer behaves as promised, but in a way that is dangerous if a user does not know it
+    calls: int | None = None  # number of calls timed, given if it may be too small for a reliable rate
 
     def is_of(self, record: Record) -> bool:
-        """Whether this is the result of that record. Peers are not compared: a launch measures only one, which may have
-        another name in the run (the gate's base and head)."""
+        """Return whether this is the result of that record. Peers are not compared: a launch measures only one, which
+        may have another name in the run (the gate's base and head)."""
         mine = (self.benchmark, self.workload, self.params)
         return mine == (record.benchmark, record.workload, record.params)
 
 
 def failure(error: BaseException) -> tuple[Outcome, str]:
-    """The outcome that an exception means for a cell, and the reason on one line."""
-    said = (
-        str(error).replace(f"{CHECKOUT}/", "").encode("utf-8", "replace").decode()
-    )  # a lone surrogate cannot be saved
+    """Return a cell's outcome after this exception, and the reason as one line."""
+    # A lone surrogate cannot be saved.
+    said = str(error).replace(f"{CHECKOUT}/", "").encode("utf-8", "replace").decode()
     text = " | ".join(line.strip() for line in said.splitlines() if line.strip())
     if len(text) > REASON_CHARACTERS:  # the cause may be at the beginning or at the end
         text = f"{text[: REASON_CHARACTERS // 2]} ... {text[-REASON_CHARACTERS // 2 :]}"
@@ -64,7 +63,7 @@ def failure(error: BaseException) -> tuple[Outcome, str]:
 
 
 class NotMeasured(Exception):  # noqa: N818 (a state of things rather than an error)
-    """The figure does not exist for this peer, for the reason in the message, which is not a fault."""
+    """This peer has no such figure. The message gives the reason, which is not a fault."""
 
 
 class PeerTrouble(Exception):  # noqa: N818 (the peer's, not the harness's)
@@ -76,14 +75,14 @@ class Stuck(PeerTrouble, TimeoutError):  # noqa: N818 (a state of things rather 
 
 
 def _is_the_harness(error: BaseException) -> bool:
-    """Whether this project is to blame rather than the peer: the peer is not installed as pinned, or the error was
-    raised by code of the suites themselves."""
+    """Return whether this project is to blame rather than the peer: the peer is not installed as pinned, or the error
+    was raised by the suites' own code."""
     return isinstance(error, ImportError | NotInstalled) or _raised_in(error, HARNESS)
 
 
 def _is_declined(error: BaseException) -> bool:
-    """Whether an adapter declared that its peer does not support this. If the library itself raises
-    NotImplementedError, it has failed, our own included."""
+    """Return whether an adapter declared that its peer does not support this. If a library itself raises
+    NotImplementedError, even our own, it has failed."""
     return isinstance(error, NotImplementedError) and _raised_in(error, ADAPTERS)
 
 
@@ -99,7 +98,7 @@ def append_result(file: Path, result: Result) -> None:
 
 
 def read_results(file: Path) -> Iterator[Result]:
-    """The results in this file. The last line is ignored if a kill truncated it."""
+    """Yield the results in this file. The last line is ignored if it was truncated by a kill."""
     if not file.exists():
         return
     for line in file.read_text(encoding="utf-8").splitlines():

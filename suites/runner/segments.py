@@ -1,4 +1,4 @@
-"""Finds segments of shared memory that appear during a launch, and removes those that it leaves behind."""
+"""Finds shared-memory segments that appear during a launch, and removes those that the launch leaves behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psutil
 from adapters.registry import SEGMENT_PREFIXES
 
 SHARED_MEMORY = Path("/dev/shm")
-#: The name of a segment of our buffer contains the id of the process that made it.
+#: The name of our buffer's segments contains the id of the process that created them.
 MAKER = re.compile(r"cpprb_impl-(\d+)-")
 PAGE_BYTES = 4096
 MOMENT_SECONDS = 0.3
@@ -22,10 +22,10 @@ PATIENCE_SECONDS = 3.0
 
 
 class Segments:
-    """The segments of this user that are named like a buffer's and appear from now on.
+    """The user's segments that are named like a buffer's and created after this object.
 
-    Segments do not identify their launch, but the name of our buffer's segments contains the process that made them. If
-    that process is alive and `is_member` returns False for it, the segment is left alone.
+    A segment does not identify its launch, but the names of our buffer's segments contain the process that created
+    them. If that process is alive and `is_member` returns False for it, the segment is not touched.
     """
 
     def __init__(self, is_member: Callable[[psutil.Process], bool]):
@@ -34,13 +34,13 @@ class Segments:
         self._of_others: set[str] = set()
 
     def look(self) -> None:
-        """Note segments made by other programs. Call this while the launch runs: later, their maker may be gone."""
+        """Note segments created by other programs. Call this while the launch runs, or their creator may be gone."""
         for path in self._appeared():
             maker = MAKER.match(path.name)
             if maker is not None:
                 with suppress(OSError, psutil.Error):
                     process = psutil.Process(int(maker[1]))
-                    # A zombie's environment cannot be read: it may belong to the launch.
+                    # A zombie may belong to the launch: its environment cannot be read.
                     if not self._is_member(process) and process.status() != psutil.STATUS_ZOMBIE:
                         self._of_others.add(path.name)
 
@@ -49,10 +49,10 @@ class Segments:
         self.look()
         if not self._appeared():
             return []
-        time.sleep(MOMENT_SECONDS)  # a semaphore often has a name only until its maker has opened it
+        time.sleep(MOMENT_SECONDS)  # a semaphore often has a name only until its creator has opened it
         deadline = time.monotonic() + PATIENCE_SECONDS
         while any(size >= PAGE_BYTES for size in self._orphans().values()) and time.monotonic() < deadline:
-            time.sleep(0.1)  # a watchdog of the killed process may be about to remove it
+            time.sleep(0.1)  # a watchdog of the killed process may be about to remove them
         sizes = []
         for path, size in self._orphans().items():
             with suppress(FileNotFoundError):
@@ -61,7 +61,7 @@ class Segments:
         return sizes
 
     def _orphans(self) -> dict[Path, int]:
-        """Segments that no live process uses, with their sizes in bytes."""
+        """Return the segments that no live process uses, with their sizes in bytes."""
         found, in_use, orphans = self._appeared(), _shared_memory_in_use(), {}
         for path in found:
             with suppress(FileNotFoundError):
@@ -88,8 +88,8 @@ class Segments:
 
 
 def _shared_memory_in_use() -> set[int]:
-    """The inode numbers of the files that any process has mapped or open. Names would not do: a semaphore's file is
-    renamed after it was mapped, and `maps` still shows the old name."""
+    """Return the inode numbers of the files that any process has mapped or open. Names are not enough: a semaphore's
+    file is renamed after it is mapped, and `maps` still shows the old name."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

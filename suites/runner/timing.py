@@ -1,4 +1,4 @@
-"""Seconds per call of something too short to be timed individually: the median over rounds of many calls."""
+"""Times calls that are too short to be timed individually: the median over rounds of many calls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ WARM_SHARE = 0.1  # of the time: warm-up calls, which also determine the number 
 class Stopwatch:
     """Spends about `seconds` on each figure.
 
-    The number of rounds is fixed before the first one. If it depended on their duration, a busy machine would allow few
-    rounds, and a median over few does not protect from slow ones.
+    The number of rounds is fixed before the first one. If it depended on their duration, a busy machine would allow
+    only a few rounds, and a median over few rounds does not protect against slow ones.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     def per_call(self, run: Callable[[int], object]) -> float:
-        """Median seconds per call; `run(n)` makes n calls."""
+        """Return the median seconds per call; `run(n)` makes n calls."""
         run(1)
         calls, spent = 1, 0.0
         while spent < WARM_SHARE * self.seconds or not spent:
@@ -34,14 +34,14 @@ class Stopwatch:
         return self.per_round(lambda: run(calls), self.rounds(per_call * calls, FEWEST_ROUNDS)) / calls
 
     def rounds(self, seconds: float, fewest: int) -> int:
-        """How many rounds of this many seconds there is time for, at least `fewest`."""
+        """Return for how many rounds of this many seconds there is time, at least `fewest`."""
         return max(fewest, round(self.seconds / seconds))
 
     def per_round(self, run: Callable[[], object], rounds: int) -> float:
-        """Median seconds per round, which is one call of `run`.
+        """Return the median seconds per round, which is one call of `run`.
 
-        Garbage is collected between rounds: inside them, at random moments, it would be noise of the harness rather
-        than a cost of the peer.
+        Garbage is collected between rounds. Collections within a round, at random moments, would be noise from the
+        harness rather than a cost of the peer.
         """
         took = []
         for _ in range(rounds):

@@ -1,1 +1,1 @@
-"""Start-up: what a user waits for before the first batch."""
+"""Start-up: how long a user waits for the first batch."""

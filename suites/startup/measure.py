@@ -1,13 +1,13 @@
-"""Start-up: what a user waits for before the first batch, in a fresh process.
+"""Start-up: how long a user waits for the first batch, in a fresh process.
 
     python -m suites.startup --peer NAME [--benchmark NAME ...] [--workload NAME] [--capacity ROWS] [--cells FILE]
 
-import        inside import statements while the buffer is made; Python, NumPy and this project are already loaded
-construct     the rest of making a buffer of that capacity: memory, a server's start
-first_add     the first step that is added
+import        import statements while the buffer is constructed; Python, NumPy and this project are already loaded
+construct     the rest of the construction of a buffer of that capacity: allocating memory, starting a server
+first_add     adding the first step
 fill          adding columns until the buffer is full, starting with the second row
-first_sample  the first batch of 32, of the full buffer
-first_cycle   the first prioritized batch of 32 and the update of its priorities, on another buffer of that capacity
+first_sample  drawing the first batch of 32 from the full buffer
+first_cycle   drawing the first prioritized batch of 32 and updating its priorities, on another buffer of that capacity
 
 The figures named first_ include whatever is compiled or allocated on first use. One launch measures all figures of one
 peer. Answers are checked outside the timed calls.
@@ -40,7 +40,7 @@ ROWS = 64  # stored before the first prioritized sample
 
 
 class ImportClock:
-    """Measures the seconds spent in import statements and `import_module`; nested imports count once."""
+    """Measures the seconds spent in import statements and `import_module`. Nested imports are not counted twice."""
 
     def __init__(self) -> None:
         self.seconds, self._depth = 0.0, 0
@@ -99,7 +99,7 @@ def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fi
 
 
 def plain(figures: Figures, peer: str, recording: Workload, capacity: int, fill_seconds: float) -> None:
-    """Store figures in `figures` one by one, so that those before a failure are kept."""
+    """Store figures in `figures` one by one, so that those measured before a failure are kept."""
     clock, spec = ImportClock(), Spec(capacity, recording.fields)
     known, first = AddedRows(recording.columns, recording.fields), [next(recording.stepwise())]
     cls = registry.adapter_class(peer)
@@ -158,7 +158,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--benchmark", action="append", choices=list(SUITE.benchmarks), help="default: all")
     parser.add_argument("--workload", choices=workloads.NAMES, default=WORKLOAD, metavar="NAME")
     parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
-    parser.add_argument("--fill-seconds", type=float, default=60.0, help="for filling; default: %(default)s")
+    parser.add_argument(
+        "--fill-seconds", type=float, default=60.0, help="limit for filling the buffer; default: %(default)s"
+    )
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What the start-up suite measures: the steps from nothing to the first batch. One launch measures one peer."""
+"""What the start-up suite measures: the steps from the import to the first batch. One launch measures one peer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BENCHMARKS = dict.fromkeys(
 @dataclass(frozen=True, kw_only=True)
 class StartupSettings(Settings):
     capacity: int
-    fill_seconds: float  # a buffer that takes longer to fill gets no figure for that
+    fill_seconds: float  # a buffer that takes longer to fill gets no figure for it
 
 
 PROFILES = {

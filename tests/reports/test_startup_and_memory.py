@@ -53,11 +53,11 @@ def test_fill_levels_peak_and_leaks_stand_beside_bytes_a_transition(tmp_path):
     cell(run, "memory", "peak", "cpprb_impl", "B/row drawn").add_sample(0, 4096.0)
     cell(run, "memory", "leak", "cpprb_impl", "B/round").add_sample(0, 12.5)
     leaking = cell(run, "memory", "leak", "cpprb", "B/round")
-    leaking.fail("wrong", "leaks 9,000 B a round of 64 rows added and 32 drawn: 3.0 MiB in 300 rounds")
+    leaking.fail("wrong", "leaks 9,000 B per round of 64 rows added and 32 drawn: 3.0 MiB in 300 rounds")
     html, markdown = pages(run, tmp_path)
     section = markdown.split("\n## Memory")[1].split("\n## ")[0]
     assert "| cpprb_impl | none | 12.0 | 24.0 | 48.0 | 1.00 MiB | none above 12.5 B |" in section
-    assert f"| cpprb |{f' {NOTHING} |' * 5} leaks 9,000 B a round |" in section
+    assert f"| cpprb |{f' {NOTHING} |' * 5} leaks 9,000 B per round |" in section
     assert "leaks 9,000 B" not in markdown.split("## Missing figures")[1]  # it is a figure
     pictures = re.findall(r"!\[memory: [^]]*\]\(([^)]+)\)", section)
     assert len(pictures) == 2 and all((tmp_path / file).exists() for file in pictures)

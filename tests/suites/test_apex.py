@@ -35,7 +35,7 @@ def test_a_figure_is_kept_although_rows_were_torn(peer, surroundings):
     assert status == 1
     assert explorers["outcome"] == learner["outcome"] == "ok" and explorers["value"] > 0 and learner["value"] > 0
     assert whole["outcome"] == "wrong" and whole["value"] % 64 == 0
-    assert f"of {whole['value']} sampled rows are no step of CartPole" in whole["reason"]
+    assert f"of {whole['value']} sampled rows are not steps of CartPole" in whole["reason"]
     assert surroundings.leftovers() == []
 
 

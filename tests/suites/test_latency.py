@@ -107,7 +107,7 @@ def test_two_calls_lie_beyond_a_percentile_at_least(percent, fewest):
     found = percentile(times, percent)
     assert 1 <= (times > found).sum() <= fewest * (1 - percent / 100)
     assert percentile(times[1:], percent) == (
-        f"too few calls for p{percent:g}: {fewest - 1:,} in the window, and {fewest:,} are needed"
+        f"too few calls for p{percent:g}: {fewest - 1:,} in the window, but {fewest:,} are needed"
     )
 
 

@@ -55,7 +55,7 @@ def test_what_is_kept_beside_the_rows_counts_wherever_it_is(peer, least, surroun
             "skipped",
             "plain has no compression of next_obs or frames",
         ),
-        ("plain", ["--capacity=32"], "broken", "too few"),
+        ("plain", ["--capacity=32"], "broken", "capacity must be at least 64 rows, got 32"),
     ],
 )
 def test_who_has_no_figure_has_a_reason(peer, options, outcome, reason, surroundings):
@@ -79,7 +79,7 @@ def test_when_memory_is_taken(surroundings):
 def test_a_leak_is_found_with_its_bytes_a_round(surroundings):
     status, found = figures(surroundings, "leaks", "--capacity=4096")
     assert status == 1 and found["leak"]["outcome"] == "wrong" and found["plain"]["outcome"] == "ok"
-    bytes_a_round = int(re.match(r"leaks ([\d,]+) B a round", found["leak"]["reason"])[1].replace(",", ""))
+    bytes_a_round = int(re.match(r"leaks ([\d,]+) B per round", found["leak"]["reason"])[1].replace(",", ""))
     assert bytes_a_round == pytest.approx(10_000, rel=0.1)
 
 
