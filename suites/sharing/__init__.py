@@ -1,1 +1,1 @@
-"""Sharing: what a buffer that many processes use costs them."""
+"""Sharing: the cost of a buffer that many processes use."""

@@ -1,4 +1,4 @@
-"""A crowd: explorer processes that add prepared rows beside one learner, and the work that each of them does."""
+"""A crowd: explorer processes that add prepared rows beside one learner, and what each of them does."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from suites.workloads.priorities import priority_sets
 
 LEARNER_BATCH = 32
 WARM_SECONDS = 0.25
-PART_SECONDS = 0.1  # length of the parts of a window, each of which has a rate
+PART_SECONDS = 0.1  # length of a part of a window; each part has its own rate
 ENOUGH_CALLS = 1_000  # of the learner
 STARVED_SECONDS = 5.0  # an explorer that adds nothing for this long has starved
 
 
 @dataclass(frozen=True)
 class Window:
-    """How long a crowd is timed: until the learner has made `ENOUGH_CALLS`, and within these limits."""
+    """How long a crowd is timed: until the learner has made `ENOUGH_CALLS` calls, within these limits."""
 
     least: float  # seconds
     most: float
 
     @property
     def longest(self) -> float:
-        """The upper limit in seconds, however little is done."""
+        """The upper limit in seconds, even if an explorer has added nothing."""
         return max(self.most, STARVED_SECONDS)
 
 
 @dataclass
 class Rows:
-    """The rows that explorers add. A class, since a process that is not forked receives it by pickling."""
+    """The rows that explorers add. It is a class because a process that is not forked receives it by pickling."""
 
     adapter: Adapter
     job: SharingJob
@@ -68,8 +68,8 @@ class Rows:
 def explore(rows: Rows, number: int, shared: Shared) -> None:
     """An explorer: makes all calls in a cycle, starting at a different call for each explorer.
 
-    It makes so many calls at a time that the loop around the peer's calls costs next to nothing, and few enough that an
-    explorer that waits is counted by the rows it has really added.
+    It makes enough calls at a time for the loop around the peer's calls to cost next to nothing, but few enough that
+    the counter of an explorer that waits shows the rows that it has really added.
     """
     counter, stop = shared.added[number], shared.stop
     at, count = number * len(rows.calls) // rows.job.explorers, 1
@@ -110,8 +110,8 @@ class Work:
     def usual(self, count: Callable[[Part], int]) -> float:
         """The median rate per second over the parts, weighted by their duration.
 
-        Not the mean: another program that takes a core for a moment can let in a learner that was shut out before, and
-        a few such parts would dominate the mean (docs/measuring.md).
+        This is not the mean: if another program takes a core for a moment, a learner that was starved before can get
+        access to the buffer, and a few such parts would dominate the mean (docs/measuring.md).
         """
         by_rate = sorted(self.parts, key=lambda part: count(part) / part.seconds)
         spent = itertools.accumulate(part.seconds for part in by_rate)
@@ -128,7 +128,7 @@ def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window
 
 
 def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
-    """A function that makes one call of the learner: a sample, or a prioritized sample and the update of its
+    """Return a function that makes one call of the learner: a sample, or a prioritized sample and the update of its
     priorities."""
     sample = partial(adapter.sample, LEARNER_BATCH)
     if not prioritized:
@@ -145,8 +145,7 @@ def learner(adapter: Adapter, prioritized: bool) -> Callable[[], object]:
 
 
 def _watch(explorers: Explorers, learn: Callable[[], object], window: Window) -> Work:
-    """Measure for longer than the window's minimum if the learner has made few calls, or an explorer has added
-    nothing."""
+    """Measure one window, which is extended if the learner has made few calls or an explorer has added nothing."""
     parts: list[Part] = []
     first = before = explorers.added()
     while True:

@@ -1,15 +1,15 @@
-"""Sharing: the cost of a buffer that many processes use, in tight loops that do nothing else.
+"""Sharing: the cost of a buffer that many processes use, in tight loops that make only buffer calls.
 
     python -m suites.sharing --peer NAME --job KIND:WORKLOAD:CAPACITY:BATCH:EXPLORERS ... [--seconds S] [--cells FILE]
 
 crowd              explorer processes add prepared rows, BATCH per call, beside one learner that samples 32
 prioritized_crowd  the same with a priority for each row; the learner samples 32 and updates their priorities
 step               one process adds BATCH rows to a prioritized buffer, samples 32 and updates their priorities
-alone              one process adds, and no other uses the buffer: the overhead of being shareable
+alone              one process adds, and no other process uses the buffer: the overhead of a buffer that can be shared
 
-One launch measures one peer, each job on its own buffer, which is filled first. Answers are checked before explorers
-start, and not while they add: that would slow the learner down, and the integrity suite checks whether rows are intact
-then.
+One launch measures one peer, each job on its own buffer, which is filled first. Answers are checked before the
+explorers start, but not while they add, which would slow the learner down. The integrity suite checks whether rows stay
+intact while explorers add.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Rate(NamedTuple):
     """A rate of the learner."""
 
     value: float
-    calls: int  # that it is based on
+    calls: int  # on which it is based
 
 
-Figures = dict[str, float | Rate | str]  # by benchmark; a text says why there is no figure
+Figures = dict[str, float | Rate | str]  # by benchmark; a string says why there is no figure
 
 
 def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Result]:
@@ -68,7 +68,7 @@ def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[R
 
 
 def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
-    """Benchmark -> its figure, or why there is none."""
+    """Return benchmark -> its figure, or why there is none."""
     recording = workloads.load(job.workload)
     known = AddedRows(recording.columns, recording.fields)
     spec = Spec(job.capacity, recording.fields, prioritized=job.prioritized)
@@ -88,7 +88,7 @@ def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
 
 
 def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
-    """Check samples of a small buffer: some peers take milliseconds to sample from a large one."""
+    """Check samples from a small buffer, since some peers take milliseconds to sample from a large one."""
     small = Spec(4 * CHECKED["rows"], spec.fields, prioritized=True)
     adapter = make(small)
     try:
@@ -100,8 +100,7 @@ def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
 def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
     work = watch(adapter, job, recording, window)
     starved = (
-        f"{work.added.count(0)} of {len(work.added)} explorers could add nothing beside the learner "
-        f"in {work.seconds:.1f} s"
+        f"{work.added.count(0)} of {len(work.added)} explorers added no rows beside the learner in {work.seconds:.1f} s"
     )
     figures = [
         work.usual(lambda part: part.added) or (sum(work.added) / work.seconds) or starved,
@@ -140,8 +139,8 @@ MEASURES = {"crowd": _crowd, "prioritized_crowd": _crowd, "step": _step, "alone"
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", required=True, action="append", type=SharingJob.parse, metavar="JOB", dest="jobs")
-    parser.add_argument("--seconds", type=float, default=0.5, help="on each job; default: %(default)s")
-    most = "on a job whose learner has made fewer than 1,000 calls; default: %(default)s"
+    parser.add_argument("--seconds", type=float, default=0.5, help="time per job; default: %(default)s")
+    most = "time per job whose learner has made fewer than 1,000 calls; default: %(default)s"
     parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
 
 

@@ -1,4 +1,4 @@
-"""What the sharing suite measures: calls on a buffer that processes share, in loops with nothing else in them.
+"""What the sharing suite measures: calls on a buffer that processes share, in loops that do nothing else.
 
 One launch measures one peer and a group of jobs.
 """
@@ -41,10 +41,10 @@ class SharingJob:
 
     @classmethod
     def parse(cls, text: str) -> SharingJob:
-        """The inverse of `str`: "crowd:CartPole-v1:100000:1:8"."""
+        """Parse the output of `str`: "crowd:CartPole-v1:100000:1:8"."""
         kind, workload, *numbers = text.split(":")
         if kind not in KINDS:
-            raise ValueError(f"unknown kind of job: {kind}")
+            raise ValueError(f"kind of job must be one of {', '.join(KINDS)}, got {kind!r}")
         return cls(kind, workload, *map(int, numbers))
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class SharingJob:
 
     @property
     def benchmarks(self) -> list[str]:
-        """The benchmarks of this job. With one explorer, there is no slowest."""
+        """The benchmarks of this job. With a single explorer, there is no slowest one."""
         return [name for name in KINDS[self.kind] if not name.endswith("slowest") or self.explorers > 1]
 
     @property
@@ -85,10 +85,10 @@ def alone(capacity: int) -> list[SharingJob]:
 
 @dataclass(frozen=True, kw_only=True)
 class SharingSettings(Settings):
-    groups: Sequence[Sequence[SharingJob]]  # each the jobs of one launch
-    seconds: float  # on each job, and up to
-    most_seconds: float  # while the learner has made too few calls
-    served: bool = True  # whether buffers behind servers are filled too, a row per call
+    groups: Sequence[Sequence[SharingJob]]  # a group contains the jobs of one launch
+    seconds: float  # per job
+    most_seconds: float  # per job, at most, if the learner has made too few calls
+    served: bool = True  # whether buffers behind servers are measured too, although they are filled one row per call
 
 
 PROFILES = {
@@ -156,7 +156,7 @@ class Sharing(Suite[SharingSettings]):
         return {job.workload for group in settings.groups for job in group}
 
     def peers(self) -> list[str]:
-        """Shared buffers, and unshared classes, which are measured alone to show the price of sharing."""
+        """Return the shared buffers, and unshared classes, which are measured alone to show the price of sharing."""
         shared = registry.together()
         families = set(map(registry.family, shared))
         return list(dict.fromkeys([*shared, *(name for name in registry.alone() if name in families)]))

@@ -1,7 +1,7 @@
-"""Transitions recorded from real environments: seeded, cached once, checksummed at each load.
+"""Transitions recorded from real environments: seeded, cached, and verified by checksum at each load.
 
 A recording is a pure function of its environment, count and seed, so the cache may be deleted at any time. The cache
-holds the few arrays from which the columns are rebuilt, together with their checksum.
+contains the few arrays from which the columns are rebuilt, and their checksum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from suites.workloads.recording import columns_of, record
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "workloads"
 SEED = 20261120
-#: An environment variable of launches: the recording of the user's workload, as name=path.
+#: An environment variable of launches: the recording of the user-defined workload, as name=path.
 USER_WORKLOAD = "REPLAYBENCH_USER_WORKLOAD"
 SOURCE, USUAL, COLUMN = "source", "usual rows", "column "  # keys in that file; COLUMN is a prefix
 NAMES = (*RECIPES, *filter(None, [os.environ.get(USER_WORKLOAD, "").partition("=")[0]]))
@@ -38,8 +38,8 @@ class Workload:
     version: str
     source: str  # one sentence: where the transitions come from
     columns: Columns  # (transitions, *shape) each; obs, act, rew, next_obs, done if rows are steps
-    sha256: str  # of the recording: shows whether two machines measured the same rows
-    stack: int = 1  # frames that an observation shows together, along its last axis
+    sha256: str  # of the recording; shows whether two machines measured the same rows
+    stack: int = 1  # frames per observation, along its last axis
 
     @property
     def transitions(self) -> int:
@@ -59,18 +59,18 @@ class Workload:
         return tuple(self.columns) == Step._fields
 
     def describe(self) -> dict[str, Any]:
-        """Its description for the record."""
+        """Return its description for the record."""
         about = ("name", "version", "source", "transitions", "row_bytes", "sha256")
         fields = {key: asdict(field) for key, field in self.fields.items()}
         return {name: getattr(self, name) for name in about} | {"fields": fields}
 
     def steps(self) -> list[Step] | list[dict]:
-        """The recording as a training loop receives it, one `env.step` after the other."""
+        """Return the recording as a training loop receives it, one `env.step` after the other."""
         return list(self.stepwise())
 
     def batches(self, rows: int) -> list[Step] | list[Columns]:
-        """The recording as consecutive batches of columns, `rows` each, as steps or dicts. An incomplete last batch is
-        dropped."""
+        """Return the recording as consecutive batches of `rows` rows, each a step or a dict of columns. An incomplete
+        last batch is dropped."""
         rows = min(rows, self.transitions)
         starts = range(0, self.transitions - rows + 1, rows)
         pieces = ({key: column[at : at + rows] for key, column in self.columns.items()} for at in starts)
@@ -79,8 +79,8 @@ class Workload:
     def stepwise(self) -> Iterator[Step] | Iterator[dict]:
         """Generate the steps one at a time, without keeping references to them.
 
-        Each observation is a separate array, each scalar a Python scalar. Within an episode a step's `next_obs` is the
-        same object as the next step's `obs`, as in a loop that says `obs = next_obs`; this also halves the memory.
+        Each observation is a separate array, and each scalar a Python scalar. Within an episode, a step's `next_obs` is
+        the same object as the next step's `obs`, as in a loop with `obs = next_obs`; this also halves the memory.
         """
         fields = self.fields
         following = {f"next_{key}": key for key, field in fields.items() if fields.get(f"next_{key}") == field}
@@ -120,14 +120,14 @@ def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Pat
 
 
 def usual_rows(name: str) -> int:
-    """Of its recording."""
+    """Return the number of rows in the workload's usual recording."""
     return RECIPES[name].transitions if name in RECIPES else load(name).transitions
 
 
 def save_user_workload(name: str, source: str, columns: Columns, transitions: int, cache: Path = CACHE) -> None:
-    """Keep the recording of the user's own workload, by its content, for this process and its launches to `load`.
+    """Save the recording of a user-defined workload, so that this process and its launches can `load` it.
 
-    It may be longer than the `transitions` that are usual.
+    The file is named by its content. The recording may be longer than `transitions`, the usual number of rows.
     """
     raw = {COLUMN + key: column for key, column in columns.items()}
     raw |= {SOURCE: np.array(source), USUAL: np.array(transitions)}
@@ -163,7 +163,7 @@ def _read(path: Path) -> Columns | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zipfile.zlib.error) as error:
-        print(f"workload cache {path.name} can't be read ({error}): recording it again", file=sys.stderr)
+        print(f"workload cache {path.name} cannot be read ({error}): recording it again", file=sys.stderr)
         return None
     expected = str(raw.pop("sha256", ""))
     if not raw or _digest(raw) != expected:
@@ -173,7 +173,7 @@ def _read(path: Path) -> Columns | None:
 
 
 def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> None:
-    """Write atomically: two launches may record the same workload at once."""
+    """Write atomically, since two launches may record the same workload at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:

@@ -1,4 +1,4 @@
-"""CartPole-v1's dynamics, for telling whether a stored row is one step of the real environment."""
+"""CartPole-v1's dynamics, for checking whether a stored row is a step of the real environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from adapters.base import Columns, Field
 
-#: A row of it.
+#: The fields of a row.
 FIELDS = {
     "obs": Field((4,), "float32"),
     "act": Field((), "int32"),
@@ -15,7 +15,7 @@ FIELDS = {
     "done": Field((), "bool"),
 }
 
-# The environment keeps its state in float64 and shows it as float32.
+# The environment keeps its state in float64 and returns it as float32.
 TOLERANCE = 5e-6
 
 
@@ -26,7 +26,7 @@ def make():
 
 
 def next_state(obs: np.ndarray, act: np.ndarray) -> np.ndarray:
-    """One Euler step (Barto, Sutton and Anderson 1983, with Gymnasium's constants), row by row."""
+    """Take one Euler step for each row (Barto, Sutton and Anderson 1983, with Gymnasium's constants)."""
     gravity, cart, pole, half_length, push, tau = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
     x, x_dot, theta, theta_dot = obs.astype(np.float64).T
     force = np.where(act == 1, push, -push)
@@ -38,12 +38,12 @@ def next_state(obs: np.ndarray, act: np.ndarray) -> np.ndarray:
 
 
 def is_step(rows: Columns) -> np.ndarray:
-    """For each row, whether its obs, act, rew, next_obs and done belong together."""
+    """Return, for each row, whether its obs, act, rew, next_obs and done belong together."""
     size = len(rows["obs"])
     obs, after = rows["obs"].reshape(size, 4), rows["next_obs"].reshape(size, 4)
     act, rew, done = (rows[key].reshape(size) for key in ("act", "rew", "done"))
     follows = np.isclose(next_state(obs, act), after, rtol=TOLERANCE, atol=TOLERANCE).all(axis=1)
-    # How far beyond its limits the next state is; next to a limit, rounding decides.
+    # How far the next state is beyond its limits; very close to a limit, rounding decides.
     beyond = np.maximum(np.abs(after[:, 0]) - 2.4, np.abs(after[:, 2]) - 12 * np.pi / 180)
     ended = (np.abs(beyond) < TOLERANCE) | ((beyond > 0) == done.astype(bool))
     return follows & ended & (rew == 1.0) & np.isin(act, (0, 1))

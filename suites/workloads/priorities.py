@@ -11,5 +11,5 @@ SETS = 1_021  # prime, so that the cycle does not coincide with any other period
 
 
 def priority_sets(rows: int, seed: int = 1) -> Iterator[np.ndarray]:
-    """An endless iterator over arrays of priorities, each (rows,) float64."""
+    """Return an endless iterator over arrays of priorities, each (rows,) float64."""
     return itertools.cycle(list(np.random.default_rng(seed).uniform(0.01, 1.0, (SETS, rows))))

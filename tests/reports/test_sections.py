@@ -60,9 +60,9 @@ def test_a_figure_from_before_a_failure_is_shown_with_a_mark_and_its_reason(tmp_
     add_sharing(run, explorers=(4,))
     for record in run.records:
         if (record.peer, record.benchmark) == ("cpprb[MP]", "adds"):
-            record.fail("failed", "4 of 4 explorers could add nothing (synthetic)")
+            record.fail("failed", "4 of 4 explorers added no rows (synthetic)")
     markdown = build(run, tmp_path)[1].read_text(encoding="utf-8")
-    assert "4 of 4 explorers could add nothing (synthetic)" in markdown
+    assert "4 of 4 explorers added no rows (synthetic)" in markdown
     assert "| cpprb[MP] | N=4, add 1 | 0.162 ¶ (1) |" in markdown
     assert f"{OURS} N=4, add 1 | **8.08** | million rows/s | [8.00, 8.16] | 50.0{TIMES} |" in markdown
     assert "![sharing:" not in markdown  # lines over one number of explorers
