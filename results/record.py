@@ -31,7 +31,7 @@ NOT_REACHED = "not measured: the run did not get this far"
 class Sample:
     """The value that one launch (a fresh process) measured, in the record's unit."""
 
-    block: int  # a round in which each peer is launched at most once: ratios are taken within it
+    block: int  # a round in which each peer is launched at most once; ratios are taken within a block
     value: float
     calls: int | None = None  # number of calls timed, given if it may be too small for a reliable rate
 
@@ -210,7 +210,7 @@ class Run:
         """The reasons why this run is not a success, one line each; empty if the runner may exit with 0.
 
         A skipped cell is not a problem: the platform does not support the peer, or the peer does not support the job.
-        Neither is a cell that the time budget left out, nor a record that is `excused`, such as a finding about
+        Nor is a cell left out because of the time budget, or a record that is `excused`, such as a finding about
         another project's buffer.
         """
         lines = ["the run was interrupted"] if self.interrupted else []

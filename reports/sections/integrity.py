@@ -81,11 +81,11 @@ class Integrity:
     @property
     def explained(self) -> str:
         return (
-            f"The same test for every buffer that claims to work across processes ({self.params}). Explorers add rows, "
-            "a few per call, to a ring so small that it wraps constantly. Every word of a row is derived from the "
-            "row's writer and number, so damage is detected. Meanwhile, a learner reads rows and sets the priority "
-            "that belongs to each. Next, the explorers add exactly as many rows as fit, and stop: each row must be "
-            "stored exactly once. Finally, explorers are killed with SIGKILL at random moments, and the other "
+            f"Every buffer that claims to work across processes takes the same test ({self.params}). Explorers add "
+            "rows, a few per call, to a ring so small that it wraps constantly. Every word of a row is derived from "
+            "the row's writer and number, so damage is detected. Meanwhile, a learner reads rows and sets the priority "
+            "that belongs to each. Next, the explorers add exactly as many rows as fit, and stop; each row must then "
+            "be stored exactly once. Finally, explorers are killed with SIGKILL at random moments, and the other "
             "processes must continue. These checks cannot detect faults that are rarer than the counts below, or that "
             "occur only on other machines."
         )

@@ -1,4 +1,4 @@
-"""Suites that the time budget left out entirely, and the command that measures them."""
+"""Suites left out entirely because of the time budget, and the command that measures them."""
 
 from __future__ import annotations
 

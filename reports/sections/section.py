@@ -43,7 +43,7 @@ class Context:
 
     @cached_property
     def measured(self) -> list[Job]:
-        """The jobs of all suites except those that the time budget left out entirely."""
+        """The jobs of all suites except those left out entirely because of the time budget."""
         return [job for job in self.jobs if job.suite not in self.left_out_whole]
 
     def jobs_of(self, suite: Suite) -> list[Job]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from suites.workloads.recording import Slices
 
-RANDOM = "seeded random actions; done is terminated or truncated"
+RANDOM = "seeded random actions; done is true if the step was terminated or truncated"
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Recipe:
     transitions: int  # of the standard recording
     source: str
     version: str = "1"
-    stack: int = 1  # observations shown together, along a new last axis; 1: no such axis
+    stack: int = 1  # frames per observation, along a new last axis; 1: no such axis
     slices: Slices | None = None
     policy: Callable | None = None  # (observation, generator) -> action; None: random actions
 
 
 def gymnasium_make(name: str, **options: Any) -> Any:
-    """An environment of Gymnasium's; "module:name" imports the module first."""
+    """Make a Gymnasium environment; "module:name" imports the module first."""
     import gymnasium
     import mujoco
 
@@ -72,13 +72,13 @@ def _picture_and_state() -> Any:
 
 
 def _mostly_balancing(obs: np.ndarray, random: np.random.Generator) -> int:
-    """Balance the pole in four actions out of five: with random ones it falls within about 22 steps, and no slice of 80
-    steps would be full."""
+    """Balance the pole with four actions out of five. With random actions it falls after about 22 steps, and no slice
+    of 80 steps would be full."""
     balancing = int(obs[2] + 0.5 * obs[3] > 0)
     return int(random.integers(2)) if random.random() < 0.2 else balancing
 
 
-# The counts keep the inputs larger than a core's caches: adding rows that are still cached would look too fast.
+# With these counts the inputs are larger than a core's caches: adding rows that are still cached would look too fast.
 RECIPES = {
     "CartPole-v1": Recipe(
         lambda: gymnasium_make("CartPole-v1"),
@@ -111,17 +111,17 @@ RECIPES = {
     "CartPole-v1/slices": Recipe(
         lambda: gymnasium_make("CartPole-v1"),
         2_048,
-        "Gymnasium CartPole-v1 in slices of 80 steps, as R2D2 replays it: each begins 40 steps after the one before, "
-        "none crosses the end of an episode, what an episode's last one lacks is zeros, and mask says which steps are "
-        "real; no recurrent state; four actions in five hold the pole up, the others are random, all seeded; done is "
-        "terminated or truncated",
+        "Gymnasium CartPole-v1 in slices of 80 steps, as R2D2 replays it: each begins 40 steps after the previous "
+        "one and none crosses the end of an episode; an episode's last slice is padded with zeros; mask says which "
+        "steps are real; no recurrent state; four actions in five balance the pole, the others are random, all seeded; "
+        "done is true if the step was terminated or truncated",
         slices=Slices(steps=80, overlap=40),
         policy=_mostly_balancing,
     ),
     "CartPole-v1/image": Recipe(
         _picture_and_state,
         1_024,
-        "Gymnasium CartPole-v1 with dictionaries as observations: its picture (AddRenderObservation, scaled to 64x64 "
-        f"RGB, uint8) and its four numbers, {RANDOM}",
+        "Gymnasium CartPole-v1 with dictionaries as observations: a picture (AddRenderObservation, scaled to 64x64 "
+        f"RGB, uint8) and the state's four numbers, {RANDOM}",
     ),
 }

@@ -1,9 +1,9 @@
 """Recording an environment: the arrays that are cached, and the columns that are rebuilt from them.
 
-The cache holds every observation once, in order, and for each row the index of its observation: for stacked frames this
-is an eighth of the columns' size. 64-bit floats are stored as 32-bit, and integers of a Discrete or MultiDiscrete space
-as int32, as learners use them; all other values have the dtype of their space. An observation with named parts has a
-column for each part: "obs.image", "next_obs.image".
+The cache contains every observation once, in order, and the index of each row's observation. For stacked frames this is
+an eighth of the columns' size. 64-bit floats are stored as 32-bit floats, and integers of a Discrete or MultiDiscrete
+space as int32, as learners use them; all other values have the dtype of their space. An observation with named parts
+has a column for each part: "obs.image", "next_obs.image".
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Slices:
     overlap: int
 
     def of_episode(self, steps: int) -> range:
-        """The starts of the slices of an episode with this many steps. The last slice may extend past its end."""
+        """Return where the slices of an episode with this many steps start. The last slice may extend past its end."""
         return range(0, max(1, steps - self.overlap), self.steps - self.overlap)
 
 
 class CannotBeStored(ValueError):  # noqa: N818 (a state, with its reason)
-    """The environment's transitions have no fixed shape; the message says which part has none."""
+    """The environment's transitions have no fixed shape; the message names the part without one."""
 
 
 def dtypes_of(space: Any, name: str) -> dict[str, np.dtype]:
-    """The name of each array in a value of this Gymnasium space, and the dtype it is stored with."""
+    """Return the name of each array in a value of this Gymnasium space, and the dtype with which it is stored."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -45,8 +45,8 @@ def dtypes_of(space: Any, name: str) -> dict[str, np.dtype]:
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return {name: np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)}
     raise CannotBeStored(
-        f"{name} is of a {type(space).__name__} space, whose values have no fixed shape; supported are Box, "
-        "Discrete, MultiBinary, MultiDiscrete, and Dict or Tuple of these"
+        f"{name} must have a space of fixed shape (Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of "
+        f"these), got {type(space).__name__}"
     )
 
 
@@ -61,10 +61,11 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 def record(
     env: Any, count: int, seed: int, policy: Callable | None = None, slices: Slices | None = None
 ) -> dict[str, np.ndarray]:
-    """Record `count` rows of `env`, as the arrays to be cached; a few more if `slices`, which cover whole episodes.
+    """Record `count` rows of `env`, as the arrays to be cached. With `slices`, which cover whole episodes, there may be
+    a few more.
 
     Row t has observation `at[t]` and next observation `at[t] + 1`; its episode began at observation `start[t]`. Actions
-    are random, or `policy(observation, generator)`.
+    are random, or chosen by `policy(observation, generator)`.
     """
     random = np.random.default_rng(seed)
     dtypes = dtypes_of(env.observation_space, "observations") | dtypes_of(env.action_space, "act")
@@ -99,7 +100,7 @@ def record(
 
 
 def columns_of(raw: Mapping[str, np.ndarray], stack: int = 1, slices: Slices | None = None) -> Columns:
-    """The columns, in the order of a step's fields. Slices have no `next_obs`, but a `mask` of the real steps."""
+    """Return the columns, in the order of a step's fields. Slices have a `mask` of real steps, but no `next_obs`."""
     seen = [name for name in raw if name.startswith("observations")]
     acted = [name for name in raw if name.startswith("act")]
 
@@ -113,7 +114,7 @@ def columns_of(raw: Mapping[str, np.ndarray], stack: int = 1, slices: Slices | N
 
 
 def _shown(observations: np.ndarray, at: np.ndarray, start: np.ndarray, stack: int) -> np.ndarray:
-    """The stacked observations at `at`. Until the stack is full, the episode's first observation is repeated."""
+    """Return the stacked observations at `at`. Until the stack is full, the episode's first observation is repeated."""
     if stack == 1:
         return observations[at]
     return np.stack([observations[np.maximum(at - back, start)] for back in range(stack - 1, -1, -1)], axis=-1)

@@ -1,7 +1,7 @@
-"""A workload of the user: any Gymnasium environment, or any fields (`user_workload_file`).
+"""A user-defined workload: any Gymnasium environment, or any fields (`user_workload_file`).
 
 The runner records it and saves the recording (`suites.workloads.save_user_workload`). A launch, in any environment,
-only reads that file: it need not be able to import what was recorded.
+only reads that file, so it need not be able to import what was recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from suites.workloads import SEED, save_user_workload
 from suites.workloads.recipes import RANDOM, gymnasium_make
 from suites.workloads.recording import CannotBeStored, columns_of, record
 
-SMALLEST_CAPACITY = 64  # rows: the suites' checks need this many
+SMALLEST_CAPACITY = 64  # rows; the suites' checks need this many
 RECORDED_ROWS, RECORDED_BYTES = 20_000, 64 << 20  # upper limits of a recording, which has at least FEWEST_ROWS
 FEWEST_ROWS = 256
 
@@ -27,16 +27,16 @@ class BadWorkload(ValueError):  # noqa: N818 (the message is for the user)
 
 @dataclass(frozen=True)
 class UserSizes:
-    """How many rows a profile stores of a user's workload, unless the user sets a capacity."""
+    """How many rows of a user-defined workload a profile stores, unless the user sets a capacity."""
 
-    rows: int  # its capacity, unless so many rows are larger than
+    rows: int  # the capacity, if this many rows fit into `bytes`
     bytes: int
-    memory_rows: int  # its capacity in the memory suite, at most
+    memory_rows: int  # the largest capacity in the memory suite
 
 
 @dataclass(frozen=True)
 class UserWorkload:
-    """What is known of a workload before it is recorded."""
+    """What is known about a workload before it is recorded."""
 
     name: str
     source: str
@@ -61,11 +61,11 @@ class UserWorkload:
         return self.is_plain and self.fields["next_obs"] == self.fields["obs"] and self.fields["done"].shape == ()
 
     def fitting_capacity(self, rows: int, size: int) -> int:
-        """The capacity that the user set; else `rows`, or as many rows as fit into `size` bytes if those are fewer."""
+        """Return the capacity that the user set, or else `rows`, or fewer if only fewer rows fit into `size` bytes."""
         return self.capacity or max(SMALLEST_CAPACITY, *self.adds, *self.samples, min(rows, size // self.row_bytes))
 
     def keep(self, sizes: UserSizes, wanted: Iterable[int]) -> None:
-        """Record and save the usual number of rows for these sizes, or the most in `wanted` if that is more."""
+        """Record and save the usual number of rows for these sizes, or the largest number in `wanted` if larger."""
         size = min(sizes.rows, RECORDED_BYTES // self.row_bytes)
         usual = max(FEWEST_ROWS, *self.adds, min(RECORDED_ROWS, size))
         rows = max([usual, *wanted])
@@ -74,14 +74,14 @@ class UserWorkload:
 
 
 def of_environment(name: str) -> UserWorkload:
-    """A workload from any id that `gymnasium.make` accepts, including "module:name"."""
+    """Return a workload from any id that `gymnasium.make` accepts, including "module:name"."""
 
     def rows(count: int) -> Columns:
         try:
             env = gymnasium_make(name)
             columns = columns_of(record(env, count, SEED))
             env.close()
-        except Exception as error:  # raised by Gymnasium or the environment: for the user to fix
+        except Exception as error:  # raised by Gymnasium or the environment, so the user has to fix it
             kind = "" if isinstance(error, CannotBeStored) else f"{type(error).__name__}: "
             raise BadWorkload(f"environment {name}: {kind}{error}") from error
         return columns
@@ -90,7 +90,7 @@ def of_environment(name: str) -> UserWorkload:
     fields = {key: Field(column.shape[1:], column.dtype.name) for key, column in few.items()}
     for key, field in fields.items():
         if 0 in field.shape:
-            raise BadWorkload(f"environment {name}: {key} is empty: its shape is {field.shape}")
+            raise BadWorkload(f"environment {name}: {key} must not be empty, got shape {field.shape}")
     import gymnasium
 
     source = f"{name}, by Gymnasium {gymnasium.__version__}, {RANDOM}; 64-bit floats are stored as 32-bit"

@@ -9,7 +9,7 @@
     obs.image = { shape = [64, 64, 3], dtype = "uint8" }
     rew = { dtype = "float32" }           # a scalar
 
-The content is seeded and random, which the report says. A field next_X with the shape and dtype of X holds the X of the
+The content is random and seeded, as the report says. A field next_X with the shape and dtype of X contains the X of the
 following row, as in an episode.
 """
 
@@ -83,8 +83,8 @@ def _capacity(capacity: Any, workload: UserWorkload) -> int:
     needed, there = capacity * workload.row_bytes, psutil.virtual_memory().total
     if needed > there:
         raise BadWorkload(
-            f"capacity: {capacity:,} rows of {workload.row_bytes:,} bytes are {needed / 2**30:,.1f} GiB; "
-            f"this machine has {there / 2**30:,.1f}"
+            f"capacity: {capacity:,} rows of {workload.row_bytes:,} bytes need {needed / 2**30:,.1f} GiB, but "
+            f"this machine has {there / 2**30:,.1f} GiB of memory"
         )
     return capacity
 
@@ -105,7 +105,7 @@ def _fields(table: Any) -> dict[str, Field]:
     fields: dict[str, Field] = {}
     for name, about in _leaves(table, ""):
         if not FIELD.fullmatch(name):
-            raise BadWorkload(f"fields: a name must be a letter, then letters, digits, _ and dots, got {name!r}")
+            raise BadWorkload(f"fields: a name must be a letter, then letters, digits, _ or dots, got {name!r}")
         if name in TAKEN:
             raise BadWorkload(f"fields: {name!r} is reserved for prioritized batches; choose another name")
         if name in fields:
@@ -118,7 +118,8 @@ def _fields(table: Any) -> dict[str, Field]:
 
 
 def _leaves(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, dict]]:
-    """The name and description of each field. A table that contains only tables is a nested observation or action."""
+    """Yield the name and description of each field. A table that contains only tables is a nested observation or
+    action."""
     for key, value in table.items():
         name = f"{prefix}{key}"
         if not isinstance(value, dict) or not value or not key:
