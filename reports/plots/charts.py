@@ -26,7 +26,7 @@ class Dot:
 
 
 def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Mapping[str, Look]) -> Drawing:
-    """Peers from top to bottom, values on a log axis, figures at the right margin."""
+    """Draw peers from top to bottom, with values on a log axis and figures at the right margin."""
     height = 0.95 + 0.27 * len(entries)  # inches
     names, plot = names_width(look), 2.86
     width = names + plot + 1.0
@@ -100,8 +100,8 @@ def scaling(
     marks: Mapping[str, str],
     log: bool = False,
 ) -> Drawing:
-    """One line per peer: figure over `along` (such as the number of explorers), from zero or on a log axis. `marks` are
-    shown beside the peers' names."""
+    """Draw one line per peer: its figure over `along` (such as the number of explorers), on an axis from zero or a log
+    axis. `marks` are shown beside the peers' names."""
     picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
@@ -143,7 +143,7 @@ def scaling(
 def multiples(
     panels: Mapping[str, Mapping[str, Mapping[str, float]]], peers: Sequence[str], look: Mapping[str, Look]
 ) -> Drawing:
-    """A panel per workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
+    """Draw one panel per workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
     kinds = list(dict.fromkeys(kind for panel in panels.values() for kind in panel))
     each, legend = 0.55 + 0.27 * len(peers), 0.2 + 0.21 * ((len(kinds) + 1) // 2)  # inches
     height = (each + 0.55) * len(panels) + legend
@@ -180,8 +180,8 @@ def multiples(
 def filling(
     title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
 ) -> Drawing:
-    """Bytes per transition of capacity over the fill level, on a log axis. A buffer that uses hardly any memory starts
-    at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
+    """Draw bytes per transition of capacity over the fill level, on a log axis. The line of a buffer that uses hardly
+    any memory starts at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
     picture = Drawing(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)

@@ -75,7 +75,7 @@ def _without_last(buffer: Buffer, counts: np.ndarray, shares: np.ndarray) -> flo
 
 
 def _parts(pool: BufferPool) -> Iterator[tuple[str, Buffer | None]]:
-    """Yield the description of each state and a buffer in that state, or None if the peer refuses to make it."""
+    """Yield the description of each state and a buffer in that state, or None if the peer refuses to make one."""
     generator = np.random.default_rng(pool.setting.seed)
     two_decades = generator.permutation(np.geomspace(LOW, HIGH, CAPACITY))
     try:
@@ -124,8 +124,8 @@ def _default(pool: BufferPool) -> Seen:
     on_add, by_update = _new_row(pool, update=False), _new_row(pool, update=True)
     about = (
         "a row was added without a priority when the largest priority was 2.9; "
-        f"if 2.9 had been passed with a row, the new row received {on_add.evidence}; "
-        f"if 2.9 had been set by an update, it received {by_update.evidence}"
+        f"when 2.9 had been passed with a row, the new row received {on_add.evidence}; "
+        f"when 2.9 had been set by an update, it received {by_update.evidence}"
     )
     word = on_add.word
     if (on_add.word, by_update.word) == ("a fixed one", "the largest"):

@@ -20,7 +20,7 @@ UNHAPPY = ("panics", "gives garbage", "gives no rows", "refused", "gives fewer",
 
 
 def stale(pool: BufferPool) -> dict[str, Seen]:
-    """Update rows that were overwritten after they had been sampled: to a billion times the others' priority."""
+    """Set the priorities of rows that were overwritten after being sampled to a billion times the others'."""
     hits, elsewhere, expected, drawn, updated = 0, 0, 0.0, 0, 0
     with pool.priorities() as buffer:
         for _ in range(STALE_ROUNDS):

@@ -90,7 +90,7 @@ class Buffer:
     def settle(self, size: int) -> None:
         """Discard prefetched batches, which were drawn from an earlier state."""
         if self.adapter.contract.batches_ahead:
-            self.adapter.sample(size + 1)  # a prefetch queue may have grown; another batch size starts a new one
+            self.adapter.sample(size + 1)  # the prefetch queue may have grown; another batch size starts a new queue
             for _ in range(self.adapter.contract.batches_ahead):
                 self.adapter.sample(size)
 
