@@ -25,7 +25,7 @@ EXPLAINED = (
     "alone changes speed by up to 10%: see docs/measuring.md). “Likely” means that the interval lies above "
     f"1{TIMES}. With three launches, an interval spans the lowest and the highest value, and contains the true median "
     "with a probability of at most 75%. With four launches this rises to 88%, and with five to 94%. "
-    f"{notes.APPROXIMATE} {notes.MEANINGS[notes.APPROXIMATE]}."
+    f"A figure marked {notes.APPROXIMATE} is {notes.MEANINGS[notes.APPROXIMATE]}."
 )
 
 

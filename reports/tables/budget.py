@@ -17,8 +17,8 @@ def left_out(run: Run) -> str:
         return ""
     minutes = run_minutes(run)
     took = "The run did not finish" if minutes is None else f"The run took {_minutes(round(minutes, 1))}"
-    budget = "" if run.minutes is None else f" of a budget of {_minutes(run.minutes)}"
-    if budget and minutes is None:
+    budget = "" if run.minutes is None else f" of its {run.minutes:g}-minute budget"
+    if run.minutes is not None and minutes is None:
         budget = f"; its budget was {_minutes(run.minutes)}"
     if not dropped:
         return f"{took}{budget}; no cell was left out."

@@ -184,7 +184,7 @@ def test_numbers_agree_with_their_nouns(pages):
     add_integrity_of_two(run)
     markdown = pages(run)[1]
     assert "This run has 1 launch per cell." in markdown
-    assert "took 1 minute of a budget of 1 minute." in markdown
+    assert "took 1 minute of its 1-minute budget." in markdown
     assert "no launch" not in markdown and "left_out" not in markdown
     assert "Evidence:" not in markdown
 

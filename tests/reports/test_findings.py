@@ -60,9 +60,7 @@ def test_a_broken_harness_and_a_withdrawn_record_have_no_figure(pages):
 
 
 def test_the_budget_says_what_it_left_out(pages):
-    said = (
-        "The run took 8 minutes of a budget of 10 minutes. 1 cell was left out because of the budget: 1 cell of rllib."
-    )
+    said = "The run took 8 minutes of its 10-minute budget. 1 cell was left out because of the budget: 1 cell of rllib."
     assert said in pages[0] and said in pages[1]
 
 
@@ -79,4 +77,4 @@ def test_a_run_without_a_budget_says_nothing_of_it():
     assert left_out(throughput_run(peers=("cpprb",), blocks=1)) == ""
     run: Run = throughput_run(peers=("cpprb",), blocks=1)
     run.minutes = 10.0
-    assert left_out(run) == "The run took 8 minutes of a budget of 10 minutes; no cell was left out."
+    assert left_out(run) == "The run took 8 minutes of its 10-minute budget; no cell was left out."

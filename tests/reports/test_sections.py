@@ -89,10 +89,10 @@ def test_jobs_are_named_by_what_they_do_and_by_capacity_where_there_are_two():
 
 def test_the_usual_capacity_is_said_once(tmp_path):
     run = throughput_run(peers=("cpprb",), blocks=1)
-    assert "With capacity 100,000." in build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert "Measured with capacity 100,000." in build(run, tmp_path)[1].read_text(encoding="utf-8")
     throughput_cell(run, "prioritized", 32, "cpprb", "CartPole-v1", capacity=1_000_000).add_sample(0, 1e-6)
     text = build(run, tmp_path)[1].read_text(encoding="utf-8")
-    assert "With capacity 100,000 unless stated otherwise." in text
+    assert "Measured with capacity 100,000 unless stated otherwise." in text
 
 
 def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
