@@ -133,7 +133,7 @@ def test_the_maximum_does_not_fall_below_that_of_a_row_that_nobody_sampled_yet(k
 
 def test_a_priority_too_large_to_be_stored_is_said_to_be_that() -> None:
     buffer = PrioritizedReplayBuffer(8, {"a": {}}, alpha=1)
-    with pytest.raises(ValueError, match=r"priorities\[1\] must be so small .* got 1e\+39"):
+    with pytest.raises(ValueError, match=r"priorities\[1\] must be small enough .* got 1e\+39"):
         buffer.add(a=[1, 2], priorities=[1.0, 1e39])
     assert buffer.get_stored_size() == 0
 
