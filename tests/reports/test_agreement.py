@@ -34,7 +34,7 @@ def test_another_order_and_another_ratio_show():
     assert found.correlation < 0.6 and len(found.apart) == 1
     assert found.apart[0].startswith("swift 10") and "0.00" in found.apart[0]
     assert "0 of 1 jobs" in report([found]) and "1 of 2 ratios agree (50.0%; wanted: 95%)" in report([found])
-    assert found.within == 1 and "; 1 of the second run lie within" in report([found])
+    assert found.within == 1 and "; 1 ratios of the second run lie within" in report([found])
 
 
 def test_two_peers_the_other_way_round_show_only_if_both_runs_tell_them_apart():

@@ -227,7 +227,7 @@ def test_bytes_that_are_not_counted_are_not_the_least(pages):
             record.add_sample(0, 15)
     html, markdown = pages(run)
     assert "| cpprb_impl | plain | 15.0 ○ |" in markdown and "| cpprb | plain | **46.0** |" in markdown
-    assert "○ copies each row, yet uses fewer bytes than the row has" in markdown and "○ copies each row" in html
+    assert "○ copies each row, yet uses fewer bytes than a row has" in markdown and "○ copies each row" in html
 
 
 def test_names_break_only_between_their_parts(pages):
