@@ -103,7 +103,7 @@ time.sleep(100)
 """
 
 
-@pytest.mark.parametrize("name", ["reverb", "cpprb[PER behind one lock]"])
+@pytest.mark.parametrize("name", [pytest.param("reverb", marks=pytest.mark.slow), "cpprb[PER behind one lock]"])
 def test_a_helper_process_does_not_outlive_a_killed_parent(name: str) -> None:
     make_skips_here(name)
     root = Path(__file__).resolve().parents[2]

@@ -77,6 +77,7 @@ def test_cpprb_changes_it():
     assert fields != {"obs": {"shape": 2}}
 
 
+@pytest.mark.slow
 def test_small_priorities_after_a_huge_one_are_all_drawn():
     """In cpprb's float sums half of them vanish beside it: 2,128 of 4,095 are never drawn, ever."""
     buffer = PrioritizedReplayBuffer(4096, {"x": {}}, alpha=1.0, eps=0.0, seed=1)

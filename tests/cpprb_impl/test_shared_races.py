@@ -65,6 +65,7 @@ def test_clearing_while_another_one_samples(kind, size, width, refilled):
     assert seen & {"empty", 2}, "never cleared in time"
 
 
+@pytest.mark.slow
 def test_a_ring_of_one_row_is_never_empty(kind):
     """Mostly its row is just being overwritten, by explorers that the system may have put to sleep."""
     buffer = kind(1, {"a": {"dtype": np.uint8, "shape": 60}})

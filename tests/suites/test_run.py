@@ -231,7 +231,7 @@ def test_bad_options_are_named_without_those_that_were_not_given(option, said, s
     assert "usage" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_run_keeps_its_records_and_leaves_nothing_behind(number, surroundings):
     out = surroundings.folder / "run.json"
     process = surroundings.start(*TINY, "--peers", "plain,hangs", f"--out={out}")

@@ -167,7 +167,7 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, job, outcome, reason, surround
 
 
 def test_after_a_job_that_hangs_come_the_others(surroundings):
-    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0", fill=5.0)
+    status, results = sharing(surroundings, "deadlocked", BATCHES, CROWD, "alone:CartPole-v1:500:100:0", fill=2.0)
     assert status == 1
     assert [result["outcome"] for result in results] == ["failed"] * 7
     assert all("stuck" in result["reason"] for result in results)

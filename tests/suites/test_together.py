@@ -30,8 +30,9 @@ def test_no_name_is_missing_or_twice():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("peer", [SERVED[0], pytest.param(SERVED[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("peer", SERVED)
 def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
     found = results(surroundings, "suites.apex", f"--peer={peer}", "--explorers=2", "--seconds=2")
     assert {"explorers", "learner"} <= set(found), found
