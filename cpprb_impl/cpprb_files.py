@@ -117,7 +117,7 @@ def _read(reader: ArrayReader, name: str, most: int) -> Any:
             array = array_of(body, header.dtype, header.shape, header.fortran_order)
             return array if array.ndim else array.item()
         if header.shape != ():
-            raise ValueError("the member must not be an array of objects")
+            raise ValueError(f"an object array must have no dimensions, got shape {header.shape}")
         return read_array(body, most // BYTES_PER_OPCODE)
 
 

@@ -49,7 +49,7 @@ class LaBER:
         TypeError
             If the priorities are None or not numbers.
         ValueError
-            If the number of rows is wrong, or nothing can be drawn with these priorities. Nothing is drawn then.
+            If the number of rows is wrong, or these priorities allow no draw. The random state is then unchanged.
         """
         mass, dtype = self._mass(priorities)
         columns = {name: self._column(name, value) for name, value in arrays.items()}

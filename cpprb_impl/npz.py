@@ -45,7 +45,7 @@ class Header(NamedTuple):
 def read_header(data: bytes) -> Header:
     """Parse the header at the start of `data`. Raises ValueError if NumPy would not write such a header."""
     if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("the .npy header must be of version 1.0")
+        raise ValueError("the member must begin with a .npy header of version 1.0")
     begin = len(MAGIC) + 2
     size = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
     found = HEADER.fullmatch(data[begin:size])

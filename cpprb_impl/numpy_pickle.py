@@ -213,7 +213,7 @@ class _Machine:
     def _remembered(self, number: int) -> Any:
         value = self._memo[number]
         if type(value) in (_List, _Dict):  # it could contain itself
-            raise ValueError("the pickle uses one dict or list twice")
+            raise ValueError("the pickle must not refer to the same dict or list twice")
         return value
 
     def _called(self, name: Any, arguments: Any) -> Any:

@@ -57,7 +57,7 @@ class RowReader(ForkSafe):
         """Return each field's column (count, *shape) as a new array. Raises the exceptions of `add`."""
         rows = dict(rows)
         objects = {name: read_objects(name, rows[name], self._objects[name]) for name in self._objects if name in rows}
-        # The ring counts their rows, and reports a missing field.
+        # The ring also counts the rows of these columns, and reports a missing field.
         rows.update({name: np.zeros(len(column), np.int64) for name, column in objects.items()})
         given = rows.get("priorities") if self._kind is PrioritizedRing else None
         if given is not None:

@@ -28,7 +28,9 @@ def withdraw(run: Run, reason: str, at: str, **wanted: str | None) -> list[Recor
         if record.status != "invalidated" and all(getattr(record, name) == value for name, value in asked.items())
     ]
     if not found:
-        raise BadRecord(f"no record to withdraw with {', '.join(f'{name} {value!r}' for name, value in asked.items())}")
+        raise BadRecord(
+            f"no record to withdraw matches {', '.join(f'{name} {value!r}' for name, value in asked.items())}"
+        )
     for record in found:
         record.status, record.reason, record.invalidated_at = "invalidated", reason, at
     return found

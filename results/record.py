@@ -68,7 +68,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Left:
-    """What a launch left behind although it ended normally. The runner removed it; a user would have to do so."""
+    """What a launch left behind although it ended normally. The runner removed it; a user would have to remove it."""
 
     peer: str
     launch: str

@@ -129,8 +129,8 @@ class Suite(ABC, Generic[S]):
         options: Mapping[str, object] | Callable[[Sequence[Record]], Mapping[str, object]],
         **limits: Any,
     ) -> Launch:
-        """Return a launch that measures these records, all of one peer. `options` may depend on which of them are still
-        to be measured; `limits` are fields of `Launch`."""
+        """Return a launch that measures these records, all of one peer. `options` may be a function of those that are
+        still to be measured; `limits` are fields of `Launch`."""
         peer = records[0].peer
 
         def command(wanted: Sequence[Record], cells: Path) -> list[str]:

@@ -5,7 +5,7 @@
 
 namespace rb {
 
-// Adds them to the type once it is ready. Returns -1 with an exception set on failure.
+// Adds these methods to `type`, which must be ready. Returns -1 with an exception set on failure.
 int add_state_methods(PyTypeObject& type);
 
 }  // namespace rb

@@ -87,7 +87,7 @@ def speed_up(record: Record, reference: Record) -> Figure | None:
 
 
 def log_slow_downs(base: Mapping[int, float], head: Mapping[int, float], better: str) -> np.ndarray:
-    """Return the log of how many times as long as base head takes in each block, in order. Above 0 is slower."""
+    """Return, for each block in order, the log of head's time divided by base's. Above 0, head is slower."""
     sign = 1.0 if better == "lower" else -1.0
     return np.array([sign * math.log(head[block] / base[block]) for block in sorted(base.keys() & head.keys())])
 

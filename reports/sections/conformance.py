@@ -20,9 +20,10 @@ EXPLAINED = (
     "These tables show what each peer was observed to do, whatever its documentation says. The checks add rows with "
     "every form of add, using values that are easily altered. A chi-square test compares how often each row is sampled "
     "with its share (alpha 0, 0.6 and 1; priorities spanning six decades; after updates; after the ring has wrapped). "
-    "Weights are compared with the formula, and invalid calls are made. Each check yields a word or phrase, which must "
-    f"equal the one that the peer's adapter states. {FAILED} means that the peer {FAILED_MEANS} {HAZARD} means that it "
-    "behaves as promised, but in a way that is dangerous to a user who does not know about it."
+    "Weights are compared with the published formula, and the response to invalid calls is observed. Each check yields "
+    f"a word or phrase, which must equal the one that the peer's adapter states. {FAILED} means that the peer "
+    f"{FAILED_MEANS} {HAZARD} means that it behaves as promised, but in a way that is dangerous to a user who does "
+    "not know about it."
 )
 
 #: title of a table -> its columns: check -> heading

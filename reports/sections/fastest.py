@@ -19,8 +19,8 @@ COPYING_EXPLAINED = (
     "The “(copying)” row below it excludes such peers."
 )
 EXPLAINED = (
-    f"A ratio says how many times as fast as another a peer is, whatever the unit: above 1{TIMES}, it is faster. A "
-    "ratio is the median of the ratios within each block, with its interval in brackets. “Clear” means at least 5 "
+    f"A ratio compares one peer's speed with another's, whatever the unit: above 1{TIMES}, the first is faster. It "
+    "is the median of the ratios within each block, with its interval in brackets. “Clear” means at least 5 "
     f"launches per peer and a ratio to the runner-up whose interval lies above 1.1{TIMES} (code placement in memory "
     "alone changes speed by up to 10%: see docs/measuring.md). “Likely” means that the interval lies above "
     f"1{TIMES}. With three launches, an interval spans the lowest and the highest value, and contains the true median "

@@ -48,10 +48,10 @@ CROWD = {
 #: Shares among a peer's own explorers, which are not compared with another peer's.
 SHARES = ("slowest", "prioritized_slowest")
 HIGHLIGHTED = {
-    "adds": "adds the most rows",
-    "samples": "draws the most samples",
-    "prioritized_adds": "adds the most rows with priorities",
-    "prioritized_cycles": "runs the most prioritized cycles",
+    "adds": "most rows added",
+    "samples": "most samples drawn",
+    "prioritized_adds": "most rows added with priorities",
+    "prioritized_cycles": "most prioritized cycles",
 }
 PLOTTED = {
     "adds": "explorers",
@@ -186,7 +186,8 @@ def _other_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTabl
     steps = [job for job in jobs if job.benchmark == "step"]
     if steps:
         columns = [(f"capacity {job.params['capacity']:,}", job) for job in steps]
-        title = f"A learner's step in one process: {steps[0].params['batch']} rows added, 32 sampled and updated"
+        rows = steps[0].params["batch"]
+        title = f"A learner's step in one process: {rows} rows added, 32 sampled, their priorities updated"
         table = _table(context, f"{title}, {steps[0].workload}", columns)
         yield _with_column(table, "time at the last capacity relative to the first", lambda peer: _growth(steps, peer))
     for job in jobs:

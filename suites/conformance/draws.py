@@ -119,8 +119,8 @@ def added(pool: BufferPool) -> dict[str, Seen]:
 
 
 def _default(pool: BufferPool) -> Seen:
-    """Find the priority of a row that is added without one, when the largest priority is 2.9. That was either passed
-    with a row or set by an update."""
+    """Find the priority of a row that is added without one, when the largest priority is 2.9. The 2.9 was either
+    passed with a row or set by an update."""
     on_add, by_update = _new_row(pool, update=False), _new_row(pool, update=True)
     about = (
         "a row was added without a priority when the largest priority was 2.9; "

@@ -9,9 +9,9 @@ as a server); of a shared segment, only touched pages count. Plain buffers are a
 quarter full and half full, which shows whether a peer reserves all its memory up front.
 
 Then the peak of the large buffer is measured: how much the memory of all processes rises while batches are drawn. A
-small buffer shows whether memory leaks: after a number of rounds of adding and sampling, no more memory may be in use
-than after the same number of rounds before. A leak of a few bytes per round cannot be excluded: the figure is the
-largest leak that could have gone unnoticed.
+small buffer shows whether memory leaks: memory that still grows in every part of a long series of rounds of adding and
+sampling is a leak. A leak of a few bytes per round cannot be excluded: the figure is the largest leak that could have
+gone unnoticed.
 
 The rows are distinct and real, added one by one as in a training loop: each observation is a separate array, a step's
 next_obs is the same object as the next step's obs, and the caller keeps no reference to them. A peer that keeps

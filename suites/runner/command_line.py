@@ -150,7 +150,7 @@ def minutes(text: str) -> float:
 
 
 def measured_options(arguments: Sequence[str]) -> list[str]:
-    """Return the options that define what is measured: all except where the record is saved."""
+    """Return the options that define what is measured: all except `--out`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out")
     return parser.parse_known_args(arguments)[1]

@@ -21,7 +21,7 @@ from suites.runner.results import PeerTrouble, Stuck, failure
 PATIENCE = 10.0  # seconds without any progress after which a launch is aborted
 START_PATIENCE = 60.0  # the same for explorers that must first import a library or find a server
 LOOK_SECONDS = 0.1
-SLICE_SECONDS = 1e-4  # between a loop's readings of the clock, which also take time, if the buffer returns soon enough
+SLICE_SECONDS = 1e-4  # aimed at between a loop's readings of the clock, which take time themselves
 
 
 class Shared:
@@ -170,7 +170,7 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
                 process.kill()
                 process.join()
     if hung:
-        raise Stuck(f"{hung} of {number} explorers hung in the buffer")
+        raise Stuck(f"{hung} of {number} explorers hung in a call of the buffer")
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def giving_up(seconds: float) -> Iterator[None]:
     plus some patience. For the learner's process.
 
     A signal does not interrupt native code that never returns to Python. In that case a watchdog aborts this process,
-    and the launch's death by a signal is a finding about its peer."""
+    and the launch, killed by a signal, counts as a finding about its peer."""
     faulthandler.enable()  # prints the traceback when the watchdog aborts
     wait = f"sleep {4 * PATIENCE + seconds}; kill -ABRT {os.getpid()}"
     watchdog = subprocess.Popen(["/bin/sh", "-c", wait], process_group=0)

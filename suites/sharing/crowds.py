@@ -68,8 +68,8 @@ class Rows:
 def explore(rows: Rows, number: int, shared: Shared) -> None:
     """An explorer: makes all calls in a cycle, starting at a different call for each explorer.
 
-    It makes enough calls at a time for the loop around the peer's calls to cost next to nothing, but few enough that
-    the counter of an explorer that waits shows the rows that it has really added.
+    Calls are made in groups: large enough that the loop around them costs next to nothing, small enough that a blocked
+    explorer's counter is up to date.
     """
     counter, stop = shared.added[number], shared.stop
     at, count = number * len(rows.calls) // rows.job.explorers, 1

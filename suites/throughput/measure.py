@@ -255,7 +255,7 @@ def _batches_a_call(recording: Workload, rows: int) -> int:
 def _require_steps(recording: Workload) -> None:
     """Raise `NotMeasured` unless rows are steps: some forms of adding accept only a `Step`."""
     if not recording.is_plain:
-        raise NotMeasured(f"the rows of {recording.name} do not have the fields of a step: `add` stores them as dicts")
+        raise NotMeasured(f"the rows of {recording.name} are not single steps; `add` measures adding them as dicts")
 
 
 def _stand_in(seconds: float) -> Callable[[], None]:

@@ -60,7 +60,7 @@ def _workload(table: dict[str, Any], stem: str) -> UserWorkload:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadWorkload(f"name must be letters, digits and any of . _ : / + -, got {name!r}")
     if name in RECIPES:
-        raise BadWorkload(f"name: {name} is already the name of a workload of this project")
+        raise BadWorkload(f"name: {name} is already used by a built-in workload")
     fields = _fields(table.get("fields"))
     sizes = {key: _sizes(key, table[key]) for key in ("add", "sample") if key in table}
     workload = UserWorkload(

@@ -149,7 +149,7 @@ def test_peers_without_any_figure_are_named_under_the_date(pages):
 
 def test_who_was_measured_alone_is_not_said_to_be_the_fastest(pages):
     run = use_run(blocks=1)
-    most = "adds the most rows: "
+    most = "most rows added: "
     assert most in pages(run)[1]
     for peer in run.peers:
         if peer.name != "cpprb[MP]":

@@ -42,8 +42,8 @@ def test_sharing_has_its_own_section_with_ratios_to_the_shared_cpprb(tmp_path):
         f"{OURS} N=4, add 100 | **0.808** | of a fair share | [0.800, 0.816] |  |  |",
         f"{OURS} time at the last capacity relative to the first | 1.58{TIMES} | ratio |",
         f"{OURS} time relative to its library's unshared class | 2.00{TIMES} | ratio |",
-        "- CartPole-v1, 4 explorers, 1 row per call: adds the most rows: cpprb_impl[lock=buffer], 8.08 million "
-        f"rows/s (50.0{TIMES} cpprb[MP]); draws the most samples: cpprb_impl[lock=buffer], 126,000 samples/s",
+        "- CartPole-v1, 4 explorers, 1 row per call: most rows added: cpprb_impl[lock=buffer], 8.08 million "
+        f"rows/s (50.0{TIMES} cpprb[MP]); most samples drawn: cpprb_impl[lock=buffer], 126,000 samples/s",
         "This machine has 2 cores",
     ):
         assert row in section

@@ -37,7 +37,7 @@ def test_a_command_that_matches_nothing_fails_and_leaves_the_file(path, asked, c
     before = path.read_bytes()
     assert main([str(path), *asked, "--reason", "counted twice"]) == 1
     assert path.read_bytes() == before
-    assert "no record to withdraw with suite" in capsys.readouterr().err
+    assert "no record to withdraw matches suite" in capsys.readouterr().err
 
 
 def test_a_withdrawn_record_is_not_withdrawn_again():

@@ -110,7 +110,7 @@ def test_random_content_is_seeded_of_the_told_dtypes_and_follows_on(tmp_path):
         ("sample = [32, 0]" + FIELDS, r"sample must be a list .* got \[32, 0\]"),
         ("sample = 32" + FIELDS, "sample must be a list .* got 32"),
         ('name = "a b"' + FIELDS, "name must be letters.* got 'a b'"),
-        ('name = "CartPole-v1"' + FIELDS, "name: CartPole-v1 is already the name of a workload"),
+        ('name = "CartPole-v1"' + FIELDS, "name: CartPole-v1 is already used by a built-in workload"),
         ('[fields]\nx = { dtype = "float31" }', "fields.x: dtype must be one of bool, uint8.* got 'float31'"),
         ("[fields]\nx = { shape = [3] }", "fields.x: dtype must be one of .* got None"),
         (

@@ -77,7 +77,8 @@ class RLlibEpisodes(Adapter):
             add(part, weight=priority)
 
     def _parts(self, steps: Iterable[Step]) -> Iterator:
-        """Yield parts of episodes, one step each. A step whose `obs` is the last `next_obs` continues its episode."""
+        """Yield parts of episodes, one step each. A step whose `obs` is the same object as the `next_obs`
+        of the step before continues that step's episode."""
         for obs, act, rew, next_obs, done in steps:
             part = self.episode
             if part is None or obs is not self.last_obs:
