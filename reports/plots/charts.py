@@ -185,8 +185,8 @@ def filling(
     picture = Drawing(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
-    least = min((value for points in curves.values() for share, value in points if share), default=1.0) / 2
-    most = max((value for points in curves.values() for _, value in points), default=1.0)
+    least = min((value for points in curves.values() for share, value in points if share and value), default=1.0) / 2
+    most = max([2 * least, *(value for points in curves.values() for _, value in points)])
     for peer in sorted(curves, key=lambda peer: (peer in shown, [*shown, peer].index(peer))):
         shares, values = zip(*curves[peer], strict=True)
         levels = [max(value, least) for value in values]

@@ -60,6 +60,15 @@ def test_fill_levels_are_drawn_a_few_peers_at_a_time() -> None:
         assert len(picture.axes[0].lines) == len(PEERS)  # the others in grey: what a part shows can be compared
 
 
+@pytest.mark.parametrize("values", [(0.0, 0.0, 30.0, 40.0), (0.0, 0.0, 0.0, 0.0)])
+def test_a_fill_level_without_any_bytes_is_drawn_at_the_lower_end(values) -> None:
+    curves = {PEERS[0]: list(zip((0.0, 0.25, 0.5, 1.0), values, strict=True))}
+    axes = plots.filling("CartPole-v1", curves, PEERS[:1], LOOKS).axes[0]
+    low, high = axes.get_ylim()
+    drawn = axes.lines[0].get_ydata()
+    assert 0 < low < min(drawn) and max(drawn) < high and min(drawn) == drawn[0]
+
+
 def test_few_peers_are_one_part() -> None:
     assert plots.in_parts(["cpprb_impl", "cpprb"], LOOKS) == [["cpprb_impl", "cpprb"]]
     assert plots.in_parts([], LOOKS) == []
