@@ -38,7 +38,7 @@ def make(request):
 
 @pytest.fixture
 def alien():
-    """Puts a file where segments are; held open like one, so that nobody removes it as left behind."""
+    """Put a file where segments are, locked like one, so that no process removes it as left behind."""
     held = []
 
     def put(contents: bytes, lock: int = fcntl.LOCK_SH) -> str:

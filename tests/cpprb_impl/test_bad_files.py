@@ -85,7 +85,7 @@ def test_cut_files_are_refused(good):
 
 
 def test_no_changed_byte_gets_through(good):
-    """Or it means nothing: some bytes of each member's zip headers are read by nobody."""
+    """Or the byte means nothing: some bytes of each member's zip headers are never read."""
     unnoticed = 0
     for at in range(len(good)):
         data = bytearray(good)

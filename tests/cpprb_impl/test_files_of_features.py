@@ -144,7 +144,7 @@ def test_frames_are_stored_once():
     piece=st.integers(1, 500),
 )
 def test_frames_without_order(data, size, options, piece):
-    """Whatever values come, in batches or not, and with nobody saying where episodes end."""
+    """For any values, in batches or not, and without marks where episodes end."""
     buffer = made(ReplayBuffer, options, size)
     for _ in range(data.draw(st.integers(0, 6))):
         rows = [step(data.draw(st.integers(0, 9))) for _ in range(data.draw(st.integers(1, 5)))]

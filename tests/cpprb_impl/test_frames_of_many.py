@@ -144,7 +144,7 @@ def look_while(buffer, children: list[int], kills: random.Random | None, seconds
         for _ in range(20):
             try:
                 batch = buffer.sample(16)
-            except ValueError:  # nobody is here yet, or who was is dead
+            except ValueError:  # no explorer has started yet, or it has died
                 time.sleep(0.001)
                 continue
             assert framed.torn(batch) == 0

@@ -169,7 +169,7 @@ def test_a_learner_killed_inside_sample_blocks_nobody(make):
 
 
 def test_a_stopped_explorer_is_not_lapped(make, lock):
-    """SIGSTOP inside add, then go on: nobody may have written into its rows meanwhile."""
+    """SIGSTOP inside add, then SIGCONT: no other process may have written into its rows meanwhile."""
     buffer = make(30, WIDE_ENV_DICT)
     with explorers(add_wide_for_ever, buffer, 3, rows_a_call=12) as (processes, added):
         wait_until(lambda: buffer.get_stored_size() == 30)

@@ -104,7 +104,7 @@ def test_priorities_of_the_first_step():
 
 
 def play(buffer, first: int, ends: bool = True) -> None:
-    """An episode of four steps in which nobody is done."""
+    """Four steps of an episode, none of them done."""
     buffer.add(**steps([0, 0, 0, 0], first))
     if ends:
         buffer.on_episode_end()

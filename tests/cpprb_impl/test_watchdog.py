@@ -1,4 +1,4 @@
-"""However the maker of a segment ends, its name is gone soon after, and nobody is left who waited for that."""
+"""However the creator of a segment ends, its name is removed soon after, and no helper process remains."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_until_told(buffer: MPReplayBuffer, stop: str) -> None:
 def started(code: str, stop: Path | None = None) -> Iterator[tuple[subprocess.Popen, Callable[[], str]]]:
     """A process that runs `code` in a process group of its own, and a function that reads a line of what it says.
 
-    At the end nobody that it started is left, and it has said nothing on stderr.
+    At the end no process that it started remains, and stderr is empty.
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],

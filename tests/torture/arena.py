@@ -143,7 +143,7 @@ class Arena:
         return bool(self.board.done.any())
 
     def look(self, due: list[Due], outcome: Outcome, held: int = 0) -> int:
-        """At all rows, while nobody adds any, and who is stopped holds up to `held`; how many there are."""
+        """Check all rows while no process adds any and stopped ones hold up to `held`; return how many there are."""
         with self.crew.learners_at_rest():
             everything = self.buffer.get_all_transitions()
             drawn = None

@@ -148,7 +148,7 @@ def main() -> int:
                 bad.append(str(outcome))
                 tqdm.write(bad[-1])
         print(f'lock="{lock}", {len(outcomes)} trials, seed {args.seed}\n{table(outcomes)}')
-        bad += [f'lock="{lock}": nobody ever came to {failpoint}' for failpoint in never_reached(outcomes)]
+        bad += [f'lock="{lock}": no process reached {failpoint}' for failpoint in never_reached(outcomes)]
         total = sum((outcome.findings for outcome in outcomes), Findings())
         due = sum(outcome.due for outcome in outcomes)
         print(f"{total.rows:,} rows read, {due:,} due; faults: {total.faults() or 'none'}\n", flush=True)

@@ -112,7 +112,8 @@ def maker(failpoint: str, deed: int, kind: Kind, folder: Path, watched: bool) ->
     """Killed or stopped at the failpoint."""
     child = begun(failpoint, deed, kind, folder, watched)
     status = child.wait(f"the maker at {failpoint}")
-    assert os.WIFSTOPPED(status) if deed == signal.SIGSTOP else os.WIFSIGNALED(status), f"nobody came to {failpoint}"
+    ended = os.WIFSTOPPED(status) if deed == signal.SIGSTOP else os.WIFSIGNALED(status)
+    assert ended, f"no process reached {failpoint}"
     return child
 
 
@@ -197,7 +198,7 @@ def sweeper_stopped(kind: Kind, folder: Path) -> None:
                 slow.ends_well("the maker that was stopped at M0")
             assert is_gone(dead)
             return
-    raise AssertionError("nobody came to M0")
+    raise AssertionError("no process reached M0")
 
 
 def main() -> int:

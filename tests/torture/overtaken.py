@@ -39,7 +39,7 @@ def stopped_at(failpoint: str, job: Callable[[], int | None], nth: int = 1) -> i
             code = job() or 0
         finally:
             os._exit(code)
-    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), f"nobody came to {failpoint}"
+    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), f"no process reached {failpoint}"
     return pid
 
 
