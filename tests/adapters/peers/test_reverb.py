@@ -180,23 +180,23 @@ def test_a_queue_and_a_stack_give_each_item_once(client: Client, table: str, ord
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_a_batch_is_no_older_than_the_adapter_says(queued: bool) -> None:
-    """Once it has run for a while; with tf.data's own queue behind the dataset, as it comes, it is far older."""
+def test_no_more_rows_are_sampled_ahead_than_the_contract_says(queued: bool) -> None:
+    """Counts rows rather than batches: a worker thread that is delayed delivers its rows in a later batch. With the
+    queue that tf.data adds by default, far more rows are sampled ahead."""
     spec = Spec(32, FIELDS | {"rest": Field((4,), "float32")})
     try:
         adapter = adapter_class("reverb").make(spec)
     except Unavailable as reason:
         pytest.skip(str(reason))
     adapter.options.experimental_optimization.inject_prefetch = queued
-    stale = 0
+    ahead = adapter.contract.batches_ahead
+    stale = []
     try:
         for round_ in range(20):
             numbers = np.arange(32) + 32 * round_
             adapter.add_batch({"number": numbers, "rest": np.zeros((32, 4), np.float32)})
-            for _ in range(adapter.contract.batches_ahead):
-                adapter.sample(8)
-            for _ in range(12):
-                stale += bool((adapter.sample(8)["number"] < numbers[0]).any())
+            batches = [adapter.sample(8)["number"] for _ in range(ahead + 12)]
+            stale.append(int(np.count_nonzero(np.concatenate(batches) < numbers[0])))
     finally:
         adapter.close()
-    assert bool(stale) is queued
+    assert (max(stale) > 8 * ahead) is queued, stale
