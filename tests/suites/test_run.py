@@ -286,7 +286,7 @@ def test_a_leak_of_another_peer_is_a_finding_and_no_failure(surroundings):
     done = surroundings.run("-c", long, *MEMORY[2:], "--peers=leaks", f"--out={out}")
     found = {record.benchmark: record for record in load(out).records}
     assert done.returncode == 0, done.stderr
-    assert found["leak"].status == "wrong" and "B a round" in found["leak"].reason and found["plain"].ok
+    assert found["leak"].status == "wrong" and "B per round" in found["leak"].reason and found["plain"].ok
 
 
 def test_names_without_a_cell_in_common_are_refused(surroundings):
