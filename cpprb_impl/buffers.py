@@ -20,7 +20,7 @@ from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.row_reader import RowReader
-from cpprb_impl.state import Columns, columns_of
+from cpprb_impl.state import Columns, CopyableBuffer, columns_of
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -45,7 +45,7 @@ def check_exponent(name: str, value: float) -> float:
     return number
 
 
-class ReplayBuffer(SavableBuffer):
+class ReplayBuffer(SavableBuffer, CopyableBuffer):
     """Ring of transitions, sampled uniformly with replacement.
 
     Threads may share a buffer. A forked child gets its own copy. If another thread of the parent was inside a call at
@@ -201,8 +201,12 @@ class ReplayBuffer(SavableBuffer):
         """Return whether N-step transitions are stored."""
         return super().is_Nstep() or self._window is not None
 
+    def _options(self) -> Mapping[str, Any]:
+        options: Mapping[str, Any] = self._recipe[2]
+        return options
+
     def _steps(self) -> Mapping[str, Any] | None:
-        steps: Mapping[str, Any] | None = self._recipe[2]["nstep"]
+        steps: Mapping[str, Any] | None = self._options()["nstep"]
         return steps if self._window is None else self._window.options
 
 

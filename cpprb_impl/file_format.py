@@ -72,7 +72,7 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
         for number, array in enumerate(own.values()):
             writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
         if buffer._get_head() != head:
-            raise RuntimeError("another thread changed the buffer while it was saved")
+            raise RuntimeError("another thread or process changed the buffer while it was saved")
         writer.finish(
             {
                 "format": FORMAT,

@@ -13,17 +13,22 @@ import numpy as np
 
 from cpprb_impl import file_format
 from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.npz import as_value_errors
-from cpprb_impl.state import CopyableBuffer, add_columns, held_slots, restore, waiting_steps
+from cpprb_impl.state import add_columns, held_slots, restore, waiting_steps
 
 File = str | os.PathLike[str] | IO[bytes]
 
 
-class SavableBuffer(CopyableBuffer):
+class SavableBuffer(BufferBase):
     """A buffer that can be saved to a file, and loaded from one."""
 
     def save_transitions(self, file: File, *, safe: bool = True) -> None:
         """Write every transition with its priority, and the other state needed to resume training exactly.
+
+        No other process may add to a shared buffer meanwhile, or update its priorities. Its file contains the random
+        state and the pending n-step transitions of this process only, and frames that transitions share are written
+        with each of them.
 
         Parameters
         ----------
@@ -38,7 +43,7 @@ class SavableBuffer(CopyableBuffer):
         ValueError
             If a field holds Python objects, which would have to be pickled.
         RuntimeError
-            If another thread changes the buffer meanwhile.
+            If another thread or process adds to the buffer meanwhile.
         OSError
             If the file cannot be written. If any exception is raised, an existing file at the path is unchanged.
         """
@@ -51,6 +56,8 @@ class SavableBuffer(CopyableBuffer):
         If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it takes over its exact
         state: slots, priorities, episode and random numbers. Otherwise the transitions are appended to those present;
         if there are too many, only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`.
+        No other process may use a shared buffer meanwhile. If a process had died while writing to the saved buffer,
+        transitions move to the slots of those that it lost.
 
         Parameters
         ----------
@@ -62,6 +69,9 @@ class SavableBuffer(CopyableBuffer):
         ValueError
             If the file was truncated or changed, has another version, or comes from a buffer with other fields or
             another `Nstep`. The message names the file; the buffer is unchanged.
+        RuntimeError
+            If another process added to the buffer meanwhile. A buffer that was empty is then cleared; otherwise the
+            loaded transitions have the default priority.
         OSError
             If the file does not exist or cannot be read.
         """
@@ -70,7 +80,7 @@ class SavableBuffer(CopyableBuffer):
         if contents.position is not None and self._is_empty():
             try:
                 restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
-            except BaseException:  # Ctrl-C, or out of memory
+            except BaseException:  # Ctrl-C, out of memory, or another process that adds
                 self.clear()
                 raise
             vars(self).update(contents.attributes)
@@ -89,12 +99,17 @@ class SavableBuffer(CopyableBuffer):
 
     def _exponents(self) -> tuple[float, float]:
         """Return alpha and eps of a prioritized buffer."""
-        return self._recipe[2]["alpha"], self._recipe[2]["eps"]
+        options = self._options()
+        return options["alpha"], options["eps"]
 
     def _is_empty(self) -> bool:
         """Return whether the buffer has neither stored nor pending transitions."""
         steps = waiting_steps(self)
         return not (self.get_stored_size() or self.get_current_episode_len() or (steps and len(steps["done"])))
+
+    def _options(self) -> Mapping[str, Any]:
+        """Return the options with which the native ring was made."""
+        raise NotImplementedError
 
     # Subclasses with state beyond the native ring's override these methods.
 

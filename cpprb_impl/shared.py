@@ -24,10 +24,10 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.description import Description, attach_errors, description_of
 from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, parse_seed, parse_size, path_prefix
+from cpprb_impl.files import SavableBuffer
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
@@ -46,8 +46,10 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _SharedBuffer(BufferBase):
+class _SharedBuffer(SavableBuffer):
     """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
+
+    _recipe: Description
 
     def _build(
         self,
@@ -136,6 +138,12 @@ class _SharedBuffer(BufferBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _find, (type(self), self._recipe, self.segment, this_host()), self.__getstate__()
+
+    def _options(self) -> Mapping[str, Any]:
+        return self._recipe.options
+
+    def _steps(self) -> Mapping[str, Any] | None:
+        return self._recipe.nstep
 
     def __copy__(self) -> None:
         raise TypeError("a shared buffer cannot be copied; pickle it to use the same buffer in another process")

@@ -1,4 +1,4 @@
-"""Convert the contents of a single-process buffer to plain arrays and numbers and back, for copies and files."""
+"""Convert the contents of a buffer to plain arrays and numbers and back, for copies and files."""
 
 from __future__ import annotations
 
@@ -93,11 +93,17 @@ def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
 
 
 def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
-    """Add the transitions first, first + 1, ..., rows - 1 of `columns`."""
+    """Add the transitions first, first + 1, ..., rows - 1 of `columns`.
+
+    Raises RuntimeError if another process added transitions meanwhile.
+    """
+    head = buffer._get_head()
     shared = any(isinstance(column, Frames) for column in columns.values())
     step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # one call if there are no frames
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
+    if buffer._get_head() != head + rows - first:
+        raise RuntimeError("another process added transitions while these were loaded")
 
 
 def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
@@ -116,8 +122,8 @@ def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
 
 def held_slots(buffer: Ring) -> np.ndarray:
     """Return the slots that hold a transition, int64 (stored size,), oldest first."""
-    stored = buffer.get_stored_size()
-    return (buffer.get_next_index() - stored + np.arange(stored)) % buffer.get_buffer_size()
+    slots, newest_end = buffer._get_stored_slots(), buffer.get_next_index()
+    return np.concatenate([slots[slots >= newest_end], slots[slots < newest_end]])
 
 
 def leaves_of(buffer: Ring, slots: np.ndarray) -> np.ndarray | None:
@@ -152,7 +158,12 @@ def restore(
 
     The arguments must have been checked: a call that fails leaves the buffer partially restored.
     """
-    buffer._begin_at((position["next_index"] - rows) % buffer.get_buffer_size())
+    first = (position["next_index"] - rows) % buffer.get_buffer_size()
+    if not buffer.segment:
+        buffer._begin_at(first)
+    elif rows == buffer.get_buffer_size():
+        # A shared ring begins at slot 0: fill the slots before `first` with the transitions that come there last.
+        add_columns(buffer, columns, rows - first, rows)
     add_columns(buffer, columns, 0, rows)
     if leaves is not None:
         buffer._set_leaves(held_slots(buffer), leaves)

@@ -34,7 +34,7 @@ CONTRACT = Contract(
 SHARED_CONTRACT = replace(
     CONTRACT,
     n_step=yes("each process has its own window", SEEN),
-    disk=no(evidence=SEEN),
+    disk=yes("save_transitions, load_transitions, while no process adds; option mmap_prefix", SEEN),
     compression=no(),
     stale_update=StaleUpdate.IGNORED,
 )

@@ -1,5 +1,5 @@
-// Reads and restores the state of a single-process buffer other than its rows, for copies and for files from which
-// training resumes. Shared buffers have no such methods, since other processes write meanwhile.
+// Reads and restores the state of a buffer other than its rows, for copies and for files from which training resumes.
+// The callers check that no other process or thread has added rows meanwhile.
 #include "state.hpp"
 
 #include <algorithm>
@@ -10,16 +10,20 @@
 namespace rb {
 namespace {
 
-// One call's use of a store that no other process or thread can access meanwhile.
+// One call's use of a store that no other process can access.
 class PrivateCallGuard : public CallGuard {
  public:
   PrivateCallGuard(PyObject* self, const char* method) : CallGuard(self) {
     if (ring().is_shared) raise(PyExc_ValueError, "%s() requires a buffer that is not shared", method);
   }
   PrivateStore& store() { return static_cast<PrivateStore&>(CallGuard::store()); }
-  PrivateStore& prioritized(const char* method) {
+};
+
+// One call's use of a store with priorities.
+class PrioritizedCallGuard : public CallGuard {
+ public:
+  PrioritizedCallGuard(PyObject* self, const char* method) : CallGuard(self) {
     if (!store().prioritized()) raise(PyExc_TypeError, "%s() requires a buffer with priorities", method);
-    return store();
   }
 };
 
@@ -31,23 +35,38 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
   raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
 }
 
-// Returns the slots in `indexes`; raises IndexError unless each holds a row.
-std::vector<std::size_t> held_slots(PyObject* indexes, const PrivateStore& store) {
-  const Ref array = as_indexes(indexes);
-  const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
-  const npy_intp count = PyArray_SIZE(array.array());
-  for (npy_intp i = 0; i < count; ++i) {
-    const auto slot = static_cast<std::uint64_t>(index[i]);
-    if (slot >= store.capacity() || !store.holds(slot))
-      raise(PyExc_IndexError, "indexes[%zd] is %lld, where no transition is stored", i,
-            static_cast<long long>(index[i]));
+// The slots that a caller names.
+class Slots {
+ public:
+  explicit Slots(PyObject* indexes) {
+    const Ref array = as_indexes(indexes);
+    const auto* index = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+    slots_.assign(index, index + PyArray_SIZE(array.array()));
   }
-  return {index, index + count};
-}
+  std::size_t count() const { return slots_.size(); }
+
+  // Calls use(slots) with the store locked for a learner. Raises IndexError, without a call, unless each slot holds a
+  // row. `use` must not run Python code, which could call this buffer again.
+  template <class Use>
+  void with(CallGuard& call, Use use) {
+    std::size_t place = 0;
+    {
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      while (place < slots_.size() && call.store().holds(slots_[place])) ++place;
+      if (place == slots_.size()) return use(slots_);
+    }
+    raise(PyExc_IndexError, "indexes[%zu] is %lld, where no transition is stored", place,
+          static_cast<long long>(slots_[place]));
+  }
+
+ private:
+  std::vector<std::size_t> slots_;
+};
 
 PyObject* get_random(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
-    PrivateCallGuard call(self, "_get_random");
+    CallGuard call(self);
     const Random::State& words = call.ring().random.state();
     Ref tuple(checked(PyTuple_New(static_cast<Py_ssize_t>(words.size()))));
     for (std::size_t i = 0; i < words.size(); ++i)
@@ -67,7 +86,7 @@ PyObject* set_random(PyObject* self, PyObject* words) {
       state[i] = unsigned_number(PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i)), "a random state's number");
     // With this state, xoshiro would return zeros forever.
     if (state == Random::State{}) raise(PyExc_ValueError, "a random state must not be all zeros");
-    PrivateCallGuard(self, "_set_random").ring().random.set_state(state);
+    CallGuard(self).ring().random.set_state(state);
     Py_RETURN_NONE;
   });
 }
@@ -90,25 +109,41 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
 PyObject* set_episode_len(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t length = unsigned_number(rows, "an episode's length");
-    PrivateCallGuard(self, "_set_episode_len").ring().episode_rows = length;
+    CallGuard(self).ring().episode_rows = length;
     Py_RETURN_NONE;
   });
 }
 
 PyObject* get_head(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(
-      nullptr, [&] { return PyLong_FromUnsignedLongLong(PrivateCallGuard(self, "_get_head").store().head()); });
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromUnsignedLongLong(CallGuard(self).store().head()); });
+}
+
+PyObject* get_stored_slots(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    CallGuard call(self);
+    std::vector<std::size_t> slots;
+    {
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      slots = call.store().stored_slots();
+    }
+    auto count = static_cast<npy_intp>(slots.size());
+    Ref array(checked(PyArray_SimpleNew(1, &count, NPY_INT64)));
+    std::copy(slots.begin(), slots.end(), static_cast<npy_int64*>(PyArray_DATA(array.array())));
+    return array.give();
+  });
 }
 
 PyObject* get_leaves(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
-    PrivateCallGuard call(self, "_get_leaves");
-    PrivateStore& store = call.prioritized("_get_leaves");
-    const std::vector<std::size_t> slots = held_slots(indexes, store);
-    auto count = static_cast<npy_intp>(slots.size());
+    Slots slots(indexes);
+    PrioritizedCallGuard call(self, "_get_leaves");
+    auto count = static_cast<npy_intp>(slots.count());
     Ref array(checked(PyArray_SimpleNew(1, &count, NPY_FLOAT32)));
     auto* leaf = static_cast<float*>(PyArray_DATA(array.array()));
-    for (const std::size_t slot : slots) *leaf++ = store.leaf(slot);
+    slots.with(call, [&](const auto& held) {
+      std::transform(held.begin(), held.end(), leaf, [&](std::size_t slot) { return call.store().leaf(slot); });
+    });
     return array.give();
   });
 }
@@ -123,13 +158,12 @@ PyObject* set_leaves(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
       if (!(leaves[i] >= 0) || !std::isfinite(leaves[i]))
         raise(PyExc_ValueError, "leaves[%zu] must be finite and not negative, got %R", i,
               Ref(checked(PyFloat_FromDouble(static_cast<double>(leaves[i])))).get());
-    PrivateCallGuard call(self, "_set_leaves");
-    PrivateStore& store = call.prioritized("_set_leaves");
-    std::vector<std::size_t> slots = held_slots(args[0], store);
-    if (slots.size() != leaves.size())
+    Slots slots(args[0]);
+    if (slots.count() != leaves.size())
       raise(PyExc_ValueError, "leaves must have one value per index, got %zu values for %zu indexes", leaves.size(),
-            slots.size());
-    store.set_leaves(slots, leaves.data());
+            slots.count());
+    PrioritizedCallGuard call(self, "_set_leaves");
+    slots.with(call, [&](auto& held) { call.store().set_leaves(held, leaves.data()); });
     Py_RETURN_NONE;
   });
 }
@@ -138,18 +172,21 @@ PyObject* set_max_priority(PyObject* self, PyObject* priority) {
   return guarded<PyObject*>(nullptr, [&] {
     const double value = PyFloat_AsDouble(priority);
     if (PyErr_Occurred()) throw PythonError();
-    PrivateCallGuard call(self, "_set_max_priority");
-    PrivateStore& store = call.prioritized("_set_max_priority");
+    PrioritizedCallGuard call(self, "_set_max_priority");
     if (!(value >= 0) || !std::isfinite(call.ring().priorities.leaf(value)))
       raise(PyExc_ValueError, "a priority must be finite and not negative, got %R", priority);
-    store.set_max_priority(value);
+    PythonWaiting waiting(call);
+    LearnerGuard guard(call.store(), waiting);
+    call.store().set_max_priority(value);
     Py_RETURN_NONE;
   });
 }
 
-// For check_for_update, which skips rows written since the last sample.
+// For check_for_update, which skips rows written since the last sample. A shared buffer keeps no such number: it knows
+// the rows of each recent sample.
 PyObject* get_unseen(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
+    if (ring_of(self).is_shared) return PyLong_FromLong(0);
     PrivateCallGuard call(self, "_get_unseen");
     return PyLong_FromUnsignedLongLong(call.store().head() - call.store().sampled_at);
   });
@@ -158,6 +195,7 @@ PyObject* get_unseen(PyObject* self, PyObject*) {
 PyObject* set_unseen(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t unseen = unsigned_number(rows, "a number of rows");
+    if (ring_of(self).is_shared) Py_RETURN_NONE;
     PrivateCallGuard call(self, "_set_unseen");
     call.store().sampled_at = call.store().head() - std::min(unseen, call.store().head());
     Py_RETURN_NONE;
@@ -178,6 +216,7 @@ PyObject* first_frames(PrivateStore& store, std::size_t field, const FrameStream
 
 PyObject* get_frames(PyObject* self, PyObject* name) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (ring_of(self).is_shared) Py_RETURN_NONE;  // its frames are in chunks that processes reuse
     PrivateCallGuard call(self, "_get_frames");
     Ring& ring = call.ring();
     std::size_t f = 0, next = 0;
@@ -208,18 +247,21 @@ PyMethodDef methods[] = {
      "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
      "For a field whose frames are stored once: the value of transition n, counted from the oldest, is the frames\n"
      "first[n], first[n] + 1, ... (as many as a stack has) along the last dimension if it is one of stack_compress.\n"
-     "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field."},
+     "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field, and for shared "
+     "buffers."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
     {"_get_head", get_head, METH_NOARGS,
      "_get_head() -> int\n\nReturn the number of the next transition, which never decreases."},
+    {"_get_stored_slots", get_stored_slots, METH_NOARGS,
+     "_get_stored_slots() -> int64 (n,)\n\nReturn the slots that hold a transition, in ascending order."},
     {"_get_leaves", get_leaves, METH_O, "_get_leaves(indexes) -> float32 (n,), (priority + eps)^alpha"},
     {"_set_leaves", method(set_leaves), METH_FASTCALL, "_set_leaves(indexes, leaves)"},
     {"_set_max_priority", set_max_priority, METH_O, "_set_max_priority(priority)"},
     {"_get_unseen", get_unseen, METH_NOARGS,
-     "_get_unseen() -> int\n\nReturn how many transitions were written since the last sample."},
+     "_get_unseen() -> int\n\nReturn how many transitions were written since the last sample; 0 for shared buffers."},
     {"_set_unseen", set_unseen, METH_O, "_set_unseen(rows)"},
     {nullptr, nullptr, 0, nullptr}};
 

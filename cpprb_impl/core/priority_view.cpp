@@ -242,6 +242,19 @@ const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::si
 
 bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample) {
   const std::uint64_t* rows = rows_meant(index, count, sample);
+  return set_those(index, count, leaves, [this, rows](std::size_t i, std::uint64_t row) {
+    return rows != nullptr ? row == rows[i] : row < sampled_at_;
+  });
+}
+
+void PriorityView::set(const std::vector<std::size_t>& slots, const float* leaves) {
+  set_those(slots.data(), slots.size(), leaves, [](std::size_t, std::uint64_t) { return true; });
+}
+
+// Sets each leaf whose slot holds a row for which is_meant(its place in `index`, row) is true. Returns whether there
+// was one.
+template <class Index, class IsMeant>
+bool PriorityView::set_those(const Index* index, std::size_t count, const float* leaves, IsMeant is_meant) {
   const bool others = has_others();
   changes_.clear();
   changed_.clear();
@@ -252,7 +265,7 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
     const auto row = store_.row_in(slot);
-    if (!row || (rows != nullptr ? *row != rows[i] : *row >= sampled_at_)) continue;
+    if (!row || !is_meant(i, *row)) continue;
     if (others)
       changes_.push_back({slot, *row, leaves[i]});
     else if (change(slot, *row, leaves[i]))

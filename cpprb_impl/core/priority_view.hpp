@@ -45,6 +45,10 @@ class PriorityView {
   // indexes determine the rows; where these samples differ, no leaf is set. If there is no such sample, the rows that
   // were stored when this process last sampled are used. Returns whether any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
+  // Sets the leaves of these slots, whichever rows they hold.
+  void set(const std::vector<std::size_t>& slots, const float* leaves);
+  // Returns the current leaf of the slot, 0 if it has no row.
+  float leaf_in(std::uint64_t slot) const;
 
  private:
   struct Open {
@@ -71,7 +75,8 @@ class PriorityView {
   };
   static constexpr std::size_t kRemembered = 16;
 
-  float leaf_in(std::uint64_t slot) const;
+  template <class Index, class IsMeant>
+  bool set_those(const Index* index, std::size_t count, const float* leaves, IsMeant is_meant);
   void refresh_rows(std::uint64_t first, std::uint64_t count);
   void refresh_all();
   void refresh_open_claim(Open& open);

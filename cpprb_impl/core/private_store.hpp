@@ -43,15 +43,12 @@ class PrivateStore final : public Store {
   // Row numbers continue, so that rows sampled earlier are not confused with later ones.
   void clear() override { clear_to(0); }
 
-  // For reading and restoring the state.
-
-  std::uint64_t head() const { return head_; }
+  std::uint64_t head() const override { return head_; }
   std::uint64_t tail() const { return tail_; }
-  bool holds(std::uint64_t slot) const { return slot < capacity_ && head_ - row_of(slot) <= head_ - tail_; }
-  float leaf(std::uint64_t slot) const { return tree_.leaves()[slot]; }
-  // Takes effect with the next draw. Overwrites `slots`.
-  void set_leaves(std::vector<std::size_t>& slots, const float* leaves);
-  void set_max_priority(double priority) { max_priority_ = priority; }
+  bool holds(std::uint64_t slot) const override { return slot < capacity_ && head_ - row_of(slot) <= head_ - tail_; }
+  float leaf(std::uint64_t slot) override { return tree_.leaves()[slot]; }
+  void set_leaves(std::vector<std::size_t>& slots, const float* leaves) override;
+  void set_max_priority(double priority) override { max_priority_ = priority; }
   // Removes every row; the next one goes to `slot`.
   void clear_to(std::uint64_t slot);
 

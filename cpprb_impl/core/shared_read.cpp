@@ -95,6 +95,13 @@ std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, co
   return kAllGood;
 }
 
+float SharedStore::leaf(std::uint64_t slot) { return priorities().leaf_in(slot); }
+
+void SharedStore::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {
+  priorities().catch_up();
+  priorities().set(slots, leaves);
+}
+
 float SharedStore::largest_leaf() {
   priorities().catch_up();
   return priorities().tree().bounds().largest;

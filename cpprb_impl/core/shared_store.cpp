@@ -156,9 +156,11 @@ void SharedStore::forked() {
   memory_.forked();
 }
 
-std::uint64_t SharedStore::next_slot() const {
-  return std::max(header_->head.load(acquire), header_->cleared.load(acquire)) % capacity();
+std::uint64_t SharedStore::head() const {
+  return std::max(header_->head.load(acquire), header_->cleared.load(acquire));
 }
+
+std::uint64_t SharedStore::next_slot() const { return head() % capacity(); }
 
 // Only slots below the result may hold rows, because rows start at slot 0 after a clear.
 std::uint64_t SharedStore::rows_possible() const {
@@ -215,8 +217,7 @@ void SharedStore::clear() {
   // it.
   header_->max_priority.store(1.0, release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const std::uint64_t next = std::max(header_->head.load(acquire), header_->cleared.load(acquire));
-  raise(header_->cleared, round_up(next, capacity()));
+  raise(header_->cleared, round_up(head(), capacity()));
 }
 
 void SharedStore::expect_holes_until(std::uint64_t head) {
@@ -237,6 +238,11 @@ void SharedStore::raise_max_priority(double priority) {
 void SharedStore::lower_max_priority(double known, double priority) {
   header_->max_priority.compare_exchange_strong(known, priority);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void SharedStore::set_max_priority(double priority) {
+  const double known = max_priority();
+  priority < known ? lower_max_priority(known, priority) : raise_max_priority(priority);
 }
 
 }  // namespace rb

@@ -63,6 +63,12 @@ class SharedStore final : public Store {
   std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
   void clear() override;
 
+  std::uint64_t head() const override;
+  bool holds(std::uint64_t slot) const override { return slot < capacity() && row_in(slot); }
+  float leaf(std::uint64_t slot) override;
+  void set_leaves(std::vector<std::size_t>& slots, const float* leaves) override;
+  void set_max_priority(double priority) override;
+
  private:
   friend class ExplorerGuard;
   friend class PriorityView;

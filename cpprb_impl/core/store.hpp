@@ -67,6 +67,15 @@ class Store {
   virtual std::size_t read_stored(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) = 0;
   virtual void clear() = 0;
 
+  // The following read and restore the state, and need a LearnerGuard as well.
+
+  virtual std::uint64_t head() const = 0;  // the number of the next row; never decreases
+  virtual bool holds(std::uint64_t slot) const = 0;
+  virtual float leaf(std::uint64_t slot) = 0;  // of a slot that holds a row
+  // Sets the leaves of slots that hold rows; takes effect with the next draw. Overwrites `slots`.
+  virtual void set_leaves(std::vector<std::size_t>& slots, const float* leaves) = 0;
+  virtual void set_max_priority(double priority) = 0;
+
   Rows& rows() { return *rows_; }
 
  protected:

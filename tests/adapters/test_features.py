@@ -56,7 +56,7 @@ def test_cpprb_and_ours_are_saved_and_loaded(library: str, tmp_path: Path) -> No
     saved.save_transitions(str(tmp_path / "rows.npz"))
     loaded.load_transitions(str(tmp_path / "rows.npz"))
     assert all(np.array_equal(before[key], column) for key, column in loaded.get_all_transitions().items())
-    assert not hasattr(module.MPReplayBuffer, "save_transitions")
+    assert hasattr(module.MPReplayBuffer, "save_transitions") is (library == "cpprb_impl")
 
 
 @pytest.mark.parametrize("library", ["cpprb", "cpprb_impl"])
