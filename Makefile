@@ -1,31 +1,37 @@
 # Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
+# The ways of sharing a buffer that PROFILE=apex compares.
+APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
+MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60
 TRIALS ?= 1000
 EXECUTIONS ?= 200000
 # Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
 FUZZ_INSTALLED := .venv/.fuzz-installed
+# The environment with PyTorch (adapters/environments.py), with our buffer built for it.
+PYTORCH := .peers/torch/bin/python
+PYTORCH_BUILT := .peers/torch/.built
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
 # The variables of `make bench` as options of the program that it runs; the gate uses two of them.
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 # ENV only from the command line: users' environments often have a variable of this name.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
-MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(PEERS),--peers '$(PEERS)') $(if $(SUITES),--suites '$(SUITES)')
+MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(MEASURED),--peers '$(MEASURED)') $(if $(SUITES),--suites '$(SUITES)')
 
 # Workers of pytest-xdist. More than four would exhaust a small machine's memory: each imports TensorFlow and Ray.
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench report gate test test-slow test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench apex report gate test test-slow test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,11 +52,22 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
-	@$(PY) -m adapters.environments '$(PEERS)'
+bench: $(BUILT) $(if $(filter apex,$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+	@$(PY) -m adapters.environments '$(MEASURED)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
 	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
+
+# A build folder of its own, because this build has the headers of another NumPy.
+$(PYTORCH_BUILT): $(BUILT)
+	@$(PY) -m adapters.environments torchrl
+	@echo "building cpprb_impl for PyTorch's environment"
+	@$(PYTORCH) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/pytorch --editable .
+	@touch $@
+
+apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10] [RESUME=folder]
+	@$(PYTORCH) -m suites.learning.train --seconds $$((60 * $(MINUTES))) $(if $(RESUME),--resume '$(RESUME)',--env '$(if $(filter command,$(firstword $(origin ENV))),$(ENV),CartPole-v1)' \
+	  --explorers $(or $(EXPLORERS),4) --seed $(or $(SEED),0) --peer '$(if $(filter-out cpprb_impl,$(BUFFER)),$(BUFFER),cpprb_impl[lock=$(or $(LOCK),none)])')
 
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)
@@ -66,6 +83,9 @@ test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones
 test-slow: $(BUILT) ## run the slow tests
 	@$(PY) -m pytest -m slow $(WORKERS) --ignore=tests/torture $(ARGS)
 	@$(PY) -m pytest -m slow $(WORKERS) tests/torture $(ARGS)
+
+test-training: $(PYTORCH_BUILT) ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
+	@$(PYTORCH) -m pytest tests/training $(ARGS)
 
 test-peers: $(BUILT) ## run the conformance tests of peers that bench measures only when named: [PEERS=all|a,b] [ARGS='-k wrap']
 	@$(PY) -m tests.adapters.in_environments '$(PEERS)' $(ARGS)

@@ -236,6 +236,9 @@ class Adapter(ABC):
         rows per call."""
         return 0
 
+    def serve(self) -> None:  # noqa: B027 (most learners need not do anything)
+        """Do what the learner must keep doing so that explorers' calls return, when it has stopped sampling."""
+
     def close(self) -> None:  # noqa: B027 (most peers have nothing to release)
         """Release processes, segments and files. Called once; the adapter is not used after that."""
 

@@ -68,7 +68,14 @@ SHARED: dict[str, str] = {
     "cpprb_impl[lock=buffer]": "adapters.peers.cpprb_impl:CpprbImplBufferLock",
     "cpprb_impl[lock=critical]": "adapters.peers.cpprb_impl:CpprbImplCriticalLock",
     "cpprb[PER behind one lock]": "adapters.peers.cpprb.shared:CpprbBehindOneLock",
+    "cpprb[MP behind one lock]": "adapters.peers.cpprb.shared:CpprbMPBehindOneLock",
     "cpprb[MP]": "adapters.peers.cpprb.shared:CpprbMP",
+}
+
+#: The same, but only measured if named, or with PEERS=all.
+SHARED_ON_REQUEST: dict[str, str] = {
+    "cpprb[tf2rl]": "adapters.peers.cpprb.shared:CpprbTf2rl",
+    "cpprb[queue]": "adapters.peers.cpprb.shared:CpprbQueue",
 }
 
 #: Shared buffers of libraries with their own server or shared memory. `start_method` says how their processes start,
@@ -107,7 +114,7 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """Return the names of all peers."""
-    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SERVED]))
+    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SHARED_ON_REQUEST, *SERVED]))
 
 
 def alone() -> list[str]:
@@ -117,14 +124,14 @@ def alone() -> list[str]:
 
 def together() -> list[str]:
     """Return the names of buffers shared by explorers and a learner, however their processes start."""
-    return [*SHARED, *SERVED]
+    return [*SHARED, *SHARED_ON_REQUEST, *SERVED]
 
 
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
     empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
-        return [name for name in every() if name not in ON_REQUEST]
+        return [name for name in every() if name not in ON_REQUEST and name not in SHARED_ON_REQUEST]
     for name in names:
         if name != ALL:
             adapter_class(name)
@@ -133,7 +140,7 @@ def chosen(names: Collection[str]) -> list[str]:
 
 def adapter_class(name: str) -> type[Adapter]:
     """Import the adapter's module, but not the peer's library, and return the adapter class."""
-    target = PEERS.get(name) or ON_REQUEST.get(name) or SHARED.get(name) or SERVED.get(name)
+    target = {**PEERS, **ON_REQUEST, **SHARED, **SHARED_ON_REQUEST, **SERVED}.get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")

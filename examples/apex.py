@@ -1,66 +1,113 @@
-"""A minimal Ape-X: explorers step CartPole and add to one shared buffer, from which a learner samples.
+"""Ape-X (Horgan et al. 2018) in one file: explorers fill a shared prioritized buffer, and a learner trains a DQN.
 
-Run it with `.venv/bin/python examples/apex.py` after `make setup`, or wherever cpprb_impl and gymnasium are
-installed. The learner uses random numbers as TD errors; replace them with those of your network where marked.
+Install cpprb_impl, gymnasium and torch, and run it: it solves CartPole-v1 in a few minutes. Weights travel the other
+way through a second, tiny shared buffer. `make apex` runs a complete program with evaluation, checkpoints and logs.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 
 import gymnasium
 import numpy as np
+import torch
+from torch import nn
 
-from cpprb_impl import MPPrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, ReplayBuffer
 
-EXPLORERS, LOCAL_ROWS, SECONDS = 2, 100, 5
+ENV, EXPLORERS, LOCAL_ROWS, GAMMA, N_STEPS = "CartPole-v1", 3, 50, 0.99, 3
 FIELDS = {
     "obs": {"shape": 4},
     "act": {"dtype": np.int64},
     "rew": {},
     "next_obs": {"shape": 4},
-    "done": {"dtype": bool},
+    "done": {},
 }
+NSTEP = {"size": N_STEPS, "gamma": GAMMA, "rew": "rew", "next": "next_obs"}
 
 
-def explore(shared: MPPrioritizedReplayBuffer, seed: int) -> None:
-    env = gymnasium.make("CartPole-v1")
-    local = ReplayBuffer(LOCAL_ROWS, FIELDS)
-    obs, _ = env.reset(seed=seed)
-    env.action_space.seed(seed)
+def make_network() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2))
+
+
+def flat(network: nn.Module) -> np.ndarray:
+    return nn.utils.parameters_to_vector(network.parameters()).detach().numpy()
+
+
+def td_errors(network: nn.Module, target: nn.Module, batch: dict[str, np.ndarray]) -> torch.Tensor:
+    """Double DQN: `network` chooses the next action, and `target` values it."""
+    obs, act, rew, next_obs, done = (torch.from_numpy(batch[key]) for key in FIELDS)
+    with torch.no_grad():
+        following = target(next_obs).gather(1, network(next_obs).argmax(1, keepdim=True))
+    return (rew + GAMMA**N_STEPS * (1 - done) * following - network(obs).gather(1, act)).flatten()
+
+
+def explore(shared: MPPrioritizedReplayBuffer, weights: MPReplayBuffer, number: int) -> None:
+    torch.set_num_threads(1)
+    random, env, network = np.random.default_rng(number), gymnasium.make(ENV), make_network()
+    epsilon = 0.4 ** (1 + 7 * number / max(1, EXPLORERS - 1))
+    local = ReplayBuffer(1_000, FIELDS, Nstep=NSTEP)  # an episode has at most 500 steps
+    obs, _ = env.reset(seed=number)
+    total = 0.0
     while True:
-        act = env.action_space.sample()  # your policy
+        with torch.no_grad():
+            greedy = int(network(torch.from_numpy(obs)).argmax())
+        act = int(random.integers(2)) if random.random() < epsilon else greedy
         next_obs, rew, terminated, truncated, _ = env.step(act)
         local.add(obs=obs, act=act, rew=rew, next_obs=next_obs, done=terminated)
-        obs = env.reset()[0] if terminated or truncated else next_obs
-        if local.get_stored_size() == LOCAL_ROWS:
-            shared.add(**local.get_all_transitions())  # priorities=... once you have TD errors here
+        obs, total = next_obs, total + float(rew)
+        if not (terminated or truncated):
+            continue
+        if number == EXPLORERS - 1:
+            print(f"return {total:.0f} with epsilon {epsilon:.4f}", flush=True)
+        obs, total = env.reset()[0], 0.0
+        local.on_episode_end()  # completes the pending n-step transitions
+        if local.get_stored_size() >= LOCAL_ROWS:
+            rows = local.get_all_transitions()
+            with torch.no_grad():
+                shared.add(**rows, priorities=td_errors(network, network, rows).abs().numpy())
             local.clear()
+            newest = torch.from_numpy(weights.sample(1)["flat"][0])
+            nn.utils.vector_to_parameters(newest, network.parameters())
 
 
-def main() -> None:
+def main(seconds: float) -> None:
+    torch.set_num_threads(1)
+    network, target = make_network(), make_network()
     context = multiprocessing.get_context("spawn")
     shared = MPPrioritizedReplayBuffer(100_000, FIELDS)
-    explorers = [context.Process(target=explore, args=(shared, i), daemon=True) for i in range(EXPLORERS)]
+    weights = MPReplayBuffer(1, {"flat": {"shape": flat(network).size}})
+    weights.add(flat=flat(network))
+    explorers = [context.Process(target=explore, args=(shared, weights, i), daemon=True) for i in range(EXPLORERS)]
     for explorer in explorers:
         explorer.start()
     while shared.get_stored_size() < 1000:
         time.sleep(0.01)
 
-    random, steps, until = np.random.default_rng(0), 0, time.monotonic() + SECONDS
+    optimizer, steps, until = torch.optim.Adam(network.parameters(), lr=5e-4), 0, time.monotonic() + seconds
     while time.monotonic() < until:
-        batch = shared.sample(64, beta=0.4)
-        td_errors = random.uniform(0, 1, 64)  # your network: |Q(obs, act) - target|, weighted by batch["weights"]
-        shared.update_priorities(batch["indexes"], td_errors)
+        batch = shared.sample(128, beta=0.4)
+        errors = td_errors(network, target, batch)
+        losses = nn.functional.huber_loss(errors, torch.zeros_like(errors), reduction="none")
+        optimizer.zero_grad()
+        (torch.from_numpy(batch["weights"]) * losses).mean().backward()
+        optimizer.step()
+        shared.update_priorities(batch["indexes"], errors.detach().abs().numpy())
         steps += 1
+        if steps % 25 == 0:
+            weights.add(flat=flat(network))
+        if steps % 500 == 0:
+            target.load_state_dict(network.state_dict())
     print(f"{steps} learner steps alongside {EXPLORERS} explorers; {shared.get_stored_size()} transitions are stored")
 
     for explorer in explorers:
         explorer.terminate()
         explorer.join()
     shared.close()
+    weights.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 120)

@@ -127,14 +127,15 @@ class Suite(ABC, Generic[S]):
         name: str,
         records: Sequence[Record],
         options: Mapping[str, object] | Callable[[Sequence[Record]], Mapping[str, object]],
+        python: str | None = None,
         **limits: Any,
     ) -> Launch:
         """Return a launch that measures these records, all of one peer. `options` may be a function of those that are
-        still to be measured; `limits` are fields of `Launch`."""
+        still to be measured; `python` is the interpreter, by default the peer's; `limits` are fields of `Launch`."""
         peer = records[0].peer
 
         def command(wanted: Sequence[Record], cells: Path) -> list[str]:
             named = options(wanted) if callable(options) else options
-            return [registry.python(peer), *self.command(peer, {**named, "cells": cells})]
+            return [python or registry.python(peer), *self.command(peer, {**named, "cells": cells})]
 
         return Launch(name, records, command, **limits)

@@ -1,129 +1,183 @@
 """Ape-X: explorer processes that fill a shared buffer while one learner samples it and sets priorities.
 
-    python -m suites.apex --peer NAME --explorers N [--seconds S] [--capacity ROWS] [--cells FILE]
+    python -m suites.apex --peer NAME [--job WORKLOAD:EXPLORERS:ROWS:CAPACITY:STEP_US:WORK_US ...] [--seconds S]
 
-One launch measures one peer with one number of explorers. CartPole's dynamics are deterministic, so before the timed
-window every sampled row is checked against them: a row that is not a step of the real environment mixes rows of two
-writers, or was never written. The number of rows checked is a separate figure, `whole`, which is wrong if any of them
-was broken. The figures of explorers and learner are measured even in that case.
+One launch measures one peer; its jobs share one buffer, which is filled first. Rows are steps of CartPole, whose
+dynamics are deterministic, so before each timed window every sampled row is checked against them: a row that is not a
+step of the real environment mixes rows of two writers, or was never written. The number of rows checked is a separate
+figure, `whole`, which is wrong if any of them was broken. The other figures are measured even in that case.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from adapters import registry
-from adapters.base import Adapter, Columns, Spec
-from suites.apex.spec import SUITE, WORKLOAD
+from adapters.base import Adapter, Spec
+from suites import workloads
+from suites.apex.clocks import Spent, blocked, cpu_seconds
+from suites.apex.crowd import LEARNER_BATCH, Crowd, Learner, priorities_by
+from suites.apex.spec import PERCENTILES, REAL, SUITE, WORKLOAD, ApexJob
 from suites.runner import entry
-from suites.runner.explorers import Shared, exploring, giving_up, prepare
-from suites.runner.results import Outcome, Result, failure
-from suites.workloads import cartpole
-from suites.workloads.cartpole import FIELDS
-from suites.workloads.priorities import priority_sets
+from suites.runner.explorers import Explorers, exploring, giving_up, prepare
+from suites.runner.filling import fill
+from suites.runner.memory_use import in_use
+from suites.runner.results import NotMeasured, Outcome, Result, failure
 
-LOCAL_ROWS = 100  # an explorer's local buffer
-LEARNER_BATCH = 64
-WARM_ROWS = 1_000  # the learner starts once this many are stored
+JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, work_us=0)
+FILL_SECONDS = 60.0
+CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, before it
+HUGE = 1e12  # a priority that makes almost every draw return its row
+TRIALS, MOST_SAMPLES = 10, 200  # of one staleness; samples until a trial gives up
 
 Figure = tuple[Outcome, float | None, str | None]  # outcome, value, and the reason if there is no value or it is wrong
+Figures = dict[str, Figure]
 
 
-def explore(adapter: Adapter, number: int, shared: Shared) -> None:
-    """An explorer: steps the environment, and adds its local buffer to the shared one whenever it is full."""
-    random = np.random.default_rng((number, os.getpid()))
-    env = cartpole.make()
-    obs, _ = env.reset(seed=number)
-    local = {key: np.empty((LOCAL_ROWS, *field.shape), field.dtype) for key, field in FIELDS.items()}
-    shared.start()
-    while not shared.stop.value:
-        actions = random.integers(0, 2, LOCAL_ROWS).tolist()
-        for row, act in enumerate(actions):
-            next_obs, rew, terminated, truncated, _ = env.step(act)
-            for key, value in zip(FIELDS, (obs, act, rew, next_obs, terminated), strict=True):
-                local[key][row] = value
-            obs = env.reset()[0] if terminated or truncated else next_obs
-        adapter.add_batch(local, random.uniform(0.01, 1.0, LOCAL_ROWS))
-        shared.added[number].value += LOCAL_ROWS
+def measure(peer: str, jobs: Sequence[ApexJob], seconds: float) -> Iterator[Result]:
+    """Yield the figures of each job as soon as they are known. A buffer that failed once is not used again."""
+    missing: Figure = "failed", None, None
+    try:
+        adapter = _make(peer, jobs[0])
+    except Exception as error:
+        missing = _figure(failure(error))
+        adapter = None
+    try:
+        for job in jobs:
+            figures: Figures = {}
+            number: dict[str, int] = {}
+            if adapter is not None:
+                try:
+                    with giving_up(3 * seconds):
+                        _measure(figures, number, adapter, job, seconds, last=job == jobs[-1])
+                except Exception as error:
+                    missing = _figure(failure(error))
+                    if missing[0] != "skipped":
+                        _close(adapter)
+                        adapter = None
+            for name in job.benchmarks(last=job == jobs[-1]):
+                figure = figures.get(name, missing)
+                yield Result(name, peer, job.workload, job.params, *figure, calls=number.get(name))
+    finally:
+        if adapter is not None:
+            adapter.close()
 
 
-class Learner:
-    """The learner, in the launch's main process: samples and updates in a tight loop."""
-
-    def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
-        self.priorities = priority_sets(LEARNER_BATCH, seed=2)
-        self.checked = self.wrong = 0
-
-    def step(self) -> Columns:
-        batch = self.adapter.sample(LEARNER_BATCH)
-        self.adapter.update_priorities(batch["indexes"], next(self.priorities))
-        return batch
-
-    def checked_step(self) -> None:
-        whole = cartpole.is_step(self.step())
-        self.checked += len(whole)
-        self.wrong += int(np.count_nonzero(~whole))
-
-    def verdict(self) -> Figure:
-        if not self.wrong:
-            return "ok", self.checked, None
-        found = f"{self.wrong} of {self.checked} sampled rows are not steps of CartPole: torn or never written"
-        return "wrong", self.checked, found
+def _figure(found: tuple[Outcome, str]) -> Figure:
+    outcome, reason = found
+    return outcome, None, reason
 
 
-def _measure(figures: dict[str, Figure], peer: str, explorers: int, seconds: float, capacity: int) -> None:
-    """Store figures in `figures` one by one, so that those measured before a failure are kept."""
+def _close(adapter: Adapter) -> None:
+    """Close a buffer that has failed; a second failure adds nothing."""
+    try:
+        adapter.close()
+    except Exception as error:
+        print(f"closing failed as well: {error}", file=sys.stderr)
+
+
+def _make(peer: str, job: ApexJob) -> Adapter:
     kind = registry.adapter_class(peer)
     kind.version()  # raises if the peer is not available
     prepare(kind.preload)
-    adapter = kind.make(Spec(capacity, FIELDS, prioritized=True))
+    recording = workloads.load(job.workload)
+    spec = Spec(job.capacity, recording.fields, prioritized=True)
+    adapter = kind.make(spec)
     try:
-        with exploring(partial(explore, adapter), explorers, adapter.start_method) as beside:
-            learner = Learner(adapter)
-            beside.wait_for(WARM_ROWS)
-            beside.learn(learner.checked_step, seconds / 2)
-            figures["whole"] = learner.verdict()
-            beside.learn(learner.step, seconds / 8)
-            before = sum(beside.added())
-            took, steps = beside.learn(learner.step, seconds)
-            rows = sum(beside.added()) - before
-        starved = f"no explorer could add a single batch beside the learner in {took:.1f} s"
-        figures["explorers"] = ("ok", rows / took, None) if rows else ("failed", None, starved)
-        figures["learner"] = "ok", steps / took, None
-    finally:
-        adapter.close()
+        with giving_up(FILL_SECONDS):
+            fill(adapter, spec, recording, FILL_SECONDS)
+    except BaseException:
+        _close(adapter)
+        raise
+    return adapter
 
 
-def measure(peer: str, explorers: int, seconds: float, capacity: int) -> list[Result]:
-    figures: dict[str, Figure] = {}
-    missing: Figure = "failed", None, None
-    try:
-        with giving_up(3 * seconds):
-            _measure(figures, peer, explorers, seconds, capacity)
-    except Exception as error:
-        outcome, reason = failure(error)
-        missing = outcome, None, reason
-    params = {"explorers": explorers, "capacity": capacity}
-    return [Result(name, peer, WORKLOAD, params, *figures.get(name, missing)) for name in SUITE.benchmarks]
+def _measure(
+    figures: Figures, number: dict[str, int], adapter: Adapter, job: ApexJob, seconds: float, last: bool
+) -> None:
+    """Store figures in `figures` one by one, so that those measured before a failure are kept; in `number`, of how many
+    calls a percentile is."""
+    crowd = Crowd(adapter, job, workloads.load(job.workload))
+    learner = Learner(adapter, priorities_by(job))
+    with exploring(crowd.explore, job.explorers, adapter.start_method, adapter.serve) as explorers:
+        explorers.learn(learner.checked_step, CHECKED_SHARE * seconds)
+        figures["whole"] = _whole(learner)
+        explorers.learn(learner.step, WARM_SHARE * seconds)
+        _window(figures, number, explorers, crowd, learner, seconds)
+        if last:
+            figures["memory"] = "ok", in_use(), None
+    if last:
+        figures["staleness"] = _staleness(adapter)
+
+
+def _whole(learner: Learner) -> Figure:
+    if not learner.wrong:
+        return "ok", learner.checked, None
+    found = f"{learner.wrong} of {learner.checked} sampled rows are not steps of CartPole: torn or never written"
+    return "wrong", learner.checked, found
+
+
+def _window(
+    figures: Figures, number: dict[str, int], explorers: Explorers, crowd: Crowd, learner: Learner, seconds: float
+) -> None:
+    durations = {"add": crowd.adds, "sample": [learner.samples], "update": [learner.updates]}
+    calls = {name: [each.calls for each in kept] for name, kept in durations.items()}
+    processes = [process.pid for process in explorers.processes.values() if process.pid is not None]
+    me = os.getpid()
+    before = {process: Spent.by(process) for process in (me, *processes)}
+    rows, cpu = explorers.added(), cpu_seconds()
+    took, steps = explorers.learn(learner.step, seconds)
+    used, added = cpu_seconds() - cpu, [now - then for now, then in zip(explorers.added(), rows, strict=True)]
+    shares = {process: blocked(spent, Spent.by(process), took) for process, spent in before.items()}
+
+    total = sum(added)
+    starved = f"no explorer could add a single batch beside the learner in {took:.1f} s"
+    figures["explorers"] = ("ok", total / took, None) if total else ("failed", None, starved)
+    figures["cpu"] = ("ok", used / total, None) if total else ("failed", None, starved)
+    figures["slowest"] = ("ok", min(added) * len(added) / total, None) if total else ("failed", None, starved)
+    figures["learner"] = "ok", steps / took, None
+    figures["learner_blocked"] = "ok", shares.pop(me), None
+    figures["explorers_blocked"] = "ok", float(np.mean(list(shares.values()))), None
+    for name, kept in durations.items():
+        made = np.concatenate([each.since(known) for each, known in zip(kept, calls[name], strict=True)])
+        for percentile, percent in PERCENTILES.items():
+            figure: Figure = "failed", None, f"no call of {name} ended in {took:.1f} s"
+            if len(made):
+                figure = "ok", float(np.percentile(made, percent)) / 1e9, None
+            figures[f"{name}_{percentile}"], number[f"{name}_{percentile}"] = figure, len(made)
+
+
+def _staleness(adapter: Adapter) -> Figure:
+    """Measure how many samples are drawn before a new priority takes effect: those that the buffer has prefetched. A
+    row gets a huge priority, so the first sample that knows of it contains the row."""
+    worst = 0
+    for _ in range(TRIALS):
+        index = adapter.sample(LEARNER_BATCH)["indexes"][:1].copy()
+        adapter.update_priorities(index, np.array([HUGE]))
+        samples = (adapter.sample(LEARNER_BATCH)["indexes"] for _ in range(MOST_SAMPLES))
+        stale = sum(1 for _ in itertools.takewhile(lambda indexes: index[0] not in indexes, samples))  # noqa: B023
+        if stale == MOST_SAMPLES:
+            raise NotMeasured(f"a new priority had no effect within {MOST_SAMPLES} samples")
+        worst = max(worst, stale)
+        adapter.update_priorities(index, np.array([0.01]))
+    return "ok", worst, None
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--explorers", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of the timed window; default: %(default)s")
-    parser.add_argument("--capacity", type=int, default=10_000, help="default: %(default)s")
+    parser.add_argument(
+        "--job", action="append", type=ApexJob.parse, metavar="JOB", dest="jobs", help=f"default: {JOB}"
+    )
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each job's timed window; default: %(default)s")
 
 
 def main() -> int:
-    def figures(args: argparse.Namespace) -> list[Result]:
-        return measure(args.peer, args.explorers, args.seconds, args.capacity)
-
-    return entry.main(SUITE, __doc__, options, figures)
+    return entry.main(SUITE, __doc__, options, lambda args: measure(args.peer, args.jobs or [JOB], args.seconds))
 
 
 if __name__ == "__main__":

@@ -1,37 +1,131 @@
-"""What the apex suite measures: explorers and a learner on one buffer, each explorer with an environment of its own.
+"""What the apex suite measures: explorers and a learner on one prioritized buffer, and what each of them waits for.
 
-One launch measures one peer with one number of explorers.
+One launch measures one peer with one workload, capacity, number of rows per call and learner, and on that buffer each
+number of explorers with each environment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from adapters import registry
-from results.record import Run
+from adapters import environments, registry
+from results.record import Record, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 
 WORKLOAD = "CartPole-v1"
+PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}  # of the durations of calls
 BENCHMARKS = {
     "explorers": Quantity("transitions/s", "higher"),
+    "slowest": Quantity("of a fair share", "higher"),
     "learner": Quantity("steps/s", "higher"),
     "whole": Quantity("rows checked", "higher"),
+    "explorers_blocked": Quantity("of their time", "lower"),
+    "learner_blocked": Quantity("of its time", "lower"),
+    "cpu": Quantity("s/transition", "lower"),
+    **{f"{call}_{name}": Quantity("s/call", "lower") for call in ("add", "sample", "update") for name in PERCENTILES},
+    "staleness": Quantity("samples", "lower"),
+    "memory": Quantity("bytes", "lower"),
 }
+#: Measured once per launch, with its last job.
+ONCE = ("staleness", "memory")
+#: Instead of the CPU time of an environment's step or of a learner's work, in microseconds: the real environment with
+#: random actions; a dueling double DQN in PyTorch, whose TD errors become the priorities.
+REAL = DQN = -1
+
+
+@dataclass(frozen=True)
+class ApexJob:
+    """`explorers` processes that add `rows` rows per call, each after `rows` steps of its environment, beside a learner
+    that works between sampling and updating priorities.
+
+    `step_us` and `work_us` are the microseconds of a step and of that work, or REAL and DQN. They are CPU times: where
+    processes outnumber the cores, they take longer.
+    """
+
+    workload: str
+    explorers: int
+    rows: int
+    capacity: int
+    step_us: int
+    work_us: int
+
+    @classmethod
+    def parse(cls, text: str) -> ApexJob:
+        """Parse the output of `str`: "CartPole-v1:8:100:100000:20:0"."""
+        workload, *numbers = text.rsplit(":", 5)
+        return cls(workload, *map(int, numbers))
+
+    def __str__(self) -> str:
+        return ":".join(map(str, (self.workload, *self.params_in_order)))
+
+    @property
+    def params_in_order(self) -> tuple[int, ...]:
+        return self.explorers, self.rows, self.capacity, self.step_us, self.work_us
+
+    @property
+    def params(self) -> dict[str, int]:
+        names = ("explorers", "rows", "capacity", "step_us", "work_us")
+        return dict(zip(names, self.params_in_order, strict=True))
+
+    def benchmarks(self, last: bool) -> list[str]:
+        """Return the benchmarks of this job; `last`: it is the last one of its launch."""
+        without = {*(() if last else ONCE), *(() if self.explorers > 1 else ("slowest",))}
+        return [name for name in BENCHMARKS if name not in without]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The jobs of one launch: all combinations of `explorers` and `step_us`."""
+
+    explorers: Sequence[int]
+    step_us: Sequence[int]
+    capacity: int
+    rows: int = 100
+    work_us: int = 0
+    workload: str = WORKLOAD
+    blocks: int | None = None
+    served: bool = True  # whether peers with a server are measured, too, whose explorers take seconds to start
+
+    @property
+    def jobs(self) -> list[ApexJob]:
+        return [
+            ApexJob(self.workload, explorers, self.rows, self.capacity, step, self.work_us)
+            for step, explorers in itertools.product(self.step_us, self.explorers)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApexSettings(Settings):
-    explorers: Sequence[int]
-    seconds: float  # of each launch's timed window
-    capacity: int  # small enough that the ring wraps while its rows are checked
+    groups: Sequence[Group] = field(default_factory=list)
+    seconds: float = 0.4  # of each job's timed window
 
 
+#: The environment of adapters.environments that has PyTorch.
+PYTORCH = "torch"
+CROWDS, MILLION = (1, 2, 4, 8, 16), 1_000_000
 PROFILES = {
-    "tiny": ApexSettings(blocks=2, explorers=(1, 2), seconds=0.3, capacity=2_000),
-    "quick": ApexSettings(blocks=3, explorers=(4,), seconds=0.8, capacity=10_000),
-    "survey": ApexSettings(explorers=(4,), seconds=0.8, capacity=10_000),
-    "full": ApexSettings(blocks=10, explorers=(1, 2, 4), seconds=5.0, capacity=100_000),
+    "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
+    "quick": ApexSettings(blocks=3, groups=[Group((4,), (0, 200, REAL), 10_000)]),
+    "survey": ApexSettings(groups=[Group((4,), (0, 200, REAL), 10_000)]),
+    "full": ApexSettings(blocks=10, groups=[Group((1, 2, 4, 8), (0, 200, REAL), 1_000_000)], seconds=2.0),
+    "apex": ApexSettings(
+        blocks=10,
+        groups=[
+            Group(CROWDS, (0, 20), MILLION, served=False),
+            Group((1, 4), (0, 200), 10_000, blocks=3),
+            Group(CROWDS, (200, 2_000, REAL), MILLION, blocks=3, served=False),
+            # The other axes, each on its own.
+            Group((2, 8), (0, 200), MILLION, rows=1, blocks=3, served=False),
+            Group((2, 8), (0, 200), MILLION, rows=10, blocks=3, served=False),
+            Group((2, 8), (0, 200), 10_000, blocks=3, served=False),
+            Group((2, 8), (0, 200), MILLION, work_us=500, blocks=3, served=False),
+            Group((2, 8), (0, 200), MILLION, work_us=5_000, blocks=3, served=False),
+            Group((2, 8), (0, 200), MILLION, work_us=DQN, blocks=3, served=False),
+        ],
+        seconds=0.5,
+    ),
 }
 
 
@@ -41,7 +135,7 @@ class Apex(Suite[ApexSettings]):
     profiles = PROFILES
 
     def workloads(self, settings: ApexSettings) -> list[str]:
-        return [WORKLOAD]
+        return list(dict.fromkeys(group.workload for group in settings.groups))
 
     def peers(self) -> list[str]:
         return registry.together()
@@ -49,13 +143,34 @@ class Apex(Suite[ApexSettings]):
     def launches(
         self, run: Run, settings: ApexSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
-        def launch(peer: str, explorers: int) -> Launch:
-            params = {"explorers": explorers, "capacity": settings.capacity}
-            options = {"explorers": explorers, "seconds": settings.seconds, "capacity": settings.capacity}
-            name = f"apex of {peer}, {explorers} explorer{'s' if explorers > 1 else ''}"
-            return self.launch(name, self.declare(run, peer, WORKLOAD, params), options)
+        groups = [group for group in settings.groups if group.workload in workloads]
+        return [
+            self._launch(run, settings, group, peer)
+            for group in groups
+            for peer in peers
+            if group.served or registry.adapter_class(peer).start_method == "fork"
+        ]
 
-        return [launch(peer, explorers) for explorers in settings.explorers for peer in peers]
+    def _launch(self, run: Run, settings: ApexSettings, group: Group, peer: str) -> Launch:
+        records = [record for job in group.jobs for record in self._declare(run, group, job, peer)]
+
+        def options(wanted: Sequence[Record]) -> Mapping[str, object]:
+            open_ = {(each.workload, *each.params.values()) for each in wanted}
+            jobs = [str(job) for job in group.jobs if (job.workload, *job.params_in_order) in open_]
+            return {"seconds": settings.seconds, "job": jobs}
+
+        first = group.jobs[0]
+        name = f"apex of {peer}, {first.rows} rows per call, capacity {first.capacity:,}"
+        if first.work_us:
+            name += ", DQN" if first.work_us == DQN else f", {first.work_us} us of work"
+        # Each job has a warm-up and a window, and explorers of some peers take seconds to start.
+        limit = len(group.jobs) * (2 * settings.seconds + 10) + 60
+        python = environments.python(PYTORCH) if first.work_us == DQN else None
+        return self.launch(name, records, options, python=python, least_limit=limit, blocks=group.blocks)
+
+    def _declare(self, run: Run, group: Group, job: ApexJob, peer: str) -> Iterator[Record]:
+        names = job.benchmarks(last=job == group.jobs[-1])
+        yield from self.declare(run, peer, job.workload, job.params, names)
 
 
 SUITE = Apex()

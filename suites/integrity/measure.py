@@ -98,7 +98,7 @@ def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner
 
 def _racing(adapter: Adapter, setting: IntegritySettings, opening: int = 0):
     work = partial(hammer, adapter, setting.seed + opening, True)
-    return exploring(work, setting.explorers, adapter.start_method)
+    return exploring(work, setting.explorers, adapter.start_method, adapter.serve)
 
 
 def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
@@ -106,7 +106,7 @@ def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     lost = duplicated = added = 0
     work = partial(fill, adapter, setting)
     share = setting.capacity // setting.explorers
-    with exploring(work, setting.explorers, adapter.start_method) as explorers:
+    with exploring(work, setting.explorers, adapter.start_method, adapter.serve) as explorers:
         try:
             until = time.monotonic() + setting.seconds
             for turn in count():
@@ -130,7 +130,7 @@ def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     learner, random = Learner(adapter), np.random.default_rng(setting.seed)
     work = partial(hammer, adapter, setting.seed)
     killed, trouble = 0, None
-    with exploring(partial(work, True), BESIDE, adapter.start_method) as explorers:
+    with exploring(partial(work, True), BESIDE, adapter.start_method, adapter.serve) as explorers:
         explorers.wait_for(1)
         until = time.monotonic() + setting.seconds
         while trouble is None and (not killed or time.monotonic() < until):

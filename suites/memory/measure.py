@@ -21,8 +21,6 @@ references (`Contract.references`) therefore stores each observation once.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import itertools
 import sys
 import time
@@ -31,14 +29,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from adapters import registry
 from adapters.base import Adapter, Spec, Step
 from adapters.checks import AddedRows, check_full, draw
 from suites import workloads
 from suites.memory.spec import FILLED, KINDS, LEAKS, PEAK, PEAK_BATCH, SUITE, figures, rows_for
 from suites.runner import entry
+from suites.runner.memory_use import family, in_use
 from suites.runner.results import Outcome, PeerTrouble, Result, failure
 from suites.workloads import Workload
 
@@ -48,28 +45,6 @@ SMALLER = 16  # the ratio of the two capacities
 PARTS = 4  # of the rounds in which leaks are detected; one-time allocations happen in the rounds before
 FEWEST_ROUNDS = 4
 UNSEEN = 64 << 10  # bytes by which a part may grow within the measurement error
-
-
-def in_use() -> int:
-    """Return the proportional set size of this process and its descendants, in bytes."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)  # return freed memory, which must not count, to the system
-    return sum(_own(process) for process in family())
-
-
-def family() -> list[int]:
-    me = psutil.Process()
-    return [process.pid for process in [me, *me.children(recursive=True)]]
-
-
-def _own(process: int) -> int:
-    """Return the anonymous and shared memory of a process. File-backed pages are excluded: the share of a library's
-    pages that counts depends on how many other processes have mapped it."""
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    kibibytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
-    return 1024 * (kibibytes["Pss_Anon"] + kibibytes["Pss_Shmem"])
 
 
 def _status(process: int, name: str) -> int:

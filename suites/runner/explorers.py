@@ -130,11 +130,14 @@ def prepare(preload: Sequence[str]) -> None:
 
 
 @contextmanager
-def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[Explorers]:
+def exploring(
+    work: Work, number: int, start_method: str = "fork", serve: Callable[[], None] = lambda: None
+) -> Iterator[Explorers]:
     """Run `number` processes, each of which does `work` (which calls `start`, and ends soon after `stop` is set).
 
     No process remains when the block ends, however it ends. An explorer that is merely waiting when it is asked to stop
-    gets its turn and ends. If one does not end, it hangs in the buffer, and the launch fails.
+    gets its turn and ends; the learner's process calls `serve` until then. If one does not end, it hangs in the buffer,
+    and the launch fails.
     """
     context = multiprocessing.get_context(start_method)
     shared = Shared(context, number)
@@ -164,7 +167,9 @@ def exploring(work: Work, number: int, start_method: str = "fork") -> Iterator[E
         for process in explorers.processes.values():
             if process.pid is None:  # it could not be started, and that error is being raised
                 continue
-            process.join(max(0.0, deadline - time.monotonic()))
+            while process.is_alive() and time.monotonic() < deadline:
+                serve()
+                process.join(0.01)
             if process.is_alive():
                 hung += 1
                 process.kill()

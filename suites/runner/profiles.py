@@ -1,7 +1,8 @@
 """The settings of a profile that do not belong to a suite. Each suite's `spec.py` defines how much it measures.
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
-shows that everything works, and `sweep` shows how figures depend on the capacity and on the number of explorers.
+shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, and `apex`
+shows what an Ape-X waits for.
 """
 
 from __future__ import annotations
@@ -23,4 +24,5 @@ PROFILES = {
     "survey": Profile(420, UserSizes(rows=100_000, bytes=128 << 20, memory_rows=4_096)),
     "full": Profile(1_200, UserSizes(rows=100_000, bytes=512 << 20, memory_rows=131_072)),
     "sweep": Profile(600),
+    "apex": Profile(600),
 }

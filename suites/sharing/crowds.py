@@ -121,7 +121,9 @@ class Work:
 
 def watch(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Work:
     """Run `job.explorers` explorers beside a learner for one window, after a warm-up."""
-    with exploring(partial(explore, Rows(adapter, job, recording)), job.explorers, adapter.start_method) as explorers:
+    with exploring(
+        partial(explore, Rows(adapter, job, recording)), job.explorers, adapter.start_method, adapter.serve
+    ) as explorers:
         learn = learner(adapter, job.prioritized)
         explorers.learn(learn, WARM_SECONDS)
         return _watch(explorers, learn, window)

@@ -13,7 +13,17 @@ import adapters.base
 import adapters.peers.reverb.server
 from adapters.base import Adapter, Field, Spec, Unavailable
 from adapters.environments import NotInstalled
-from adapters.registry import ALL, ON_REQUEST, PEERS, UnknownPeer, adapter_class, chosen, describe, every
+from adapters.registry import (
+    ALL,
+    ON_REQUEST,
+    PEERS,
+    SHARED_ON_REQUEST,
+    UnknownPeer,
+    adapter_class,
+    chosen,
+    describe,
+    every,
+)
 
 from .conftest import FIELDS, make
 
@@ -45,8 +55,9 @@ def test_an_unknown_peer_is_told_the_known_ones() -> None:
 
 def test_names_stand_for_peers() -> None:
     assert chosen([ALL]) == EVERY
-    assert set(chosen([])) == set(EVERY) - set(ON_REQUEST)
-    assert chosen(["cpprb"]) == ["cpprb", "cpprb[PER behind one lock]", "cpprb[MP]"]
+    assert set(chosen([])) == set(EVERY) - set(ON_REQUEST) - set(SHARED_ON_REQUEST)
+    assert chosen(["cpprb"]) == [name for name in EVERY if name.partition("[")[0] == "cpprb"]
+    assert len(chosen(["cpprb"])) == 6
     assert set(PEERS) <= set(chosen([]))
     with pytest.raises(UnknownPeer):
         chosen(["cpprb", "cpprbb"])

@@ -4,6 +4,7 @@ import signal
 import pytest
 
 from results.record import load
+from suites.apex.spec import BENCHMARKS, ONCE
 from suites.runner.explorers import exploring
 
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
@@ -14,24 +15,44 @@ IMPATIENT = (
 
 
 def apex(surroundings, peer: str, *options: str):
-    done = surroundings.run("-c", IMPATIENT, "--peer", peer, "--seconds=0.4", "--capacity=2000", *options)
+    done = surroundings.run("-c", IMPATIENT, "--peer", peer, "--seconds=0.4", *options)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def jobs(*texts: str) -> list[str]:
+    return [f"--job=CartPole-v1:{text}" for text in texts]
+
+
+TWO = jobs("2:100:2000:-1:0")  # explorers, rows per call, capacity, the real environment, no work
+CHECKED, COUNTS = "whole", {"staleness", "explorers_blocked", "learner_blocked"}
+
+
 def test_a_sound_buffer_gets_every_figure(surroundings):
-    status, results = apex(surroundings, "plain", "--explorers=2")
+    status, results = apex(surroundings, "plain", *jobs("1:10:2000:0:0", "2:100:2000:50:200"))
     assert status == 0
-    assert [result["benchmark"] for result in results] == ["explorers", "learner", "whole"]
+    one, two = (BENCHMARKS.keys() - {*ONCE, "slowest"}), BENCHMARKS.keys()
+    found = [result["benchmark"] for result in results]
+    assert set(found[: len(one)]) == one and set(found[len(one) :]) == two
     for result in results:
-        assert result["outcome"] == "ok" and result["value"] > 0
-        assert result["params"] == {"explorers": 2, "capacity": 2000}
+        assert result["outcome"] == "ok" and (result["value"] > 0 or result["benchmark"] in COUNTS)
+        assert bool(result["calls"]) is ("_p" in result["benchmark"])
+    assert results[-1]["params"] == {"explorers": 2, "rows": 100, "capacity": 2000, "step_us": 50, "work_us": 200}
     assert surroundings.leftovers() == []
+
+
+def test_costs_of_steps_and_work_slow_explorers_and_learner_down(surroundings):
+    _, results = apex(surroundings, "plain", *jobs("1:10:2000:0:0", "1:10:2000:500:0", "1:10:2000:0:5000"))
+    rates = [result["value"] for result in results if result["benchmark"] in ("explorers", "learner")]
+    free, costly, slow = rates[:2], rates[2:4], rates[4:]
+    assert costly[0] <= 2000 < free[0] and slow[1] <= 200 < free[1]
 
 
 @pytest.mark.parametrize("peer", ["torn", "mixes-rows"])
 def test_a_figure_is_kept_although_rows_were_torn(peer, surroundings):
-    status, results = apex(surroundings, peer, "--explorers=2")
-    explorers, learner, whole = results
+    status, results = apex(surroundings, peer, *TWO)
+    explorers, learner, whole = (
+        next(result for result in results if result["benchmark"] == name) for name in ("explorers", "learner", CHECKED)
+    )
     assert status == 1
     assert explorers["outcome"] == learner["outcome"] == "ok" and explorers["value"] > 0 and learner["value"] > 0
     assert whole["outcome"] == "wrong" and whole["value"] % 64 == 0
@@ -44,8 +65,9 @@ def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
     arguments = ("-m", "suites.run", "--profile=tiny", "--suites=apex", "--peers=torn", f"--out={out}")
     surroundings.run(*arguments)
     for record in load(out).records:
-        assert record.status == ("wrong" if record.benchmark == "whole" else "ok")
-        assert record.samples and record.samples[0].value > 0
+        if record.benchmark in ("explorers", "learner", CHECKED):
+            assert record.status == ("wrong" if record.benchmark == CHECKED else "ok")
+            assert record.samples and record.samples[0].value > 0
 
 
 @pytest.mark.parametrize(
@@ -57,9 +79,9 @@ def test_a_run_keeps_the_samples_of_a_torn_buffer(surroundings):
     ],
 )
 def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings):
-    status, results = apex(surroundings, peer, "--explorers=2")
+    status, results = apex(surroundings, peer, *TWO)
     assert status == (outcome != "skipped")
-    assert len(results) == 3
+    assert len(results) == len(BENCHMARKS)
     for result in results:
         whole = result["benchmark"] == "whole" and result["value"] is not None  # rows checked before the end came
         assert whole or (result["outcome"] == outcome and reason in result["reason"] and result["value"] is None)
@@ -68,9 +90,9 @@ def test_a_bad_buffer_gets_a_reason_instead(peer, outcome, reason, surroundings)
 
 def test_the_figures_go_to_the_cells_file(surroundings):
     cells = surroundings.folder / "cells.jsonl"
-    status, printed = apex(surroundings, "plain", f"--cells={cells}")
+    status, printed = apex(surroundings, "plain", f"--cells={cells}", *TWO)
     assert status == 0 and printed == []
-    assert len(cells.read_text().splitlines()) == 3
+    assert len(cells.read_text().splitlines()) == len(BENCHMARKS)
 
 
 def test_an_explorer_that_cannot_be_started_shows_why():

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from suites import workloads
-from suites.memory.measure import in_use
+from suites.runner.memory_use import in_use
 
 ROW = 41  # bytes of a row of CartPole's own data
 PLAIN = ROW + 8  # the test's peer keeps a double beside each row

@@ -196,8 +196,9 @@ def test_torn_rows_are_a_finding_about_a_peer_and_not_forgiven_in_our_own(name, 
     assert done.returncode == status, done.stderr
     found = records(run, name, benchmark="whole")
     assert found and all(each.status == "wrong" and "not steps of CartPole" in each.reason for each in found)
-    assert all(each.ok and each.samples for each in records(run, name) if each.benchmark != "whole")
-    assert all(record.ok for record in records(run, "plain"))
+    for benchmark in ("explorers", "learner"):
+        assert all(each.ok and each.samples for each in records(run, name, benchmark=benchmark))
+    assert all(record.ok for record in records(run, "plain", benchmark="whole"))
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_no_name_is_missing_or_twice():
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("peer", SERVED)
 def test_apex_measures_a_buffer_behind_a_server(peer, surroundings):
-    found = results(surroundings, "suites.apex", f"--peer={peer}", "--explorers=2", "--seconds=2")
+    found = results(surroundings, "suites.apex", f"--peer={peer}", "--job=CartPole-v1:2:100:1000:0:0", "--seconds=1")
     assert {"explorers", "learner"} <= set(found), found
     for name in ("explorers", "learner"):
         assert found[name]["outcome"] == "ok" and found[name]["value"] > 0, found

@@ -1,28 +1,40 @@
-"""The two ways to share cpprb between explorers and a learner.
+"""Five ways to share cpprb between explorers and a learner.
 
 `CpprbMP`: MPReplayBuffer or MPPrioritizedReplayBuffer, created by the learner and passed to the explorers as an
 argument, as in cpprb's documentation on multiprocessing.
 
+`CpprbMPBehindOneLock`: the same, but each call is under one lock. It differs from `CpprbMP` only in the scope of the
+lock, which is what cpprb's author compared.
+
 `CpprbBehindOneLock`: what a first implementation of Ape-X would typically do. A buffer of the plain classes lives in a
 manager process (`SyncManager.register`, as in cpprb's documentation). All processes call it through a proxy, under one
 lock.
+
+`CpprbTf2rl`: the same as in tf2rl 1.1.5 (`tf2rl/algos/apex.py`), where the lock lives in the manager as well, so that
+locking and unlocking are two more messages.
+
+`CpprbQueue`: a buffer of the learner's own. Explorers send it their rows through a multiprocessing.Queue.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.managers import SyncManager
-from typing import Any
+from typing import Any, ClassVar
 
-from adapters.base import Spec
+import numpy as np
+
+from adapters.base import Columns, Spec, Step
 from adapters.behaviours import Empty, ReturnedBatch, Seed, StaleUpdate
 from adapters.child_process import exit_with_parent
 from adapters.contract import Processes, Stated, no
-from adapters.peers.cpprb.adapter import CONTRACT, SEEN, CpprbAPI, options
+from adapters.peers.cpprb.adapter import CONTRACT, SEEN, Cpprb, CpprbAPI, options
 
 
 class CpprbMP(CpprbAPI):
@@ -61,6 +73,31 @@ class CpprbMP(CpprbAPI):
         del self.buffer
 
 
+class _Locked:
+    """Calls each method of a buffer under one lock."""
+
+    def __init__(self, buffer: Any, lock: Any) -> None:
+        self._buffer, self._lock = buffer, lock
+
+    def __getattr__(self, name: str) -> Callable:
+        method, lock = getattr(self._buffer, name), self._lock
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                return method(*args, **kwargs)
+
+        return call
+
+
+class CpprbMPBehindOneLock(CpprbMP):
+    name = "cpprb[MP behind one lock]"
+    usage = "its MP class as in cpprb[MP], but every call under one lock: only the scope of the lock differs"
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.buffer = _Locked(self.buffer, multiprocessing.get_context("fork").Lock())
+
+
 class _Manager(SyncManager):
     """A separate class, so that registering a method affects no other manager."""
 
@@ -72,22 +109,6 @@ def _make_buffer(kind: str, capacity: int, **options: Any) -> Any:
 
 
 _Manager.register("buffer", _make_buffer, exposed=("add", "sample", "update_priorities", "get_stored_size"))
-
-
-class _Locked:
-    """Calls each method of a proxy under one lock."""
-
-    def __init__(self, proxy: Any, lock: Any) -> None:
-        self._proxy, self._lock = proxy, lock
-
-    def __getattr__(self, name: str) -> Callable:
-        method, lock = getattr(self._proxy, name), self._lock
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with lock:
-                return method(*args, **kwargs)
-
-        return call
 
 
 class CpprbBehindOneLock(CpprbAPI):
@@ -102,6 +123,7 @@ class CpprbBehindOneLock(CpprbAPI):
         returned_batch=ReturnedBatch.COPIES,  # rows are sent through a pipe
         seed=Seed.ALWAYS_THE_SAME,  # each manager is forked with the same state of NumPy's generator
     )
+    more: ClassVar[dict[str, Any]] = {}  # further options of a prioritized buffer
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -111,12 +133,98 @@ class CpprbBehindOneLock(CpprbAPI):
         self.manager = _Manager(address=address, ctx=context)
         self.manager.start(exit_with_parent, (os.getpid(),))
         if spec.prioritized:
-            kind, priorities = "PrioritizedReplayBuffer", {"alpha": spec.alpha, "eps": self.contract.eps}
+            kind, priorities = "PrioritizedReplayBuffer", {"alpha": spec.alpha, "eps": self.contract.eps, **self.more}
         else:
             kind, priorities = "ReplayBuffer", {}
         proxy = self.manager.buffer(kind, spec.capacity, **priorities, **options(spec))
-        self.buffer = _Locked(proxy, context.Lock())
+        self.buffer = _Locked(proxy, self.lock(context))
+
+    def lock(self, context: Any) -> Any:
+        return context.Lock()
 
     def close(self) -> None:
         del self.buffer
         self.manager.shutdown()
+
+
+class CpprbTf2rl(CpprbBehindOneLock):
+    name = "cpprb[tf2rl]"
+    usage = "as in cpprb[PER behind one lock], but with tf2rl 1.1.5's options and its lock, which lives in the manager"
+    contract = replace(CpprbBehindOneLock.contract, stale_update=StaleUpdate.IGNORED)
+    more: ClassVar[dict[str, Any]] = {"check_for_update": True}
+
+    def lock(self, context: Any) -> Any:
+        return self.manager.Lock()
+
+
+class CpprbQueue(Cpprb):
+    """The learner stores the batches that have arrived before it samples. Explorers wait while the queue is full, and
+    can only end while the learner reads it."""
+
+    name = "cpprb[queue]"
+    usage = "a buffer of a plain class in the learner; explorers send their rows through a multiprocessing.Queue"
+    contract = replace(
+        CONTRACT, processes=Stated(Processes.ONE_LEARNER, "the learner's own; rows are pickled"), compression=no()
+    )
+    BATCHES = 64  # that may wait in the queue
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.learner, self.arriving = os.getpid(), multiprocessing.get_context("fork").Queue(self.BATCHES)
+
+    def _is_learner(self) -> bool:
+        return os.getpid() == self.learner
+
+    def add(self, steps: Sequence[Step]) -> None:
+        if self._is_learner():
+            super().add(steps)
+        else:
+            for step in steps:
+                self._send(dict(zip(Step._fields, step, strict=True)))
+
+    def add_dicts(self, steps: Sequence[dict]) -> None:
+        if self._is_learner():
+            super().add_dicts(steps)
+        else:
+            for step in steps:
+                self._send(step)
+
+    def add_with_priorities(self, steps: Sequence[Step], priorities: Sequence[float]) -> None:
+        if self._is_learner():
+            super().add_with_priorities(steps, priorities)
+        else:
+            for step, priority in zip(steps, priorities, strict=True):
+                self._send({**dict(zip(Step._fields, step, strict=True)), "priorities": priority})
+
+    def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
+        if self._is_learner():
+            super().add_batch(columns, priorities)
+        else:
+            self._send(columns if priorities is None else {**columns, "priorities": priorities})
+
+    def _send(self, rows: dict[str, Any]) -> None:
+        self.arriving.put(rows)
+
+    def serve(self) -> None:
+        # At most those that are there now, since more may arrive all the time. An explorer's thread may not have sent
+        # all of them yet.
+        with suppress(queue.Empty):
+            for _ in range(self.arriving.qsize()):
+                self.buffer.add(**self.arriving.get_nowait())
+
+    @property
+    def sample(self) -> Callable[[int], Columns]:
+        sample = super().sample
+
+        def receive_and_sample(batch_size: int) -> Columns:
+            self.serve()
+            return sample(batch_size)
+
+        return receive_and_sample
+
+    def __len__(self) -> int:
+        self.serve()
+        return super().__len__()
+
+    def close(self) -> None:
+        self.arriving.close()

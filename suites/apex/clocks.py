@@ -1,0 +1,71 @@
+"""What a process spends its time on: the durations of its calls, its CPU time, and the time that it is blocked."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+
+LAST_CALLS = 1 << 16  # whose durations are kept
+
+
+class Durations:
+    """The durations of a process's last calls, in nanoseconds, which other processes can read."""
+
+    def __init__(self) -> None:
+        self._calls = multiprocessing.RawValue(ctypes.c_int64, 0)
+        self._last = multiprocessing.RawArray(ctypes.c_int64, LAST_CALLS)
+
+    def add(self, nanoseconds: int) -> None:
+        calls = self._calls.value
+        self._last[calls % LAST_CALLS] = nanoseconds
+        self._calls.value = calls + 1
+
+    @property
+    def calls(self) -> int:
+        return int(self._calls.value)
+
+    def since(self, calls: int) -> np.ndarray:
+        """Return the durations of the calls after the first `calls`, of which at most the last LAST_CALLS are known."""
+        end = self.calls
+        numbers = np.arange(max(calls, end - LAST_CALLS), end)
+        return np.frombuffer(self._last, np.int64)[numbers % LAST_CALLS]
+
+
+class Spent(NamedTuple):
+    """How long a process's main thread has run, and waited for a processor, in seconds."""
+
+    running: float
+    waiting: float
+
+    @classmethod
+    def by(cls, process: int) -> Spent:
+        """Read it from /proc/PID/schedstat. Raises FileNotFoundError if the kernel has no such statistics."""
+        running, waiting, _ = Path(f"/proc/{process}/schedstat").read_text().split()
+        return cls(int(running) / 1e9, int(waiting) / 1e9)
+
+
+def blocked(before: Spent, after: Spent, seconds: float) -> float:
+    """Return the share of these seconds in which the process neither ran nor could have run: it slept, on a lock or
+    until another process answered."""
+    awake = after.running - before.running + after.waiting - before.waiting
+    return min(1.0, max(0.0, 1 - awake / seconds))
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time that this process and all its descendants have used so far."""
+    me = psutil.Process()
+    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+def work(seconds: float) -> None:
+    """Use this much CPU time."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass

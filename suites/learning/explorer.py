@@ -1,0 +1,92 @@
+"""An explorer: acts in its own environment with its own epsilon, and adds n-step transitions to the buffer."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import torch
+
+from adapters.base import Adapter, Array
+from suites.learning.dqn import Network, set_weights
+from suites.learning.nstep import NStepWindow, Transition
+from suites.learning.progress import Progress
+from suites.learning.settings import Settings
+from suites.learning.weights import SharedWeights
+
+
+def network_for(env: gymnasium.Env, settings: Settings) -> Network:
+    """Return the network for this environment. Raises ValueError if DQN cannot act in it."""
+    spaces = gymnasium.spaces
+    if not isinstance(env.observation_space, spaces.Box) or not isinstance(env.action_space, spaces.Discrete):
+        raise ValueError(
+            f"env must have Box observations and Discrete actions, got {type(env.observation_space).__name__} and "
+            f"{type(env.action_space).__name__}"
+        )
+    return Network(env.observation_space.shape, int(env.action_space.n), settings.hidden)
+
+
+def observed(obs: object) -> Array:
+    return np.array(obs, np.float32)  # a copy: some environments reuse their arrays
+
+
+class LocalBuffer:
+    """Collects transitions and their priorities, and adds them to the shared buffer in one call."""
+
+    def __init__(self, adapter: Adapter, rows: int) -> None:
+        self.adapter = adapter
+        self.columns = {name: np.empty((rows, *field.shape), field.dtype) for name, field in adapter.fields.items()}
+        self.priorities = np.empty(rows)
+        self.rows = 0
+
+    def store(self, transition: Transition, priority: float) -> int:
+        """Return how many transitions were added to the shared buffer."""
+        for column, value in zip(self.columns.values(), transition, strict=True):
+            column[self.rows] = value
+        self.priorities[self.rows] = priority
+        self.rows += 1
+        if self.rows < len(self.priorities):
+            return 0
+        self.adapter.add_batch(self.columns, self.priorities)
+        self.rows = 0
+        return len(self.priorities)
+
+
+def explore(
+    number: int, life: int, settings: Settings, adapter: Adapter, weights: SharedWeights, progress: Progress
+) -> None:
+    """Explore until the training stops. `life` counts how often this explorer was restarted."""
+    torch.set_num_threads(1)
+    seed = np.random.SeedSequence((settings.seed, number, life))
+    random, env = np.random.default_rng(seed), gymnasium.make(settings.env)
+    network, epsilon = network_for(env, settings), settings.epsilon(number)
+    window, local = NStepWindow(settings.n, settings.gamma), LocalBuffer(adapter, settings.local_rows)
+    actions = int(env.action_space.n)  # type: ignore[attr-defined]
+    raw, _ = env.reset(seed=int(seed.generate_state(1)[0]))
+    obs, fetch_in, total = observed(raw), 0, 0.0
+
+    def store(transition: Transition, priority: float) -> None:
+        if local.rows + 1 == settings.local_rows:  # so that nothing is added during a pause
+            progress.wait_while_paused(number)
+        progress.transitions[number] += local.store(transition, priority)
+
+    progress.wait_while_paused(number)
+    while not progress.stop.value:
+        if fetch_in == 0:
+            fetch_in = settings.refresh_every
+            if found := weights.newest():
+                set_weights(network, found[1])
+        if progress.pause.value:
+            progress.wait_while_paused(number)
+        values = network.values(obs[None])[0]
+        act = int(random.integers(actions)) if random.random() < epsilon else int(values.argmax())
+        raw, rew, terminated, truncated, _ = env.step(act)
+        if complete := window.step(obs, values, act, float(rew)):
+            store(*complete)
+        obs, total, fetch_in = observed(raw), total + float(rew), fetch_in - 1
+        if terminated or truncated:
+            for complete in window.end(obs, network.values(obs[None])[0], terminated):
+                store(*complete)
+            progress.episodes[number] += 1
+            progress.last_return[number], total = total, 0.0
+            obs = observed(env.reset()[0])
+    progress.paused[number] = True  # it adds nothing more

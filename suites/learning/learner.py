@@ -1,0 +1,124 @@
+"""The learner's process: samples, trains, sets priorities, publishes the weights, and writes checkpoints."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import torch
+
+from adapters.base import Adapter, Columns
+from suites.learning import checkpoint
+from suites.learning.dqn import Learner, flat_weights
+from suites.learning.explorer import network_for
+from suites.learning.progress import Progress
+from suites.learning.settings import Settings
+from suites.learning.weights import SharedWeights
+
+PAUSE_SECONDS = 30.0  # that a checkpoint waits for explorers
+
+
+class Training:
+    """A learner with its buffer. `folder` holds checkpoints; None: none are written."""
+
+    def __init__(
+        self, settings: Settings, adapter: Adapter, weights: SharedWeights, progress: Progress, folder: Path | None
+    ) -> None:
+        self.settings, self.adapter, self.weights, self.progress, self.folder = (
+            settings,
+            adapter,
+            weights,
+            progress,
+            folder,
+        )
+        self.learner = Learner(network_for(gymnasium.make(settings.env), settings), settings)
+
+    def run(self, every: float, resume: bool) -> None:
+        """Train until the training stops, with a checkpoint every so many seconds and at the end."""
+        batch = self._resume() if resume else None
+        self.publish()
+        if batch is not None:
+            self.train_on(batch)
+        self.progress.pause.value = False
+        while sum(self.progress.transitions) < self.settings.least_rows:
+            if self.progress.stop.value:
+                return
+            time.sleep(0.01)
+        due = time.monotonic() + every
+        while not self.progress.stop.value:
+            self.train_on(self.sample())
+            if self.folder is not None and time.monotonic() > due:
+                self.train_on(self.save())
+                self.progress.pause.value = False
+                due = time.monotonic() + every
+        while not all(self.progress.paused):  # explorers end only if their last calls return
+            self.adapter.serve()
+            time.sleep(0.005)
+        if self.folder is not None:
+            self.save()
+
+    def sample(self) -> Columns:
+        return self.adapter.sample(self.settings.batch)
+
+    def train_on(self, batch: Columns) -> None:
+        priorities = self.learner.step(batch)
+        self.adapter.update_priorities(batch["indexes"], priorities)
+        self.progress.steps.value = self.learner.steps
+        if self.learner.steps % self.settings.publish_every == 0:
+            self.progress.error.value = float(priorities.mean())
+            self.publish()
+
+    def publish(self) -> None:
+        self.weights.publish(self.learner.steps, flat_weights(self.learner.network))
+
+    def save(self) -> Columns:
+        """Write a checkpoint while the explorers wait; return the next batch, with which they still wait."""
+        assert self.folder is not None
+        if self.progress.all_paused(PAUSE_SECONDS):
+            progress = self.progress
+            counters = {
+                "steps": self.learner.steps,
+                "seconds": progress.seconds,
+                "transitions": list(progress.transitions),
+                "episodes": list(progress.episodes),
+            }
+            saved = checkpoint.save(self.folder, self.learner.state(), self.adapter, counters)
+            batch = self.sample()
+            checkpoint.keep_next_sample(saved, batch["indexes"])
+            return batch
+        print(f"no checkpoint: an explorer did not pause within {PAUSE_SECONDS:.0f} s", flush=True)
+        return self.sample()
+
+    def _resume(self) -> Columns:
+        assert self.folder is not None
+        found = checkpoint.newest(self.folder)
+        model, counters = checkpoint.load(found, self.adapter)
+        self.learner.set_state(model)
+        self.progress.steps.value = counters["steps"]
+        self.progress.began.value = time.monotonic() - counters["seconds"]
+        for words, values in (
+            (self.progress.transitions, counters["transitions"]),
+            (self.progress.episodes, counters["episodes"]),
+        ):
+            # Explorers may have been added or removed: the first one takes over the sum.
+            words[0] = sum(values)
+        batch = self.sample()
+        checkpoint.check_next_sample(found, batch["indexes"])
+        return batch
+
+
+def learn(
+    settings: Settings,
+    adapter: Adapter,
+    weights: SharedWeights,
+    progress: Progress,
+    folder: Path | None,
+    every: float,
+    resume: bool,
+) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(settings.seed)
+    np.random.seed(settings.seed)  # for buffers that draw from NumPy's global generator
+    Training(settings, adapter, weights, progress, folder).run(every, resume)

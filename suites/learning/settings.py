@@ -1,0 +1,36 @@
+"""The settings of a training, and what processes with the same settings agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Names follow Horgan et al. 2018. Defaults are for small environments such as CartPole on a few cores; the
+    paper's values for Atari on hundreds of cores are in parentheses."""
+
+    env: str = "CartPole-v1"
+    peer: str = "cpprb_impl[lock=none]"
+    explorers: int = 4  # (360)
+    seed: int = 0
+    capacity: int = 100_000  # (2,000,000)
+    n: int = 3  # steps of a transition (3)
+    gamma: float = 0.99  # (0.99)
+    alpha: float = 0.6  # (0.6)
+    beta: float = 0.4  # (0.4)
+    local_rows: int = 100  # transitions that an explorer adds per call (50)
+    batch: int = 128  # (512)
+    learning_rate: float = 5e-4  # of Adam (RMSProp, 6.25e-5)
+    hidden: int = 128  # units of each layer
+    target_every: int = 500  # learner steps between copies to the target network (2,500)
+    publish_every: int = 25  # learner steps between two publications of the weights
+    refresh_every: int = 400  # environment steps after which an explorer fetches the newest weights (400)
+    least_rows: int = 1_000  # stored before the learner starts (50,000)
+    evaluate_every: float = 5.0  # seconds from one evaluation's end to the next one's start
+    episodes: int = 100  # of an evaluation, played greedily
+
+    def epsilon(self, explorer: int) -> float:
+        """Return the probability with which this explorer, counted from 0, acts at random (section 4.1):
+        0.4^(1 + 7 i / (N - 1))."""
+        return 0.4 ** (1 + 7 * explorer / max(1, self.explorers - 1))

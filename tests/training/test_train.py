@@ -1,0 +1,155 @@
+"""A training as a program: it ends clean, restarts explorers, and resumes with the same next sample."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDLESS = ("--target=1e9", "--episodes=2")  # no score ends it
+PATIENCE = 60
+
+
+def segments() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if name.startswith("cpprb_impl-")}
+
+
+class Training:
+    def __init__(self, *arguments: object) -> None:
+        command = [sys.executable, "-m", "suites.learning.train", *map(str, arguments)]
+        self.before = segments()
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+
+    @property
+    def children(self) -> list[psutil.Process]:
+        """The learner, the evaluator and the explorers, in this order."""
+        found = []
+        for each in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it has just been killed
+                # The watchdog of the buffer's segments is another program.
+                if "suites.learning.train" in each.cmdline():
+                    found.append(each)
+        return sorted(found, key=lambda each: each.pid)
+
+    def wait_for(self, condition, what: str):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if found := condition():
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        self.process.kill()
+        raise AssertionError(f"{what} within {PATIENCE} s: {self.process.communicate()[0]}")
+
+    def ends(self) -> tuple[int, str]:
+        said, _ = self.process.communicate(timeout=2 * PATIENCE)
+        deadline = time.monotonic() + 5
+        while (segments() - self.before or self.group()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not segments() - self.before and not self.group()
+        return self.process.returncode, said
+
+    def group(self) -> list[int]:
+        """The processes of its session that are left."""
+        return [each.pid for each in psutil.process_iter() if _session(each.pid) == self.process.pid]
+
+
+def _session(process: int) -> int | None:
+    try:
+        return os.getsid(process)
+    except OSError:
+        return None
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    return [each for each in folder.glob("checkpoint-*") if (each / "next_sample.json").exists()]
+
+
+def test_it_learns_a_little_and_ends_clean(tmp_path):
+    run = Training("--target=30", "--seconds=120", "--folder", tmp_path / "run", "--explorers=2", "--episodes=5")
+    status, said = run.ends()
+    assert status == 0 and "solved after" in said
+    assert list((tmp_path / "run").glob("events.out.tfevents.*")) and checkpoints(tmp_path / "run")
+
+
+def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
+    run = Training(*ENDLESS, "--seconds=600", "--folder", tmp_path / "run", "--explorers=2")
+    run.wait_for(lambda: len(run.children) >= 4, "no process was started")
+    for _ in range(10):
+        known = {each.pid for each in run.children}
+        run.children[-1].kill()
+        run.wait_for(lambda known=known: {each.pid for each in run.children} - known, "no new explorer")
+        time.sleep(1.5)  # it adds rows
+    time.sleep(6)  # until the next line of the log
+    run.process.send_signal(signal.SIGINT)
+    status, said = run.ends()
+    assert status == 130 and "--resume" in said and "10 explorers restarted" in said
+
+
+def test_an_explorer_that_cannot_run_ends_the_training(tmp_path):
+    run = Training(*ENDLESS, "--seconds=600", "--folder", tmp_path / "run", "--explorers=1", "--local-rows=100000")
+    run.wait_for(lambda: len(run.children) >= 3, "no process was started")
+    for _ in range(30):
+        if run.process.poll() is not None:
+            break
+        explorers = run.children[2:]
+        if explorers:
+            explorers[-1].kill()
+        time.sleep(0.15)
+    status, said = run.ends()
+    assert status == 1 and "died 3 times without adding a transition" in said
+
+
+def test_a_killed_learner_is_resumed_with_the_same_next_sample(tmp_path):
+    folder = tmp_path / "run"
+    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
+    run.wait_for(lambda: checkpoints(folder), "no checkpoint")
+    run.children[0].kill()
+    status, said = run.ends()
+    assert status == 1 and "the learner died with exit code -9" in said and f"--resume {folder}" in said
+
+    steps = json.loads((checkpoints(folder)[0] / "counters.json").read_text())["steps"]
+    resumed = Training("--resume", folder, *ENDLESS, "--seconds=600", "--checkpoint-seconds=2")
+    resumed.wait_for(lambda: any(int(each.name[11:]) > steps for each in checkpoints(folder)), "no later checkpoint")
+    resumed.process.send_signal(signal.SIGINT)
+    assert resumed.ends()[0] == 130
+
+
+def test_another_next_sample_would_be_noticed(tmp_path):
+    """The negative control: the sample that is stored with the checkpoint is not the one that follows it."""
+    folder = tmp_path / "run"
+    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
+    run.wait_for(lambda: checkpoints(folder), "no checkpoint")
+    run.process.send_signal(signal.SIGINT)
+    assert run.ends()[0] == 130
+    (checkpoints(folder)[0] / "next_sample.json").write_text(json.dumps({"sha256": "0" * 64}))
+    status, said = Training("--resume", folder, *ENDLESS, "--seconds=60").ends()
+    assert status == 1 and "the first sample after resuming differs" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--env", "NoSuchEnvironment-v0"), "unknown environment"),
+        (("--env", "Pendulum-v1"), "Discrete actions, got Box and Box"),
+        (("--peer", "cpprb"), "--peer must be a buffer that processes share"),
+        (("--resume", "/nowhere"), "has no settings.json"),
+        (("--explorers", "0"), "--explorers must be at least 1, got 0"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, said, tmp_path):
+    run = Training(*arguments, "--folder", tmp_path / "run")
+    status, printed = run.ends()
+    assert status in (1, 2) and said in printed and "Traceback" not in printed
