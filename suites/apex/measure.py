@@ -32,6 +32,7 @@ from suites.runner.results import NotMeasured, Outcome, Result, failure
 
 JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, work_us=0)
 FILL_SECONDS = 60.0
+STARVED_SECONDS = 5.0  # a window in which no explorer adds anything is prolonged up to this length
 CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, before it
 HUGE = 1e12  # a priority that makes almost every draw return its row
 TRIALS, MOST_SAMPLES = 10, 200  # of one staleness; samples until a trial gives up
@@ -54,7 +55,7 @@ def measure(peer: str, jobs: Sequence[ApexJob], seconds: float) -> Iterator[Resu
             number: dict[str, int] = {}
             if adapter is not None:
                 try:
-                    with giving_up(3 * seconds):
+                    with giving_up(3 * seconds + STARVED_SECONDS):
                         _measure(figures, number, adapter, job, seconds, last=job == jobs[-1])
                 except Exception as error:
                     missing = _figure(failure(error))
@@ -132,7 +133,10 @@ def _window(
     me = os.getpid()
     before = {process: Spent.by(process) for process in (me, *processes)}
     rows, cpu = explorers.added(), cpu_seconds()
-    took, steps = explorers.learn(learner.step, seconds)
+    took, steps = 0.0, 0
+    while not took or (sum(explorers.added()) == sum(rows) and took < STARVED_SECONDS):
+        again, more = explorers.learn(learner.step, seconds)
+        took, steps = took + again, steps + more
     used, added = cpu_seconds() - cpu, [now - then for now, then in zip(explorers.added(), rows, strict=True)]
     shares = {process: blocked(spent, Spent.by(process), took) for process, spent in before.items()}
 

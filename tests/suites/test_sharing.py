@@ -97,7 +97,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     monkeypatch.setattr(crowds, "exploring", exploring)
     monkeypatch.setattr(crowds, "STARVED_SECONDS", 4.0)
     window, recording = crowds.Window(0.25, 0.95), workloads.load("CartPole-v1")
-    adapter = SimpleNamespace(start_method="fork", sample=min)
+    adapter = SimpleNamespace(start_method="fork", serve=None, sample=min)
     figures = MEASURES["crowd"](adapter, SharingJob.parse(CROWD), recording, window)
     assert figures["samples"] == (pytest.approx(rate), parts * round(rate * crowds.PART_SECONDS))
     assert figures["adds"] == pytest.approx((100 + rows) / crowds.PART_SECONDS)
