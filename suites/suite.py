@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from adapters import registry
-from results.record import Better, Record, Run
+from results.record import Better, Param, Record, Run
 
 if TYPE_CHECKING:
     from suites.workloads import Workload
@@ -107,7 +107,7 @@ class Suite(ABC, Generic[S]):
         run: Run,
         peer: str,
         workload: str,
-        params: Mapping[str, int],
+        params: Mapping[str, Param],
         benchmarks: Iterable[str] | None = None,
     ) -> list[Record]:
         """Declare a cell for each of these benchmarks (default: all of the suite's)."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from adapters import environments, registry
-from results.record import Record, Run
+from results.record import Param, Record, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 
 WORKLOAD = "CartPole-v1"
@@ -58,16 +58,17 @@ class ApexJob:
         return cls(workload, *map(int, numbers))
 
     def __str__(self) -> str:
-        return ":".join(map(str, (self.workload, *self.params_in_order)))
+        return f"{self.workload}:{self.explorers}:{self.rows}:{self.capacity}:{self.step_us}:{self.work_us}"
 
     @property
-    def params_in_order(self) -> tuple[int, ...]:
-        return self.explorers, self.rows, self.capacity, self.step_us, self.work_us
-
-    @property
-    def params(self) -> dict[str, int]:
-        names = ("explorers", "rows", "capacity", "step_us", "work_us")
-        return dict(zip(names, self.params_in_order, strict=True))
+    def params(self) -> dict[str, Param]:
+        return {
+            "explorers": self.explorers,
+            "rows": self.rows,
+            "capacity": self.capacity,
+            "environment": "real" if self.step_us == REAL else f"{self.step_us} us",
+            "learner": "DQN" if self.work_us == DQN else f"{self.work_us} us",
+        }
 
     def benchmarks(self, last: bool) -> list[str]:
         """Return the benchmarks of this job; `last`: it is the last one of its launch."""
@@ -155,8 +156,7 @@ class Apex(Suite[ApexSettings]):
         records = [record for job in group.jobs for record in self._declare(run, group, job, peer)]
 
         def options(wanted: Sequence[Record]) -> Mapping[str, object]:
-            open_ = {(each.workload, *each.params.values()) for each in wanted}
-            jobs = [str(job) for job in group.jobs if (job.workload, *job.params_in_order) in open_]
+            jobs = [str(job) for job in group.jobs if any(each.params == job.params for each in wanted)]
             return {"seconds": settings.seconds, "job": jobs}
 
         first = group.jobs[0]

@@ -15,7 +15,7 @@ from typing import Literal
 
 from adapters.base import Unavailable, WrongAnswer
 from adapters.environments import NotInstalled
-from results.record import Record
+from results.record import Param, Record
 
 Outcome = Literal["ok", "failed", "wrong", "skipped", "broken"]
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ class Result:
     benchmark: str
     peer: str
     workload: str
-    params: dict[str, int]
+    params: dict[str, Param]
     outcome: Outcome
     value: float | None = None
     reason: str | None = None

@@ -36,7 +36,13 @@ def test_a_sound_buffer_gets_every_figure(surroundings):
     for result in results:
         assert result["outcome"] == "ok" and (result["value"] > 0 or result["benchmark"] in COUNTS)
         assert bool(result["calls"]) is ("_p" in result["benchmark"])
-    assert results[-1]["params"] == {"explorers": 2, "rows": 100, "capacity": 2000, "step_us": 50, "work_us": 200}
+    assert results[-1]["params"] == {
+        "explorers": 2,
+        "rows": 100,
+        "capacity": 2000,
+        "environment": "50 us",
+        "learner": "200 us",
+    }
     assert surroundings.leftovers() == []
 
 
