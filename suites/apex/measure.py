@@ -33,6 +33,7 @@ from suites.runner.results import NotMeasured, Outcome, Result, failure
 JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, work_us=0)
 FILL_SECONDS = 60.0
 STARVED_SECONDS = 5.0  # a window in which no explorer adds anything is prolonged up to this length
+NEW_ROWS = 1_000  # added before rows are checked: those with which the buffer was filled were written alone
 CHECKED_SHARE, WARM_SHARE = 0.5, 0.125  # of the window's length, before it
 HUGE = 1e12  # a priority that makes almost every draw return its row
 TRIALS, MOST_SAMPLES = 10, 200  # of one staleness; samples until a trial gives up
@@ -107,6 +108,7 @@ def _measure(
     crowd = Crowd(adapter, job, workloads.load(job.workload))
     learner = Learner(adapter, priorities_by(job))
     with exploring(crowd.explore, job.explorers, adapter.start_method, adapter.serve) as explorers:
+        explorers.wait_for(NEW_ROWS)
         explorers.learn(learner.checked_step, CHECKED_SHARE * seconds)
         figures["whole"] = _whole(learner)
         explorers.learn(learner.step, WARM_SHARE * seconds)
