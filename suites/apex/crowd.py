@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -33,10 +34,15 @@ class Crowd:
         self.adds = [Durations() for _ in range(self.job.explorers)]
 
     def explore(self, number: int, shared: Shared) -> None:
-        """An explorer: steps its environment, and adds its rows with random priorities."""
+        """An explorer: steps its environment, and adds its rows with random priorities.
+
+        Rows are counted as they are made, because in a short window an explorer with a slow environment makes only a
+        few calls. While it waits for the buffer, it makes none.
+        """
         random = np.random.default_rng((number, os.getpid()))
-        steps = self._really(number) if self.job.step_us == REAL else self._prepared(number)
-        add, durations, counter, rows = self.adapter.add_batch, self.adds[number], shared.added[number], self.job.rows
+        counter = shared.added[number]
+        steps = self._really(number, counter) if self.job.step_us == REAL else self._prepared(number, counter)
+        add, durations, rows = self.adapter.add_batch, self.adds[number], self.job.rows
         priorities = random.uniform(0.01, 1.0, (max(1, PREPARED_ROWS // rows), rows))
         clock, at = time.perf_counter_ns, 0
         shared.start()
@@ -46,11 +52,10 @@ class Crowd:
             begin = clock()
             add(columns, priorities[at])
             durations.add(clock() - begin)
-            counter.value += rows
 
-    def _prepared(self, number: int) -> Iterator[Columns]:
+    def _prepared(self, number: int, counter: ctypes.c_int64) -> Iterator[Columns]:
         """Yield recorded rows, after CPU time for as many steps. Each explorer begins elsewhere in the recording."""
-        rows, seconds = self.job.rows, self.job.step_us * self.job.rows / 1e6
+        rows, seconds = self.job.rows, self.job.step_us / 1e6
         usable = min(self.recording.transitions, PREPARED_ROWS) // rows * rows
         calls = [
             {name: column[at : at + rows] for name, column in self.recording.columns.items()}
@@ -59,11 +64,15 @@ class Crowd:
         at = number * len(calls) // self.job.explorers
         while True:
             if seconds:
-                work(seconds)
+                for _ in range(rows):
+                    work(seconds)
+                    counter.value += 1
             yield calls[at]
+            if not seconds:
+                counter.value += rows
             at = (at + 1) % len(calls)
 
-    def _really(self, number: int) -> Iterator[Columns]:
+    def _really(self, number: int, counter: ctypes.c_int64) -> Iterator[Columns]:
         """Yield rows of CartPole with random actions."""
         random, env, rows = np.random.default_rng((number, os.getpid())), cartpole.make(), self.job.rows
         obs, _ = env.reset(seed=number)
@@ -74,6 +83,7 @@ class Crowd:
                 for key, value in zip(local, (obs, act, rew, next_obs, terminated), strict=True):
                     local[key][row] = value
                 obs = env.reset()[0] if terminated or truncated else next_obs
+                counter.value += 1
             yield local
 
 
