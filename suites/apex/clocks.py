@@ -38,30 +38,41 @@ class Durations:
 
 
 class Spent(NamedTuple):
-    """How long a process's main thread has run, and waited for a processor, in seconds."""
+    """How long a process's main thread has run, and waited for a processor, in seconds, and when that was read."""
 
     running: float
     waiting: float
+    at: float
 
     @classmethod
     def by(cls, process: int) -> Spent:
         """Read it from /proc/PID/schedstat. Raises FileNotFoundError if the kernel has no such statistics."""
         running, waiting, _ = Path(f"/proc/{process}/schedstat").read_text().split()
-        return cls(int(running) / 1e9, int(waiting) / 1e9)
+        return cls(int(running) / 1e9, int(waiting) / 1e9, time.perf_counter())
 
 
-def blocked(before: Spent, after: Spent, seconds: float) -> float:
-    """Return the share of these seconds in which the process neither ran nor could have run: it slept, on a lock or
-    until another process answered."""
+def blocked(before: Spent, after: Spent) -> float:
+    """Return the share of the time in between in which the process neither ran nor could have run: it slept, on a lock
+    or until another process answered."""
     awake = after.running - before.running + after.waiting - before.waiting
-    return min(1.0, max(0.0, 1 - awake / seconds))
+    return min(1.0, max(0.0, 1 - awake / (after.at - before.at)))
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time that this process and all its descendants have used so far."""
-    me = psutil.Process()
-    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+class CpuTime(NamedTuple):
+    """The CPU time that this process and all its descendants have used so far, in seconds, and when that was read."""
+
+    used: float
+    at: float
+
+    @classmethod
+    def now(cls) -> CpuTime:
+        me = psutil.Process()
+        times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+        return cls(sum(each.user + each.system for each in times), time.perf_counter())
+
+    def cores_since(self, before: CpuTime) -> float:
+        """Return how many processors were in use on average."""
+        return (self.used - before.used) / (self.at - before.at)
 
 
 def work(seconds: float) -> None:
