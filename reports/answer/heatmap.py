@@ -163,6 +163,8 @@ def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColu
     found = []
     for suite, title, wanted in ((apex.SUITE, "Ape-X", APEX), (sharing.SUITE, "empty loops", SHARING)):
         mine = [job for job in jobs if job.suite == suite.name and job.benchmark in {each[0] for each in wanted}]
+        if suite is apex.SUITE:
+            mine = [job for job in mine if apex.is_plain(job)]
         workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
         mine = [job for job in mine if job.workload == workload]
         most = max((int(job.params["explorers"]) for job in mine), default=0)

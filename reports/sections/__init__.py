@@ -14,6 +14,7 @@ NAMES = (
     "fastest",
     "throughput",
     "apex",
+    "scaling",
     "others",
     "sharing",
     "latency",

@@ -1,11 +1,35 @@
-"""Explorers and a learner around one shared buffer, with an environment."""
+"""Explorers and a learner around one shared buffer: how fast both are, what they wait for, and which lock matters."""
 
 from __future__ import annotations
 
-from reports.figures.jobs import SHARED_REFERENCE, Suite
-from reports.sections.integrity import APEX, WHOLE
-from reports.sections.speeds import section_of
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from reports import plots
+from reports.figures.formatting import counted, listed
+from reports.figures.jobs import SHARED_REFERENCE, Job, Suite, fastest_first, launches_of
+from reports.figures.ratios import MATTERS, Ratio, figure_of, ratio_of
+from reports.figures.statistics import Figure
+from reports.plots import Picture
+from reports.sections import integrity
+from reports.sections.integrity import APEX, WHOLE, Safety
+from reports.sections.matrix import MatrixTable, matrix
+from reports.sections.section import Context, Part, Section
+from reports.sections.speeds import crowding_note
+
+RATES = {"explorers": "transitions added per second, by all explorers", "learner": "steps of the learner per second"}
+CALLS = {"add": "add", "sample": "sample", "update": "update"}
+TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+AMOUNTS = {
+    "slowest": "slowest explorer",
+    "explorers_blocked": "explorers blocked",
+    "learner_blocked": "learner blocked",
+    "cpu": "CPU time",
+    **{f"{call}_{end}": f"{name} {tail}" for call, name in CALLS.items() for end, tail in TAILS.items()},
+    "staleness": "staleness",
+    "memory": "memory",
+}
 SUITE = Suite(
     APEX,
     title="Ape-X",
@@ -15,7 +39,309 @@ SUITE = Suite(
         "explorers": "explorers N={explorers}",
         "learner": "learner N={explorers}",
         WHOLE: "rows checked N={explorers}",
+        **{name: f"{label} N={{explorers}}" for name, label in AMOUNTS.items()},
     },
-    counts=(WHOLE,),
+    counts=(WHOLE, *AMOUNTS),
 )
-SECTION = section_of(SUITE)
+
+REAL, NO_WORK = "real", "0 us"
+#: (what changes, the buffer with the change, the buffer without): the comparisons behind cpprb's claim.
+CLAIM = (
+    ("the scope of the lock alone", "cpprb[MP]", "cpprb[MP behind one lock]"),
+    (
+        "the whole change: no manager, no pickling, and no lock around each call",
+        "cpprb[MP]",
+        "cpprb[PER behind one lock]",
+    ),
+    ("our storage: no lock instead of one around each call", "cpprb_impl[lock=none]", "cpprb_impl[lock=buffer]"),
+    ("our buffer without a lock instead of cpprb's MP class", "cpprb_impl[lock=none]", "cpprb[MP]"),
+)
+CLAIMED = (
+    "The author of cpprb saw, in a test that he called not rigorous, explorers 3 to 4 times and the learner 1.2 to 2 "
+    "times as fast when only the critical section is locked instead of the whole buffer."
+)
+PLOTTED = ("0 us", "200 us", REAL)
+
+EXPLAINED = (
+    "Each explorer is a process that steps an environment and adds its rows with random priorities; the learner "
+    "samples 64, works, and updates their priorities. An environment of 20 us uses 20 microseconds of CPU time per "
+    "step; the real one is CartPole with random actions. Blocked is the share of time in which a process sleeps, on a "
+    "lock or until another process answers; waiting for a processor does not count. CPU time is that of all processes "
+    "per transition. Staleness is the number of samples that are still drawn before a new priority takes effect. Every "
+    "call is timed, which costs some tenths of a microsecond."
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the jobs of a launch have in common."""
+
+    workload: str
+    capacity: int
+    rows: int
+    learner: str
+
+    @classmethod
+    def of(cls, job: Job) -> Setting:
+        params = job.params
+        return cls(
+            job.workload,
+            int(params.get("capacity", 0)),
+            int(params.get("rows", 100)),
+            str(params.get("learner", NO_WORK)),
+        )
+
+    @property
+    def spoken(self) -> str:
+        work = {"DQN": "a learner that trains a DQN", NO_WORK: "a learner that only samples and updates priorities"}
+        learner = work.get(self.learner, f"a learner that works {self.learner} per step")
+        return f"{self.workload}, capacity {self.capacity:,}, {counted(self.rows, 'row')} per call, {learner}"
+
+
+def environment_of(job: Job) -> str:
+    return str(job.params.get("environment", REAL))
+
+
+def explorers_of(job: Job) -> int:
+    return int(job.params["explorers"])
+
+
+def cost_of(environment: str) -> float:
+    """The order of environments: by their cost, the real one last."""
+    return float("inf") if environment == REAL else float(environment.partition(" ")[0])
+
+
+def is_plain(job: Job) -> bool:
+    """Whether a job has the real environment and a learner without work, as the first screen shows."""
+    return environment_of(job) == REAL and Setting.of(job).learner == NO_WORK
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    changed: str
+    side: str
+    cells: Sequence[str]
+
+
+@dataclass(frozen=True)
+class MapRow:
+    environment: str
+    cells: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SettingPart:
+    title: str
+    tables: Sequence[MatrixTable]
+    pictures: Sequence[Picture]
+
+
+@dataclass(frozen=True)
+class ApeX:
+    explained: str
+    verdict: Sequence[str]
+    claim_columns: Sequence[str]
+    claim: Sequence[ClaimRow]
+    map_title: str
+    map_columns: Sequence[str]
+    map: Sequence[MapRow]
+    settings: Sequence[SettingPart]
+    reference: str
+    safety: Mapping[str, Safety] = field(default_factory=dict)
+
+
+def parts(context: Context) -> list[Part]:
+    jobs = context.jobs_of(SUITE)
+    if not jobs:
+        return []
+    settings: dict[Setting, list[Job]] = {}
+    for job in jobs:
+        settings.setdefault(Setting.of(job), []).append(job)
+    main = max(settings, key=lambda each: len(settings[each]))
+    rates = {name: [job for job in settings[main] if job.benchmark == name] for name in RATES}
+    columns, claim = _claim(rates)
+    shown = [_setting(context, setting, settings[setting], setting == main) for setting in sorted(settings, key=_order)]
+    pictures = [picture for part in shown for picture in part.pictures]
+    launches = launches_of(jobs)
+    body = ApeX(
+        explained=" ".join(
+            filter(None, [EXPLAINED, f"{launches} per cell, each a fresh process." if launches else "",
+                          crowding_note(context.run, rates["explorers"])])
+        ),
+        verdict=_verdict(rates) if claim else [],
+        claim_columns=columns,
+        claim=claim,
+        map_title=main.spoken,
+        map_columns=[counted(number, "explorer") for number in _numbers(rates["explorers"])],
+        map=_map(rates, integrity.safety_of(context.run)),
+        settings=shown,
+        reference=SHARED_REFERENCE,
+        safety=integrity.safety_of(context.run),
+    )  # fmt: skip
+    return [Part("apex", "apex", SUITE.title, body, pictures)]
+
+
+def _order(setting: Setting) -> tuple[bool, int, int, float]:
+    return (
+        setting.learner == "DQN",
+        -setting.capacity,
+        -setting.rows,
+        0 if setting.learner == "DQN" else cost_of(setting.learner),
+    )
+
+
+def _numbers(jobs: Sequence[Job]) -> list[int]:
+    return sorted({explorers_of(job) for job in jobs})
+
+
+def _environments(jobs: Sequence[Job]) -> list[str]:
+    return sorted({environment_of(job) for job in jobs}, key=cost_of)
+
+
+def _pick(jobs: Sequence[Job], environment: str, explorers: int) -> Job | None:
+    return next((job for job in jobs if (environment_of(job), explorers_of(job)) == (environment, explorers)), None)
+
+
+def _claim(rates: Mapping[str, Sequence[Job]]) -> tuple[list[str], list[ClaimRow]]:
+    """Return the columns and rows of the table about cpprb's claim: the middle and the largest crowd, in each
+    environment."""
+    numbers = _numbers(rates["explorers"])
+    crowds = [number for number in (4, 8) if number in numbers] or numbers[-1:]
+    places = [(each, number) for each in _environments(rates["explorers"]) for number in crowds]
+    rows = []
+    for changed, with_it, without in CLAIM:
+        for side, jobs in rates.items():
+            found = [_pick(jobs, *place) for place in places]
+            ratios = [ratio_of(job.shown.get(with_it), job.shown.get(without)) if job else None for job in found]
+            if any(ratios):
+                rows.append(ClaimRow(changed, side, [_said(ratio) for ratio in ratios]))
+    kept = [i for i in range(len(places)) if any(row.cells[i] for row in rows)]
+    columns = [f"{places[i][0]}, N={places[i][1]}" for i in kept]
+    return columns, [ClaimRow(row.changed, row.side, [row.cells[i] for i in kept]) for row in rows]
+
+
+def _said(ratio: Ratio | None) -> str:
+    return f"{ratio.text} {ratio.interval}".strip() if ratio else ""
+
+
+def _verdict(rates: Mapping[str, Sequence[Job]]) -> list[str]:
+    """Return sentences: what was claimed, what each comparison shows over all cells, and where no arm differs."""
+    said = [CLAIMED]
+    for changed, with_it, without in CLAIM:
+        spans = []
+        for side, jobs in rates.items():
+            ratios = [
+                (ratio, job) for job in jobs if (ratio := ratio_of(job.shown.get(with_it), job.shown.get(without)))
+            ]
+            if ratios:
+                least, most = (pick(ratios, key=lambda pair: pair[0].value) for pick in (min, max))
+                spans.append(f"{side} {_at(*least)} to {_at(*most)}" if least is not most else f"{side} {_at(*least)}")
+        if spans:
+            said.append(f"{changed[0].upper()}{changed[1:]} ({with_it} relative to {without}): {'; '.join(spans)}.")
+    ties = [each for each in _environments(rates["explorers"]) if _is_tie(rates["explorers"], each)]
+    if ties:
+        said.append(
+            f"In these environments, the arms' explorers differ by at most 10%, so the buffer does not matter to them: "
+            f"{listed(ties)}."
+        )
+    return said
+
+
+def _at(ratio: Ratio, job: Job) -> str:
+    return f"{ratio.text} {ratio.sure} ({environment_of(job)}, N={explorers_of(job)})"
+
+
+def _is_tie(jobs: Sequence[Job], environment: str) -> bool:
+    mine = [job for job in jobs if environment_of(job) == environment and len(job.shown) > 1]
+    ends = [[figure_of(record).value for record in job.shown.values()] for job in mine]
+    return bool(ends) and all(max(values) <= MATTERS * min(values) for values in ends)
+
+
+def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[MapRow]:
+    """Return which sound arm is fastest for each environment and number of explorers, and by how much it leads."""
+    rows = []
+    for environment in _environments(rates["explorers"]):
+        cells = []
+        for number in _numbers(rates["explorers"]):
+            found = [_winner(_pick(jobs, environment, number), side, safety) for side, jobs in rates.items()]
+            cells.append("; ".join(filter(None, found)))
+        rows.append(MapRow(environment, cells))
+    return rows
+
+
+def _winner(job: Job | None, side: str, safety: Mapping[str, Safety]) -> str:
+    if job is None:
+        return ""
+    sound = [record for peer, record in job.measured.items() if not (peer in safety and safety[peer].mark)]
+    if not sound:
+        return ""
+    first = fastest_first(sound)[0]
+    alike = [
+        record.peer for record in fastest_first(sound) if figure_of(first).value <= MATTERS * figure_of(record).value
+    ]
+    ratio = ratio_of(first, job.shown.get(SHARED_REFERENCE))
+    by = f", {ratio.text} {SHARED_REFERENCE}" if ratio else ""
+    return f"{side}: {' = '.join(alike[:3])}{' …' if len(alike) > 3 else ''}{by}"
+
+
+def _setting(context: Context, setting: Setting, jobs: Sequence[Job], main: bool) -> SettingPart:
+    tables, drawings = [], []
+    for benchmark, title in RATES.items():
+        mine = [job for job in jobs if job.benchmark == benchmark]
+        groups = [[each] for each in _environments(mine)] if len(mine) > 8 else [_environments(mine)]
+        for group in groups:
+            columns = [
+                (f"{environment_of(job)}, N={explorers_of(job)}", job)
+                for job in sorted(mine, key=lambda job: (cost_of(environment_of(job)), explorers_of(job)))
+                if environment_of(job) in group
+            ]
+            where = f", environment {group[0]}" if len(groups) > 1 else ""
+            tables.append(matrix(context, f"{title[0].upper()}{title[1:]}{where}", columns, SHARED_REFERENCE))
+        if main:
+            drawings += _curves(context, mine, benchmark)
+    for environment in _environments(jobs) if main else ():
+        if environment in PLOTTED:
+            tables += _waits(context, jobs, environment)
+    return SettingPart(setting.spoken, tables, [plots.draw(title, make) for title, make in drawings])
+
+
+def _waits(context: Context, jobs: Sequence[Job], environment: str) -> Iterator[MatrixTable]:
+    """Yield what the processes of the largest crowd wait for in this environment."""
+    most = max(explorers_of(job) for job in jobs)
+    columns = [
+        (label, job)
+        for benchmark, label in AMOUNTS.items()
+        if (job := _pick([each for each in jobs if each.benchmark == benchmark], environment, most))
+    ]
+    if columns:
+        yield matrix(
+            context, f"What they wait for: environment {environment}, {counted(most, 'explorer')}", columns, None
+        )
+
+
+def _curves(context: Context, jobs: Sequence[Job], benchmark: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    run = context.run
+    names = [peer.name for peer in run.peers]
+    look = plots.looks(names, [name for name in names if any(name in job.cells for job in jobs)])
+    for environment in _environments(jobs):
+        lines: dict[str, dict[int, Figure]] = {}
+        for job in jobs:
+            if environment_of(job) == environment:
+                for peer, record in job.shown.items():
+                    lines.setdefault(peer, {})[explorers_of(job)] = figure_of(record)
+        if environment in PLOTTED and any(len(line) > 1 for line in lines.values()):
+            title = f"{benchmark}, environment {environment}"
+            yield f"Ape-X: {title}", _curve(title, lines, jobs[0].unit, look, context.signs)
+
+
+def _curve(
+    title: str,
+    lines: Mapping[str, Mapping[int, Figure]],
+    unit: str,
+    look: Mapping[str, plots.Look],
+    signs: Mapping[str, str],
+) -> Callable[[], Any]:
+    return lambda: plots.scaling(title, lines, unit, "number of explorers", look, signs, log=True)
+
+
+SECTION = Section(parts, SUITE)

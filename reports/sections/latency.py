@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.figures.jobs import REFERENCE, Job, Kind, Suite, launches_of
+from reports.figures.jobs import REFERENCE, Kind, Suite, launches_of
+from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
-from reports.tables.cells import Cell, scale_of, speed_cell
 
 CALLS = {"add": "add", "sample": "sample", "update": "update priorities"}
 TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
@@ -19,18 +19,11 @@ SUITE = Suite(
 
 
 @dataclass(frozen=True)
-class LatencyTable:
-    title: str
-    columns: Sequence[tuple[str, str]]  # label and unit
-    rows: Sequence[tuple[str, Sequence[Cell | None]]]
-
-
-@dataclass(frozen=True)
 class Latency:
     where: str
     launches: str
     reference: str
-    tables: Sequence[LatencyTable]
+    tables: Sequence[MatrixTable]
 
     @property
     def explained(self) -> str:
@@ -56,18 +49,8 @@ def parts(context: Context) -> list[Part]:
     for call, title in CALLS.items():
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
-            tables.append(_table(context, title, columns, reference))
+            tables.append(matrix(context, title, columns, reference))
     return [Part("latency", "latency", SUITE.title, Latency(where, launches_of(jobs), reference, tables))]
-
-
-def _table(context: Context, title: str, columns: Sequence[tuple[str, Job]], reference: str) -> LatencyTable:
-    signs, troubles = context.signs, context.troubles
-    peers = [peer.name for peer in context.run.peers if any(peer.name in job.cells for _, job in columns)]
-    rows = [
-        (peer, [speed_cell(job, peer, reference, troubles, signs[peer], scale_of(job)) for _, job in columns])
-        for peer in peers
-    ]
-    return LatencyTable(title, [(label, scale_of(job).unit) for label, job in columns], rows)
 
 
 SECTION = Section(parts, SUITE)

@@ -15,6 +15,7 @@ from reports.figures.statistics import Figure
 from reports.plots import Picture
 from reports.sections import integrity
 from reports.sections.integrity import Safety
+from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note
 from reports.tables.cells import Cell, scale_of, speed_cell
@@ -72,20 +73,10 @@ EXPLAINED = (
 
 
 @dataclass(frozen=True)
-class SharingTable:
-    """A row per peer and a column per job; the last column may be a ratio of the peer's own figures."""
-
-    title: str
-    columns: Sequence[tuple[str, str]]  # label and unit
-    rows: Sequence[tuple[str, Sequence[Cell | None]]]
-    has_ratios: bool
-
-
-@dataclass(frozen=True)
 class Sharing:
     crowding: str
     highlights: Sequence[str]
-    tables: Sequence[SharingTable]
+    tables: Sequence[MatrixTable]
     pictures: Sequence[Picture]
     launches: str
     reference: str
@@ -163,7 +154,7 @@ def _scale(job: Job) -> Scale:
     return Scale(1e6, "million rows/s") if most >= 1e6 else Scale(1e3, "thousand rows/s")
 
 
-def _crowd_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTable]:
+def _crowd_tables(context: Context, jobs: Sequence[Job]) -> Iterator[MatrixTable]:
     """Yield one table per benchmark, or a single one if a workload was measured with only one number of explorers."""
     for workload, mine in _by(jobs, lambda job: job.workload).items():
         capacity = usual([job.params["capacity"] for job in mine])
@@ -182,7 +173,7 @@ def _crowd_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTabl
             yield _table(context, f"{where}, N explorers: {CROWD[benchmark]}", columns)
 
 
-def _other_tables(context: Context, jobs: Sequence[Job]) -> Iterator[SharingTable]:
+def _other_tables(context: Context, jobs: Sequence[Job]) -> Iterator[MatrixTable]:
     steps = [job for job in jobs if job.benchmark == "step"]
     if steps:
         columns = [(f"capacity {job.params['capacity']:,}", job) for job in steps]
@@ -207,7 +198,7 @@ def _price(job: Job, peer: str) -> Ratio | None:
     return ratio_of(job.measured.get(base_name(peer)), job.measured.get(peer))
 
 
-def _with_column(table: SharingTable, label: str, compare: Callable[[str], Ratio | None]) -> SharingTable:
+def _with_column(table: MatrixTable, label: str, compare: Callable[[str], Ratio | None]) -> MatrixTable:
     """Append a column of ratios of a peer's own figures, unless no peer has one."""
     ratios = {peer: compare(peer) for peer, _ in table.rows}
     if not any(ratios.values()):
@@ -217,9 +208,9 @@ def _with_column(table: SharingTable, label: str, compare: Callable[[str], Ratio
     return replace(table, columns=[*table.columns, (label, "ratio")], rows=rows)
 
 
-def _table(context: Context, title: str, columns: Sequence[tuple[str, Job]]) -> SharingTable:
+def _table(context: Context, title: str, columns: Sequence[tuple[str, Job]]) -> MatrixTable:
     jobs = [job for _, job in columns]
-    return SharingTable(
+    return MatrixTable(
         title=title,
         columns=[(label, _scale(job).unit) for label, job in columns],
         rows=[(peer, [_cell(context, job, peer) for job in jobs]) for peer in _peers(context.run, jobs)],

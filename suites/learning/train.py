@@ -293,7 +293,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"checkpoints and logs are in {folder}" if saves else f"logs are in {folder}; {settings.peer} cannot be saved"
     )
     display = Display(folder)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         outcome = train(
             settings,

@@ -117,7 +117,7 @@ def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
         assert line in section
     assert "Unsafe: reverb (lost rows) and cpprb[MP] (torn rows, hangs after a kill)." in markdown
     # Beside speeds of many processes and of one; in tables, answers and legends.
-    assert re.search(r"\| learner N=4 \| cpprb\[MP\] \| [\d,.]+ ✗ \|", markdown)
+    assert re.search(r"\| cpprb\[MP\] \| real, N=4 \| [\d,.]+ ✗ \|", markdown)
     assert re.search(r"\| cpprb\[MP\] \| N=4, add 1 \| [\d,.]+ ✗ \|", markdown)
     assert re.search(r"\| add 1 \| reverb \| [\d,.]+ ✗ \|", markdown)
     assert not re.search(r"\| (cpprb|rllib|cpprb_impl\[lock=\w+\]) \| [\d,.*]+ ✗", markdown)

@@ -19,17 +19,13 @@ ENDLESS = ("--target=1e9", "--episodes=2")  # no score ends it
 PATIENCE = 60
 
 
-def segments() -> set[str]:
-    return {name for name in os.listdir("/dev/shm") if name.startswith("cpprb_impl-")}
-
-
 class Training:
     def __init__(self, *arguments: object) -> None:
         command = [sys.executable, "-m", "suites.learning.train", *map(str, arguments)]
-        self.before = segments()
         self.process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # CI may ignore it
+        )  # fmt: skip
 
     @property
     def children(self) -> list[psutil.Process]:
@@ -56,10 +52,15 @@ class Training:
     def ends(self) -> tuple[int, str]:
         said, _ = self.process.communicate(timeout=2 * PATIENCE)
         deadline = time.monotonic() + 5
-        while (segments() - self.before or self.group()) and time.monotonic() < deadline:
+        while (self.segments or self.group()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert not segments() - self.before and not self.group()
+        assert not self.segments and not self.group()
         return self.process.returncode, said
+
+    @property
+    def segments(self) -> list[str]:
+        """What is left of its buffers: their names begin with the process that made them."""
+        return [name for name in os.listdir("/dev/shm") if name.startswith(f"cpprb_impl-{self.process.pid}-")]
 
     def group(self) -> list[int]:
         """The processes of its session that are left."""
@@ -132,7 +133,7 @@ def test_another_next_sample_would_be_noticed(tmp_path):
     folder = tmp_path / "run"
     run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
     run.wait_for(lambda: checkpoints(folder), "no checkpoint")
-    run.process.send_signal(signal.SIGINT)
+    run.process.terminate()
     assert run.ends()[0] == 130
     (checkpoints(folder)[0] / "next_sample.json").write_text(json.dumps({"sha256": "0" * 64}))
     status, said = Training("--resume", folder, *ENDLESS, "--seconds=60").ends()

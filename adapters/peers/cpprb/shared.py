@@ -203,7 +203,8 @@ class CpprbQueue(Cpprb):
             self._send(columns if priorities is None else {**columns, "priorities": priorities})
 
     def _send(self, rows: dict[str, Any]) -> None:
-        self.arriving.put(rows)
+        # Copies, because a thread pickles them later, when the caller may already be filling its arrays again.
+        self.arriving.put({name: np.array(column) for name, column in rows.items()})
 
     def serve(self) -> None:
         # At most those that are there now, since more may arrive all the time. An explorer's thread may not have sent
