@@ -9,6 +9,7 @@ from typing import Any
 from reports import plots
 from reports.figures.formatting import counted, listed
 from reports.figures.jobs import SHARED_REFERENCE, Job, Suite, fastest_first, launches_of
+from reports.figures.peers import base_name
 from reports.figures.ratios import MATTERS, Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
 from reports.plots import Picture
@@ -45,17 +46,7 @@ SUITE = Suite(
 )
 
 REAL, NO_WORK = "real", "0 us"
-#: (what changes, the buffer with the change, the buffer without): the comparisons behind cpprb's claim.
-CLAIM = (
-    ("the scope of the lock alone", "cpprb[MP]", "cpprb[MP behind one lock]"),
-    (
-        "the whole change: no manager, no pickling, and no lock around each call",
-        "cpprb[MP]",
-        "cpprb[PER behind one lock]",
-    ),
-    ("our storage: no lock instead of one around each call", "cpprb_impl[lock=none]", "cpprb_impl[lock=buffer]"),
-    ("our buffer without a lock instead of cpprb's MP class", "cpprb_impl[lock=none]", "cpprb[MP]"),
-)
+Comparison = tuple[str, str, str]
 CLAIMED = (
     "The author of cpprb saw, in a test that he called not rigorous, explorers 3 to 4 times and the learner 1.2 to 2 "
     "times as fast when only the critical section is locked instead of the whole buffer."
@@ -159,7 +150,8 @@ def parts(context: Context) -> list[Part]:
         settings.setdefault(Setting.of(job), []).append(job)
     main = max(settings, key=lambda each: len(settings[each]))
     rates = {name: [job for job in settings[main] if job.benchmark == name] for name in RATES}
-    columns, claim = _claim(rates)
+    comparisons = _comparisons(context)
+    columns, claim = _claim(rates, comparisons)
     shown = [_setting(context, setting, settings[setting], setting == main) for setting in sorted(settings, key=_order)]
     pictures = [picture for part in shown for picture in part.pictures]
     launches = launches_of(jobs)
@@ -168,7 +160,7 @@ def parts(context: Context) -> list[Part]:
             filter(None, [EXPLAINED, f"{launches} per cell, each a fresh process." if launches else "",
                           crowding_note(context.run, rates["explorers"])])
         ),
-        verdict=_verdict(rates) if claim else [],
+        verdict=_verdict(rates, comparisons) if claim else [],
         claim_columns=columns,
         claim=claim,
         map_title=main.spoken,
@@ -179,6 +171,26 @@ def parts(context: Context) -> list[Part]:
         safety=integrity.safety_of(context.run),
     )  # fmt: skip
     return [Part("apex", "apex", SUITE.title, body, pictures)]
+
+
+def _comparisons(context: Context) -> list[Comparison]:
+    """Return (what changes, the buffer with the change, the buffer without it) of each comparison about the claim."""
+    reference, subject = SHARED_REFERENCE, base_name(context.run.peers[0].name)
+    library = base_name(reference)
+    return [
+        ("the scope of the lock alone", reference, f"{library}[MP behind one lock]"),
+        (
+            "the whole change: no manager, no pickling, and no lock around each call",
+            reference,
+            f"{library}[PER behind one lock]",
+        ),
+        (
+            "our storage: no lock instead of one around each call",
+            f"{subject}[lock=none]",
+            f"{subject}[lock=buffer]",
+        ),
+        ("our buffer without a lock instead of the reference", f"{subject}[lock=none]", reference),
+    ]
 
 
 def _order(setting: Setting) -> tuple[bool, int, int, float]:
@@ -202,14 +214,14 @@ def _pick(jobs: Sequence[Job], environment: str, explorers: int) -> Job | None:
     return next((job for job in jobs if (environment_of(job), explorers_of(job)) == (environment, explorers)), None)
 
 
-def _claim(rates: Mapping[str, Sequence[Job]]) -> tuple[list[str], list[ClaimRow]]:
+def _claim(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> tuple[list[str], list[ClaimRow]]:
     """Return the columns and rows of the table about cpprb's claim: the middle and the largest crowd, in each
     environment."""
     numbers = _numbers(rates["explorers"])
     crowds = [number for number in (4, 8) if number in numbers] or numbers[-1:]
     places = [(each, number) for each in _environments(rates["explorers"]) for number in crowds]
     rows = []
-    for changed, with_it, without in CLAIM:
+    for changed, with_it, without in comparisons:
         for side, jobs in rates.items():
             found = [_pick(jobs, *place) for place in places]
             ratios = [ratio_of(job.shown.get(with_it), job.shown.get(without)) if job else None for job in found]
@@ -224,10 +236,10 @@ def _said(ratio: Ratio | None) -> str:
     return f"{ratio.text} {ratio.interval}".strip() if ratio else ""
 
 
-def _verdict(rates: Mapping[str, Sequence[Job]]) -> list[str]:
+def _verdict(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> list[str]:
     """Return sentences: what was claimed, what each comparison shows over all cells, and where no arm differs."""
     said = [CLAIMED]
-    for changed, with_it, without in CLAIM:
+    for changed, with_it, without in comparisons:
         spans = []
         for side, jobs in rates.items():
             ratios = [
