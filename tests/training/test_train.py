@@ -140,6 +140,13 @@ def test_another_next_sample_would_be_noticed(tmp_path):
     assert status == 1 and "the first sample after resuming differs" in said
 
 
+def test_the_example_learns():
+    command = [sys.executable, str(ROOT / "examples" / "apex.py"), "12"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert "learner steps alongside 3 explorers" in done.stdout and "return " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
