@@ -73,20 +73,20 @@ def explore(shared: MPPrioritizedReplayBuffer, weights: MPReplayBuffer, number: 
             nn.utils.vector_to_parameters(newest, network.parameters())
 
 
-def main(seconds: float) -> None:
+def make_buffers() -> tuple[MPPrioritizedReplayBuffer, MPReplayBuffer]:
+    """Return the buffer of transitions, and the one that holds the newest weights."""
+    weights = MPReplayBuffer(1, {"flat": {"shape": flat(make_network()).size}})
+    weights.add(flat=flat(make_network()))
+    return MPPrioritizedReplayBuffer(100_000, FIELDS), weights
+
+
+def learn(shared: MPPrioritizedReplayBuffer, weights: MPReplayBuffer, seconds: float) -> int:
+    """Learn for this long; return the number of steps."""
     torch.set_num_threads(1)
     network, target = make_network(), make_network()
-    context = multiprocessing.get_context("spawn")
-    shared = MPPrioritizedReplayBuffer(100_000, FIELDS)
-    weights = MPReplayBuffer(1, {"flat": {"shape": flat(network).size}})
-    weights.add(flat=flat(network))
-    explorers = [context.Process(target=explore, args=(shared, weights, i), daemon=True) for i in range(EXPLORERS)]
-    for explorer in explorers:
-        explorer.start()
+    optimizer, steps, until = torch.optim.Adam(network.parameters(), lr=5e-4), 0, time.monotonic() + seconds
     while shared.get_stored_size() < 1000:
         time.sleep(0.01)
-
-    optimizer, steps, until = torch.optim.Adam(network.parameters(), lr=5e-4), 0, time.monotonic() + seconds
     while time.monotonic() < until:
         batch = shared.sample(128, beta=0.4)
         errors = td_errors(network, target, batch)
@@ -100,8 +100,17 @@ def main(seconds: float) -> None:
             weights.add(flat=flat(network))
         if steps % 500 == 0:
             target.load_state_dict(network.state_dict())
-    print(f"{steps} learner steps alongside {EXPLORERS} explorers; {shared.get_stored_size()} transitions are stored")
+    return steps
 
+
+def main(seconds: float) -> None:
+    shared, weights = make_buffers()
+    context = multiprocessing.get_context("spawn")
+    explorers = [context.Process(target=explore, args=(shared, weights, i), daemon=True) for i in range(EXPLORERS)]
+    for explorer in explorers:
+        explorer.start()
+    steps = learn(shared, weights, seconds)
+    print(f"{steps} learner steps alongside {EXPLORERS} explorers; {shared.get_stored_size()} transitions are stored")
     for explorer in explorers:
         explorer.terminate()
         explorer.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import runpy
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -139,17 +138,6 @@ def go_by_cloudpickle() -> None:
     buffer.close()
 
 
-def run_the_example() -> None:
-    example = runpy.run_path("examples/apex_ray.py")
-    main = example["main"]
-    main.__globals__.update(SECONDS=1)
-    ray.init, init = lambda **_: None, ray.init
-    try:
-        main()
-    finally:
-        ray.init = init
-
-
 @BUFFERS
 def test_tasks(drive, kind):
     drive(use_in_tasks, kind)
@@ -171,8 +159,3 @@ def test_on_another_machine(drive, tmp_path):
 
 def test_cloudpickle(drive):
     drive(go_by_cloudpickle)
-
-
-def test_the_example(drive):
-    pytest.importorskip("gymnasium")
-    drive(run_the_example)

@@ -133,7 +133,7 @@ def attach_in_vain(names: list[str], kind: Kind) -> None:
             except FileNotFoundError:
                 continue
             except ValueError as error:
-                assert "not finished" in str(error) or "is empty" in str(error), error
+                assert "still being created" in str(error) or "is empty" in str(error), error
                 continue
             raise AssertionError(f"{name} could be attached to")
 

@@ -140,8 +140,9 @@ def test_another_next_sample_would_be_noticed(tmp_path):
     assert status == 1 and "the first sample after resuming differs" in said
 
 
-def test_the_example_learns():
-    command = [sys.executable, str(ROOT / "examples" / "apex.py"), "12"]
+@pytest.mark.parametrize("example", ["apex.py", "apex_ray.py"])
+def test_the_examples_learn(example):
+    command = [sys.executable, str(ROOT / "examples" / example), "12"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "learner steps alongside 3 explorers" in done.stdout and "return " in done.stdout
