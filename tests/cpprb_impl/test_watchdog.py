@@ -66,12 +66,14 @@ def prefix_of(segment: str) -> str:
 
 
 def shells_of(segment: str) -> list[int]:
-    found = []
+    """The shells that watch the segment's maker. A shell's own child looks the same until it has become `sleep`."""
+    parents = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if prefix_of(segment).encode() in (process / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(process.name))
-    return found
+                stat = (process / "stat").read_text().rpartition(")")[2].split()
+                parents[int(process.name)] = int(stat[1])
+    return [process for process, parent in parents.items() if parent not in parents]
 
 
 def wait_until_gone(segment: str) -> None:
@@ -266,6 +268,18 @@ def test_what_a_process_that_closed_the_pipe_has_goes_with_it_all_the_same():
         owner.kill()
         owner.wait()
         wait_until_gone(segment)
+
+
+def test_a_shell_that_starts_a_program_is_one_shell():
+    segment = "/cpprb_impl-0-test-0"  # of no process
+    code = "exec 3<&0; ( read -r line <&3; : ) & echo started; wait"  # a child with the shell's own command line
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", code, prefix_of(segment)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with shell:
+        assert shell.stdout.readline() == "started\n"
+        assert shells_of(segment) == [shell.pid]
+        shell.stdin.close()
 
 
 def test_other_code_may_close_the_pipe_and_take_its_number(tmp_path):
