@@ -27,6 +27,7 @@ from typing import IO
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT / ".peers"
 PINS = CHECKOUT / "adapters" / "pins"
+PYTORCH = "torch"  # the environment in which trainings run, whichever buffer they use
 LONGEST_REASON = 300  # characters of pip's messages that a reason quotes
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from adapters.base import Adapter, Array, Columns
 from suites.apex.clocks import Durations, work
+from suites.apex.playing import play
 from suites.apex.spec import REAL, ApexJob
 from suites.runner.explorers import Shared
-from suites.workloads import Workload, cartpole
+from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
 
 LEARNER_BATCH = 64
@@ -73,25 +74,27 @@ class Crowd:
             at = (at + 1) % len(calls)
 
     def _really(self, number: int, counter: ctypes.c_int64) -> Iterator[Columns]:
-        """Yield rows of CartPole with random actions."""
-        random, env, rows = np.random.default_rng((number, os.getpid())), cartpole.make(), self.job.rows
-        obs, _ = env.reset(seed=number)
-        local = {key: np.empty((rows, *each.shape), each.dtype) for key, each in cartpole.FIELDS.items()}
+        """Yield rows of the real environment. The arrays are the same each time."""
+        seed = int(np.random.SeedSequence((number, os.getpid())).generate_state(1)[0])
+        transitions = play(self.job.workload, self.recording.stack, seed)
+        columns = {
+            key: np.empty((self.job.rows, *each.shape), each.dtype) for key, each in self.recording.fields.items()
+        }
         while True:
-            for row, act in enumerate(random.integers(0, 2, rows).tolist()):
-                next_obs, rew, terminated, truncated, _ = env.step(act)
-                for key, value in zip(local, (obs, act, rew, next_obs, terminated), strict=True):
-                    local[key][row] = value
-                obs = env.reset()[0] if terminated or truncated else next_obs
+            for row, transition in zip(range(self.job.rows), transitions, strict=False):
+                for column, value in zip(columns.values(), transition, strict=True):
+                    column[row] = value
                 counter.value += 1
-            yield local
+            yield columns
 
 
 class Learner:
     """The learner, in the launch's main process: samples, works, and updates priorities."""
 
-    def __init__(self, adapter: Adapter, priorities_of: Callable[[Columns], Array]) -> None:
-        self.adapter, self.priorities_of = adapter, priorities_of
+    def __init__(
+        self, adapter: Adapter, priorities_of: Callable[[Columns], Array], are_whole: Callable[[Columns], Array]
+    ) -> None:
+        self.adapter, self.priorities_of, self.are_whole = adapter, priorities_of, are_whole
         self.samples, self.updates = Durations(), Durations()
         self.checked = self.wrong = 0
 
@@ -107,8 +110,8 @@ class Learner:
         return batch
 
     def checked_step(self) -> None:
-        """Take a step, and check that each row is a step of CartPole: if not, it was torn or never written."""
-        whole = cartpole.is_step(self.step())
+        """Take a step, and check each row: if it is not whole, it was torn or never written."""
+        whole = self.are_whole(self.step())
         self.checked += len(whole)
         self.wrong += int(np.count_nonzero(~whole))
 
@@ -131,9 +134,9 @@ def _dqn() -> Callable[[Columns], Array]:
     """A DQN that learns from the rows of CartPole, as `make apex` does, with one-step targets."""
     import torch
 
-    from suites.learning.dqn import Learner as Dqn
-    from suites.learning.dqn import Network
-    from suites.learning.settings import Settings
+    from suites.training.dqn import Learner as Dqn
+    from suites.training.dqn import Network
+    from suites.training.settings import Settings
 
     torch.set_num_threads(1)
     settings = Settings(batch=LEARNER_BATCH)

@@ -1,11 +1,11 @@
 """Ape-X: explorer processes that fill a shared buffer while one learner samples it and sets priorities.
 
-    python -m suites.apex --peer NAME [--job WORKLOAD:EXPLORERS:ROWS:CAPACITY:STEP_US:WORK_US ...] [--seconds S]
+    python -m suites.apex --peer NAME [--job WORKLOAD:EXPLORERS:ROWS:CAPACITY:STEP_US:WORK_US[:CORES] ...] [--seconds S]
 
-One launch measures one peer; its jobs share one buffer, which is filled first. Rows are steps of CartPole, whose
-dynamics are deterministic, so before each timed window every sampled row is checked against them: a row that is not a
-step of the real environment mixes rows of two writers, or was never written. The number of rows checked is a separate
-figure, `whole`, which is wrong if any of them was broken. The other figures are measured even in that case.
+One launch measures one peer; its jobs share one buffer, which is filled first. Before each timed window every sampled
+row is checked: CartPole's dynamics are deterministic, and Seaquest's stacks of frames overlap, so a row that mixes
+those of two writers, or was never written, shows. The number of rows checked is a separate figure, `whole`, which is
+wrong if any of them was broken. The other figures are measured even in that case.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from adapters.base import Adapter, Spec
 from suites import workloads
 from suites.apex.clocks import CpuTime, Spent, blocked
 from suites.apex.crowd import LEARNER_BATCH, Crowd, Learner, priorities_by
-from suites.apex.spec import PERCENTILES, REAL, SUITE, WORKLOAD, ApexJob
+from suites.apex.playing import check_of
+from suites.apex.spec import ALL, PERCENTILES, REAL, SUITE, WORKLOAD, ApexJob
 from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
 from suites.runner.filling import fill
 from suites.runner.memory_use import in_use
 from suites.runner.results import NotMeasured, Outcome, Result, failure
+from suites.workloads.recipes import RECIPES
 
 JOB = ApexJob(WORKLOAD, explorers=4, rows=100, capacity=10_000, step_us=REAL, work_us=0)
 FILL_SECONDS = 60.0
@@ -46,7 +48,7 @@ def measure(peer: str, jobs: Sequence[ApexJob], seconds: float) -> Iterator[Resu
     """Yield the figures of each job as soon as they are known. A buffer that failed once is not used again."""
     missing: Figure = "failed", None, None
     try:
-        adapter = _make(peer, jobs[0])
+        adapter = _make(peer, jobs)
     except Exception as error:
         missing = _figure(failure(error))
         adapter = None
@@ -84,9 +86,13 @@ def _close(adapter: Adapter) -> None:
         print(f"closing failed as well: {error}", file=sys.stderr)
 
 
-def _make(peer: str, job: ApexJob) -> Adapter:
-    kind = registry.adapter_class(peer)
+def _make(peer: str, jobs: Sequence[ApexJob]) -> Adapter:
+    kind, job = registry.adapter_class(peer), jobs[0]  # all jobs use the same buffer and cores
     kind.version()  # raises if the peer is not available
+    if job.cores != ALL:  # before any process or thread is started
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.cores])
+    if any(each.step_us == REAL for each in jobs):
+        RECIPES[job.workload].make().close()  # so that explorers need not import its libraries, one after the other
     prepare(kind.preload)
     recording = workloads.load(job.workload)
     spec = Spec(job.capacity, recording.fields, prioritized=True)
@@ -106,11 +112,12 @@ def _measure(
     """Store figures in `figures` one by one, so that those measured before a failure are kept; in `number`, of how many
     calls a percentile is."""
     crowd = Crowd(adapter, job, workloads.load(job.workload))
-    learner = Learner(adapter, priorities_by(job))
+    are_whole, named = check_of(crowd.recording)
+    learner = Learner(adapter, priorities_by(job), are_whole)
     with exploring(crowd.explore, job.explorers, adapter.start_method, adapter.serve) as explorers:
         explorers.wait_for(NEW_ROWS)
         explorers.learn(learner.checked_step, CHECKED_SHARE * seconds)
-        figures["whole"] = _whole(learner)
+        figures["whole"] = _whole(learner, named)
         explorers.learn(learner.step, WARM_SHARE * seconds)
         _window(figures, number, explorers, crowd, learner, seconds)
         if last:
@@ -119,10 +126,10 @@ def _measure(
         figures["staleness"] = _staleness(adapter)
 
 
-def _whole(learner: Learner) -> Figure:
+def _whole(learner: Learner, named: str) -> Figure:
     if not learner.wrong:
         return "ok", learner.checked, None
-    found = f"{learner.wrong} of {learner.checked} sampled rows are not steps of CartPole: torn or never written"
+    found = f"{learner.wrong} of {learner.checked} sampled rows are not {named}: torn or never written"
     return "wrong", learner.checked, found
 
 

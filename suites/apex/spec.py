@@ -14,7 +14,7 @@ from adapters import environments, registry
 from results.record import Param, Record, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 
-WORKLOAD = "CartPole-v1"
+WORKLOAD, FRAMES = "CartPole-v1", "ALE/Seaquest-v5"
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}  # of the durations of calls
 BENCHMARKS = {
     "explorers": Quantity("transitions/s", "higher"),
@@ -33,12 +33,13 @@ ONCE = ("staleness", "memory")
 #: Instead of the CPU time of an environment's step or of a learner's work, in microseconds: the real environment with
 #: random actions; a dueling double DQN in PyTorch, whose TD errors become the priorities.
 REAL = DQN = -1
+ALL = 0  # cores
 
 
 @dataclass(frozen=True)
 class ApexJob:
     """`explorers` processes that add `rows` rows per call, each after `rows` steps of its environment, beside a learner
-    that works between sampling and updating priorities.
+    that works between sampling and updating priorities, on `cores` cores of the machine.
 
     `step_us` and `work_us` are the microseconds of a step and of that work, or REAL and DQN. They are CPU times: where
     processes outnumber the cores, they take longer.
@@ -50,15 +51,17 @@ class ApexJob:
     capacity: int
     step_us: int
     work_us: int
+    cores: int = ALL
 
     @classmethod
     def parse(cls, text: str) -> ApexJob:
-        """Parse the output of `str`: "CartPole-v1:8:100:100000:20:0"."""
-        workload, *numbers = text.rsplit(":", 5)
+        """Parse the output of `str`: "CartPole-v1:8:100:100000:20:0", with ":1" at its end if one core is used."""
+        workload, *numbers = text.split(":")
         return cls(workload, *map(int, numbers))
 
     def __str__(self) -> str:
-        return f"{self.workload}:{self.explorers}:{self.rows}:{self.capacity}:{self.step_us}:{self.work_us}"
+        cores = "" if self.cores == ALL else f":{self.cores}"
+        return f"{self.workload}:{self.explorers}:{self.rows}:{self.capacity}:{self.step_us}:{self.work_us}{cores}"
 
     @property
     def params(self) -> dict[str, Param]:
@@ -68,6 +71,7 @@ class ApexJob:
             "capacity": self.capacity,
             "environment": "real" if self.step_us == REAL else f"{self.step_us} us",
             "learner": "DQN" if self.work_us == DQN else f"{self.work_us} us",
+            **({} if self.cores == ALL else {"cores": self.cores}),
         }
 
     def benchmarks(self, last: bool) -> list[str]:
@@ -86,13 +90,14 @@ class Group:
     rows: int = 100
     work_us: int = 0
     workload: str = WORKLOAD
+    cores: int = ALL
     blocks: int | None = None
     served: bool = True  # whether peers with a server are measured, too, whose explorers take seconds to start
 
     @property
     def jobs(self) -> list[ApexJob]:
         return [
-            ApexJob(self.workload, explorers, self.rows, self.capacity, step, self.work_us)
+            ApexJob(self.workload, explorers, self.rows, self.capacity, step, self.work_us, self.cores)
             for step, explorers in itertools.product(self.step_us, self.explorers)
         ]
 
@@ -103,8 +108,6 @@ class ApexSettings(Settings):
     seconds: float = 0.4  # of each job's timed window
 
 
-#: The environment of adapters.environments that has PyTorch.
-PYTORCH = "torch"
 CROWDS, MILLION = (1, 2, 4, 8, 16), 1_000_000
 PROFILES = {
     "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
@@ -114,9 +117,9 @@ PROFILES = {
     "apex": ApexSettings(
         blocks=10,
         groups=[
-            Group(CROWDS, (0, 20), MILLION, served=False),
+            Group(CROWDS, (0, 20, REAL), MILLION, served=False),
             Group((1, 4), (0, 200), 10_000, blocks=3),
-            Group(CROWDS, (200, 2_000, REAL), MILLION, blocks=3, served=False),
+            Group(CROWDS, (200, 2_000), MILLION, blocks=3, served=False),
             # The other axes, each on its own.
             Group((2, 8), (0, 200), MILLION, rows=1, blocks=3, served=False),
             Group((2, 8), (0, 200), MILLION, rows=10, blocks=3, served=False),
@@ -124,6 +127,8 @@ PROFILES = {
             Group((2, 8), (0, 200), MILLION, work_us=500, blocks=3, served=False),
             Group((2, 8), (0, 200), MILLION, work_us=5_000, blocks=3, served=False),
             Group((2, 8), (0, 200), MILLION, work_us=DQN, blocks=3, served=False),
+            Group((1, 2, 4, 8), (0, 20, 200), MILLION, cores=1, blocks=3, served=False),
+            Group((1, 2, 4, 8), (REAL,), 10_000, workload=FRAMES, blocks=3, served=False),
         ],
         seconds=0.5,
     ),
@@ -163,9 +168,11 @@ class Apex(Suite[ApexSettings]):
         name = f"apex of {peer}, {first.rows} rows per call, capacity {first.capacity:,}"
         if first.work_us:
             name += ", DQN" if first.work_us == DQN else f", {first.work_us} us of work"
+        if first.cores:
+            name += f", cores: {first.cores}"
         # Each job has a warm-up and a window, and explorers of some peers take seconds to start.
         limit = len(group.jobs) * (2 * settings.seconds + 10) + 60
-        python = environments.python(PYTORCH) if first.work_us == DQN else None
+        python = environments.python(environments.PYTORCH) if first.work_us == DQN else None
         return self.launch(name, records, options, python=python, least_limit=limit, blocks=group.blocks)
 
     def _declare(self, run: Run, group: Group, job: ApexJob, peer: str) -> Iterator[Record]:

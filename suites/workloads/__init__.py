@@ -41,6 +41,12 @@ class Workload:
     sha256: str  # of the recording; shows whether two machines measured the same rows
     stack: int = 1  # frames per observation, along its last axis
 
+    @classmethod
+    def computed(cls, name: str, source: str, columns: Columns) -> Workload:
+        """Return a workload whose rows are computed rather than recorded."""
+        digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
+        return cls(name, "1", source, columns, digest)
+
     @property
     def transitions(self) -> int:
         return len(next(iter(self.columns.values())))

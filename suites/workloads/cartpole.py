@@ -19,12 +19,6 @@ FIELDS = {
 TOLERANCE = 5e-6
 
 
-def make():
-    import gymnasium
-
-    return gymnasium.make("CartPole-v1")
-
-
 def next_state(obs: np.ndarray, act: np.ndarray) -> np.ndarray:
     """Take one Euler step for each row (Barto, Sutton and Anderson 1983, with Gymnasium's constants)."""
     gravity, cart, pole, half_length, push, tau = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02

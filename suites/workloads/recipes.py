@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,12 @@ class Recipe:
 def gymnasium_make(name: str, **options: Any) -> Any:
     """Make a Gymnasium environment; "module:name" imports the module first."""
     import gymnasium
-    import mujoco
 
-    # By default MuJoCo writes its warnings to a file in the working directory.
-    mujoco.set_mju_user_warning(lambda _text: None)
+    if find_spec("mujoco"):
+        import mujoco
+
+        # By default MuJoCo writes its warnings to a file in the working directory.
+        mujoco.set_mju_user_warning(lambda _text: None)
     if name.startswith("ALE/"):
         import ale_py
 

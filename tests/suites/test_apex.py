@@ -1,9 +1,13 @@
+import itertools
 import json
 import signal
 
+import numpy as np
 import pytest
 
 from results.record import load
+from suites import workloads
+from suites.apex.playing import frames_follow, play
 from suites.apex.spec import BENCHMARKS, ONCE
 from suites.runner.explorers import exploring
 
@@ -51,6 +55,28 @@ def test_costs_of_steps_and_work_slow_explorers_and_learner_down(surroundings):
     rates = [result["value"] for result in results if result["benchmark"] in ("explorers", "learner")]
     free, costly, slow = rates[:2], rates[2:4], rates[4:]
     assert costly[0] <= 2000 < free[0] and slow[1] <= 200 < free[1]
+
+
+def test_a_launch_on_one_core_uses_no_more(surroundings):
+    status, results = apex(surroundings, "plain", *jobs("2:100:2000:0:0:1"))
+    found = {result["benchmark"]: result for result in results}
+    assert status == 0 and found["cpu"]["params"]["cores"] == 1
+    assert 0 < found["cpu"]["value"] * found["explorers"]["value"] < 1.1  # CPU seconds per second
+
+
+def test_stacks_of_frames_tell_whole_rows_from_torn_ones(tmp_path):
+    rows = workloads.load("ALE/Seaquest-v5", 64, cache=tmp_path).columns
+    moving = (rows["obs"] != rows["next_obs"]).any(axis=(1, 2, 3))
+    assert frames_follow(rows).all() and moving.sum() > 20
+    assert not frames_follow(rows | {"next_obs": np.roll(rows["next_obs"], 7, axis=0)})[moving].all()
+
+
+def test_explorers_play_seaquest_as_it_was_recorded(tmp_path):
+    recording = workloads.load("ALE/Seaquest-v5", 64, cache=tmp_path)
+    for transition in itertools.islice(play("ALE/Seaquest-v5", recording.stack, seed=1), 20):
+        obs, _, _, next_obs, _ = transition
+        assert obs.shape == next_obs.shape == recording.fields["obs"].shape and obs.dtype == np.uint8
+        assert frames_follow({"obs": obs[None], "next_obs": next_obs[None]}).all()
 
 
 @pytest.mark.parametrize("peer", ["torn", "mixes-rows"])

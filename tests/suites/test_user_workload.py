@@ -45,7 +45,7 @@ def of_text(text: str, folder: Path) -> user_workload.UserWorkload:
 def planned(workload: user_workload.UserWorkload, profile: str) -> list[Settings]:
     """What the suites measure of it in this profile, in order of importance."""
     sizes = PROFILES[profile].user
-    suites = {name: suite_named(name) for name in SUITES}
+    suites = {name: each for name in SUITES if profile in (each := suite_named(name)).profiles}
     found = [(name, each.for_user_workload(each.profiles[profile], workload, sizes)) for name, each in suites.items()]
     assert [name for name, settings in found if settings] == ["throughput", "memory"]
     return [settings for _, settings in found if settings]
