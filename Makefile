@@ -52,7 +52,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) $(if $(filter apex,$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) $(if $(filter apex learning,$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(MEASURED)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
@@ -66,7 +66,7 @@ $(PYTORCH_BUILT): $(BUILT)
 	@touch $@
 
 apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10] [RESUME=folder]
-	@$(PYTORCH) -m suites.learning.train --seconds $$((60 * $(MINUTES))) $(if $(RESUME),--resume '$(RESUME)',--env '$(if $(filter command,$(firstword $(origin ENV))),$(ENV),CartPole-v1)' \
+	@$(PYTORCH) -m suites.training.train --seconds $$((60 * $(MINUTES))) $(if $(RESUME),--resume '$(RESUME)',--env '$(if $(filter command,$(firstword $(origin ENV))),$(ENV),CartPole-v1)' \
 	  --explorers $(or $(EXPLORERS),4) --seed $(or $(SEED),0) --peer '$(if $(filter-out cpprb_impl,$(BUFFER)),$(BUFFER),cpprb_impl[lock=$(or $(LOCK),none)])')
 
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures

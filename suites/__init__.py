@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SUITES = (
     "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
+    "learning",  # trainings with that buffer, until their task is solved
     "sharing",  # the cost of a buffer that processes share
     "integrity",  # whether shared buffers return what was stored
     "conformance",  # whether a peer does what it promises

@@ -1,6 +1,6 @@
 """Charts of a run, for any number of peers. A library has the same colour in all of them."""
 
-from reports.plots.charts import Dot, dots, filling, multiples, scaling
+from reports.plots.charts import Dot, curves, dots, filling, multiples, scaling
 from reports.plots.looks import LINES_A_PLOT, NAMES, RC, Look, in_parts, looks, names_width
 from reports.plots.picture import Picture, draw
 
@@ -11,6 +11,7 @@ __all__ = [
     "Dot",
     "Look",
     "Picture",
+    "curves",
     "dots",
     "draw",
     "filling",

@@ -99,9 +99,11 @@ def scaling(
     look: Mapping[str, Look],
     marks: Mapping[str, str],
     log: bool = False,
+    predicted: Mapping[str, Mapping[int, float]] | None = None,
 ) -> Drawing:
     """Draw one line per peer: its figure over `along` (such as the number of explorers), on an axis from zero or a log
-    axis. `marks` are shown beside the peers' names."""
+    axis. `marks` are shown beside the peers' names. With `predicted`, lines are predictions, and figures are markers.
+    """
     picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
     axes = picture.add_subplot()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
@@ -117,9 +119,12 @@ def scaling(
         style = look[peer]
         axes.errorbar(
             shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(),
-            color=style.color, marker=style.marker, linestyle=style.line, markersize=6,
+            color=style.color, marker=style.marker, linestyle="" if predicted else style.line, markersize=6,
             linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
+        if predicted:
+            said = predicted[peer]
+            axes.plot(sorted(said), [said[at] for at in sorted(said)], color=style.color, linestyle=style.line)
     if log:
         ends = [
             end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high) if end > 0
@@ -130,6 +135,35 @@ def scaling(
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: number(value) if value else "0"))
     axes.set_xticks(ticks)
+    axes.set_xlabel(along)
+    axes.set_ylabel(f"{unit}   (higher is better)")
+    axes.tick_params(axis="y", colors=FAINT)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    if lines:
+        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=1)
+    return picture
+
+
+def curves(
+    title: str,
+    lines: Mapping[str, Mapping[int, Figure]],
+    unit: str,
+    along: str,
+    target: float,
+    look: Mapping[str, Look],
+) -> Drawing:
+    """Draw one line per peer with its interval as a band, and the target as a horizontal line."""
+    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
+    axes = picture.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    axes.axhline(target, color=FAINT, linewidth=1.0)
+    for peer, line in lines.items():
+        along_x, style = sorted(line), look[peer]
+        low, high = ([getattr(line[at], end) for at in along_x] for end in ("low", "high"))
+        axes.fill_between(along_x, low, high, color=style.color, alpha=0.15, linewidth=0)
+        values = [line[at].value for at in along_x]
+        axes.plot(along_x, values, color=style.color, linestyle=style.line, linewidth=1.8, label=peer)
     axes.set_xlabel(along)
     axes.set_ylabel(f"{unit}   (higher is better)")
     axes.tick_params(axis="y", colors=FAINT)

@@ -15,6 +15,7 @@ NAMES = (
     "throughput",
     "apex",
     "scaling",
+    "learning",
     "others",
     "sharing",
     "latency",

@@ -1,1 +1,1 @@
-"""Ape-X as a program that learns (`make apex`), and a suite that measures how long it needs."""
+"""How long an Ape-X needs to learn, with each way of sharing its buffer."""

@@ -1,8 +1,8 @@
 """The settings of a profile that do not belong to a suite. Each suite's `spec.py` defines how much it measures.
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
-shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, and `apex`
-shows what an Ape-X waits for.
+shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
+shows what an Ape-X waits for, and `learning` how long it needs to learn.
 """
 
 from __future__ import annotations
@@ -25,4 +25,5 @@ PROFILES = {
     "full": Profile(1_200, UserSizes(rows=100_000, bytes=512 << 20, memory_rows=131_072)),
     "sweep": Profile(600),
     "apex": Profile(600),
+    "learning": Profile(1_200),
 }

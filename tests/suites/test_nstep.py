@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suites.learning.nstep import NStepWindow
-from suites.learning.settings import Settings
+from suites.training.nstep import NStepWindow
+from suites.training.settings import Settings
 
 GAMMA = 0.9
 

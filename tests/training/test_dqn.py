@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from suites.learning.dqn import Learner, Network, flat_weights, set_weights
-from suites.learning.settings import Settings
+from suites.training.dqn import Learner, Network, flat_weights, set_weights
+from suites.training.settings import Settings
 
 ROWS, ACTIONS = 32, 3
 

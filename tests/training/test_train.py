@@ -21,7 +21,7 @@ PATIENCE = 60
 
 class Training:
     def __init__(self, *arguments: object) -> None:
-        command = [sys.executable, "-m", "suites.learning.train", *map(str, arguments)]
+        command = [sys.executable, "-m", "suites.training.train", *map(str, arguments)]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # CI may ignore it
@@ -34,7 +34,7 @@ class Training:
         for each in psutil.Process(self.process.pid).children():
             with suppress(psutil.NoSuchProcess):  # it has just been killed
                 # The watchdog of the buffer's segments is another program.
-                if "suites.learning.train" in each.cmdline():
+                if "suites.training.train" in each.cmdline():
                     found.append(each)
         return sorted(found, key=lambda each: each.pid)
 
@@ -97,6 +97,21 @@ def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
     run.process.send_signal(signal.SIGINT)
     status, said = run.ends()
     assert status == 130 and "--resume" in said and "10 explorers restarted" in said
+
+
+@pytest.mark.parametrize("peer", ["cpprb_impl[lock=none]", "cpprb[queue]"])
+def test_it_ends_clean_while_it_waits_for_rows(peer, tmp_path):
+    """The queue would be full if the learner read it only to sample: no explorer would add more, nor end."""
+    arguments = (*ENDLESS, "--least-rows=1000000000", "--peer", peer, "--folder", tmp_path / "run", "--explorers=2")
+    run = Training(*arguments)
+    lines = iter(run.process.stdout.readline, "")
+    rows = (
+        int(line.split(" transitions  ")[0].split()[-1].replace(",", "")) for line in lines if " transitions  " in line
+    )
+    assert any(each > 20_000 for each in rows)  # three times as many as fit into the queue
+    run.process.terminate()
+    status, _ = run.ends()
+    assert status == 130 and not checkpoints(tmp_path / "run")
 
 
 def test_an_explorer_that_cannot_run_ends_the_training(tmp_path):

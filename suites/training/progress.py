@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -14,6 +15,13 @@ class Evaluation(NamedTuple):
     seconds: float  # of the training, when the evaluation ended
     score: float  # mean return
     steps: int  # of the learner, when it published the evaluated weights
+
+
+def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
+    """Return the score of the last evaluation that had ended by then, or of the first one. A training that has solved
+    its task has ended, and keeps its last score."""
+    ended = [each for each in evaluations if each.seconds <= second]
+    return (ended[-1] if ended else evaluations[0]).score
 
 
 class Progress:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from adapters.base import Array
-from suites.learning.dqn import Network, set_weights
-from suites.learning.explorer import network_for, observed
-from suites.learning.progress import Evaluation, Progress
-from suites.learning.settings import Settings
-from suites.learning.weights import SharedWeights
+from suites.training.dqn import Network, set_weights
+from suites.training.explorer import network_for, observed
+from suites.training.progress import Evaluation, Progress
+from suites.training.settings import Settings
+from suites.training.weights import SharedWeights
 
 
 def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from adapters.base import Adapter, Columns
-from suites.learning import checkpoint
-from suites.learning.dqn import Learner, flat_weights
-from suites.learning.explorer import network_for
-from suites.learning.progress import Progress
-from suites.learning.settings import Settings
-from suites.learning.weights import SharedWeights
+from suites.training import checkpoint
+from suites.training.dqn import Learner, flat_weights
+from suites.training.explorer import network_for
+from suites.training.progress import Progress
+from suites.training.settings import Settings
+from suites.training.weights import SharedWeights
 
 PAUSE_SECONDS = 30.0  # that a checkpoint waits for explorers
 
@@ -26,13 +26,8 @@ class Training:
     def __init__(
         self, settings: Settings, adapter: Adapter, weights: SharedWeights, progress: Progress, folder: Path | None
     ) -> None:
-        self.settings, self.adapter, self.weights, self.progress, self.folder = (
-            settings,
-            adapter,
-            weights,
-            progress,
-            folder,
-        )
+        self.settings, self.adapter, self.weights = settings, adapter, weights
+        self.progress, self.folder = progress, folder
         self.learner = Learner(network_for(gymnasium.make(settings.env), settings), settings)
 
     def run(self, every: float, resume: bool) -> None:
@@ -42,9 +37,8 @@ class Training:
         if batch is not None:
             self.train_on(batch)
         self.progress.pause.value = False
-        while sum(self.progress.transitions) < self.settings.least_rows:
-            if self.progress.stop.value:
-                return
+        while sum(self.progress.transitions) < self.settings.least_rows and not self.progress.stop.value:
+            self.adapter.serve()  # a buffer that only the learner reads takes no more rows once its queue is full
             time.sleep(0.01)
         due = time.monotonic() + every
         while not self.progress.stop.value:
@@ -56,7 +50,7 @@ class Training:
         while not all(self.progress.paused):  # explorers end only if their last calls return
             self.adapter.serve()
             time.sleep(0.005)
-        if self.folder is not None:
+        if self.folder is not None and self.learner.steps:
             self.save()
 
     def sample(self) -> Columns:

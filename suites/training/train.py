@@ -1,7 +1,7 @@
 """Ape-X (Horgan et al. 2018): explorers, one learner with a dueling double DQN, and one shared prioritized buffer.
 
-    python -m suites.learning.train [--env CartPole-v1] [--explorers 4] [--peer NAME] [--seconds S] ...
-    python -m suites.learning.train --resume FOLDER
+    python -m suites.training.train [--env CartPole-v1] [--explorers 4] [--peer NAME] [--seconds S] ...
+    python -m suites.training.train --resume FOLDER
 
 This process only supervises: it starts an explorer again that has died, prints the progress, and writes TensorBoard's
 logs. The training ends when the score reaches the environment's reward threshold, after `--seconds`, or with Ctrl-C; a
@@ -30,14 +30,14 @@ import gymnasium
 from adapters import registry
 from adapters.base import Adapter, Spec
 from adapters.child_process import exit_with_parent
-from suites.learning import checkpoint
-from suites.learning.evaluator import evaluate
-from suites.learning.explorer import explore, network_for
-from suites.learning.learner import learn
-from suites.learning.nstep import fields_of
-from suites.learning.progress import Evaluation, Progress
-from suites.learning.settings import Settings
-from suites.learning.weights import SharedWeights
+from suites.training import checkpoint
+from suites.training.evaluator import evaluate
+from suites.training.explorer import explore, network_for
+from suites.training.learner import learn
+from suites.training.nstep import fields_of
+from suites.training.progress import Evaluation, Progress
+from suites.training.settings import Settings
+from suites.training.weights import SharedWeights
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
@@ -129,10 +129,12 @@ class Supervisor:
     def end(self) -> bool:
         """End every process; return whether the learner ended by itself."""
         self.progress.stop.value = True
-        for number, process in enumerate(self.explorers):
-            if not process.is_alive():  # the last checkpoint need not wait for it
-                self.progress.paused[number] = True
         deadline = time.monotonic() + END_SECONDS
+        while self.learner.is_alive() and time.monotonic() < deadline:
+            for number, process in enumerate(self.explorers):
+                if not process.is_alive():  # the learner need not wait for it
+                    self.progress.paused[number] = True
+            self.learner.join(LOOK_SECONDS)
         for process in (self.learner, self.evaluator, *self.explorers):
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
@@ -247,7 +249,7 @@ class Display:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m suites.learning.train", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m suites.training.train", description=__doc__.partition("\n")[0])
     for each in fields(Settings):
         option = f"--{each.name.replace('_', '-')}"
         parser.add_argument(option, type=type(each.default), default=each.default, help="default: %(default)s")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adapters.base import Array, Columns
-from suites.learning.settings import Settings
+from suites.training.settings import Settings
 
 GRADIENT_NORM = 10.0  # at which gradients are clipped
 

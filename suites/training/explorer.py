@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from adapters.base import Adapter, Array
-from suites.learning.dqn import Network, set_weights
-from suites.learning.nstep import NStepWindow, Transition
-from suites.learning.progress import Progress
-from suites.learning.settings import Settings
-from suites.learning.weights import SharedWeights
+from suites.training.dqn import Network, set_weights
+from suites.training.nstep import NStepWindow, Transition
+from suites.training.progress import Progress
+from suites.training.settings import Settings
+from suites.training.weights import SharedWeights
 
 
 def network_for(env: gymnasium.Env, settings: Settings) -> Network:

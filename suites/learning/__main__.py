@@ -1,0 +1,5 @@
+import sys
+
+from suites.learning.measure import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Ape-X as a program that learns (`make apex`): a supervisor, explorers, a learner and an evaluator."""

@@ -1,0 +1,59 @@
+"""The section on learning."""
+
+from __future__ import annotations
+
+from reports.sections import context_of, learning
+from results import Run
+
+from .synthetic_runs import add_workload, empty_run
+
+SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
+
+
+def trainings(seeds: int, transitions: dict[str, float], unsolved: str = "") -> Run:
+    run = empty_run()
+    add_workload(run, "CartPole-v1")
+    for peer, seconds in SECONDS.items():
+        run.add_peer(peer, "1", "invented")
+        params = {"target": 475.0, "explorers": 4}
+        figures = {
+            ("solved", None): (float(peer != unsolved), "of 1"),
+            ("seconds", None): (seconds, "s"),
+            ("transitions", None): (transitions.get(peer, 1e5), "transitions"),
+            ("steps", None): (1e4, "learner steps"),
+            **{("score", second): (min(475.0, 475.0 * second / seconds), "mean return") for second in (60, 120, 180)},
+        }
+        for (benchmark, second), (value, unit) in figures.items():
+            record = run.cell(
+                suite="learning", benchmark=benchmark, peer=peer, workload="CartPole-v1", unit=unit,
+                params=params if second is None else {**params, "second": second},
+                better="higher" if benchmark in ("solved", "score") else "lower",
+            )  # fmt: skip
+            for block in range(seeds):
+                record.add_sample(block, value * (1 + 0.001 * block) if benchmark == "seconds" else value)
+    return run
+
+
+def task(run: Run):
+    (part,) = learning.parts(context_of(run))
+    (found,) = part.body.tasks
+    return found
+
+
+def test_the_table_compares_times_to_the_target():
+    found = task(trainings(5, {}, unsolved="cpprb[PER behind one lock]"))
+    assert found.title == "CartPole-v1 to a mean return of 475"
+    assert dict(found.solved)["cpprb_impl[lock=none]"] == "5 of 5"
+    assert dict(found.solved)["cpprb[PER behind one lock]"] == "0 of 5"
+    cells = {peer: row[0] for peer, row in found.table.rows}
+    assert found.table.reference == "cpprb[MP]" and cells["cpprb_impl[lock=none]"].ratio.startswith("1.50")
+    assert "No arm clearly needs" in found.per_sample
+
+
+def test_arms_that_learn_less_per_sample_are_named():
+    found = task(trainings(5, {"cpprb_impl[lock=none]": 2e5}))
+    assert "cpprb_impl[lock=none] needs 2.0 times as many transitions" in found.per_sample
+
+
+def test_too_few_seeds_say_nothing_about_learning_per_sample():
+    assert "With 3 seeds nothing can be said" in task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).per_sample
