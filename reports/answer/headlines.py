@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
@@ -42,16 +42,35 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
     if len(sides) < 2 or peer is None:
         return None
     said = [part for job in sides.values() if (part := _figure_and_ratio(context, job, peer, job.benchmark))]
+    said += _elsewhere(context, sides, peer)
     cores, explorers = int(run.machine["cores"]), int(next(iter(sides.values())).params["explorers"])
     unsafe = safety_of(run).get(context.reference(apex.SUITE) or "")
     note = f" The reference is unsafe: {unsafe.found}." if unsafe and unsafe.mark else ""
     return Headline(
         "apex",
         f"Ape-X, {counted(explorers, 'explorer')} and one learner",
-        f"{peer}: {'; '.join(said)}.{note}",
+        f"{peer} on {next(iter(sides.values())).workload}: {'; '.join(said)}.{note}",
         "There is no neural network: the learner only samples and updates priorities. "
         f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure.",
     )
+
+
+def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> list[str]:
+    """Return what the same crowd reaches in environments of known cost, relative to the reference."""
+    reference, said = context.reference(apex.SUITE) or "", []
+    jobs = context.jobs_of(apex.SUITE)
+    for environment in sorted({apex.environment_of(job) for job in jobs} - {apex.REAL}, key=apex.cost_of):
+        found = []
+        for side, plain in sides.items():
+            params = {**plain.params, "environment": environment}
+            wanted = side, plain.workload, params
+            job = next((each for each in jobs if (each.benchmark, each.workload, each.params) == wanted), None)
+            ratio = ratio_of(job.shown.get(peer), job.shown.get(reference)) if job else None
+            if ratio:
+                found.append(f"{side} {ratio.words}")
+        if found:
+            said.append(f"with {apex.spoken(environment)} {' and '.join(found)}")
+    return said
 
 
 def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:

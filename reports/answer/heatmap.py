@@ -159,7 +159,8 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
 
 
 def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
-    """Return the columns of Ape-X and of shared buffers in empty loops, with the most explorers measured."""
+    """Return the columns of Ape-X, with as many explorers as its section compares, and of shared buffers in empty
+    loops, with the most explorers measured."""
     found = []
     for suite, title, wanted in ((apex.SUITE, "Ape-X", APEX), (sharing.SUITE, "empty loops", SHARING)):
         mine = [job for job in jobs if job.suite == suite.name and job.benchmark in {each[0] for each in wanted}]
@@ -168,8 +169,9 @@ def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColu
         workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
         mine = [job for job in mine if job.workload == workload]
         most = max((int(job.params["explorers"]) for job in mine), default=0)
-        mine = [job for job in mine if job.params["explorers"] == most]
-        found.append(_columns(mine, wanted, f"{title}, {most} explorers"))
+        crowd = apex.compared_crowd(mine) if suite is apex.SUITE else most
+        mine = [job for job in mine if job.params["explorers"] == crowd]
+        found.append(_columns(mine, wanted, f"{title}, {crowd} explorers"))
     return found[0], found[1]
 
 

@@ -1,4 +1,4 @@
-"""Costs from measured rates: those with which the model comes closest to what one and two explorers reached."""
+"""Costs from measurements: those with which the model comes closest to what one and two explorers reached."""
 
 from __future__ import annotations
 
@@ -8,29 +8,41 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from reports.queueing.model import Costs, Crowd, Rates
-from reports.queueing.mva import predict
+from reports.queueing.mva import predict_all
 
 FEWEST, MOST = 1e-9, 1.0  # seconds: bounds of each cost
 STARTS = (1e-6, 1e-4)
 
 
 def fit(measured: Mapping[Crowd, Rates]) -> Costs:
-    """Return the costs that minimise the squared log errors of both rates over all of these crowds."""
+    """Return the costs that minimise the squared errors over all of these crowds: of the logarithms of both rates, and
+    of the shares of time in which processes sleep, without which a lock could not be told from a slow call."""
 
-    def errors(logs: np.ndarray) -> np.ndarray:
-        costs = Costs(*np.exp(logs))
-        found = [(predict(costs, crowd), rates) for crowd, rates in measured.items()]
-        return np.array(
-            [np.log(p / m) for each, rates in found for p, m in zip(astuple(each), astuple(rates), strict=True)]
-        )
+    def errors(logs: np.ndarray, served: bool) -> np.ndarray:
+        costs = Costs(*np.exp(logs), served=served)
+        said = predict_all(costs, list(measured))
+        return np.concatenate([_errors(mine, rates) for mine, rates in zip(said, measured.values(), strict=True)])
 
     bounds = np.log(FEWEST), np.log(MOST)
     fitted = [
-        least_squares(errors, np.log([start, start / 4, start, start / 4, 1e-8]), bounds=bounds, max_nfev=40)
+        (least_squares(errors, _start(start), bounds=bounds, max_nfev=40, args=(served,)), served)
         for start in STARTS
+        for served in (False, True)
     ]
-    return Costs(*np.exp(min(fitted, key=lambda each: each.cost).x))
+    best, served = min(fitted, key=lambda each: each[0].cost)
+    return Costs(*np.exp(best.x), served=served)
 
 
-def astuple(rates: Rates) -> tuple[float, float]:
-    return rates.explorers, rates.learner
+def _start(seconds: float) -> np.ndarray:
+    return np.log([seconds, seconds / 4, seconds, seconds / 4, 1e-8])
+
+
+def _errors(said: Rates, measured: Rates) -> np.ndarray:
+    return np.array(
+        [
+            np.log(said.explorers / measured.explorers),
+            np.log(said.learner / measured.learner),
+            said.explorers_blocked - measured.explorers_blocked,
+            said.learner_blocked - measured.learner_blocked,
+        ]
+    )

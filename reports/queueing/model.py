@@ -8,7 +8,7 @@ stations: the processors, shared equally by those that are ready, and the exclus
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Costs:
     `add`, `learn`: the parts that exclude no process; an explorer's steps are extra.
     `add_alone`, `learn_alone`: the exclusive parts.
     `row`: what each new row costs the learner, whose priority tree must take it in.
+    `served`: the exclusive parts are done by a server, and the caller sleeps meanwhile.
     """
 
     add: float
@@ -25,24 +26,29 @@ class Costs:
     learn: float
     learn_alone: float
     row: float
+    served: bool = False
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """`explorers` processes, each of which makes `rows` steps of `step` seconds of CPU time per call."""
+    """`explorers` processes, each of which makes `rows` steps of `step` seconds of CPU time per call.
+
+    `capacity` of the buffer bounds the new rows that a step of the learner takes in: older ones are overwritten.
+    """
 
     explorers: int
     rows: int
     step: float
     cores: int
-
-    def with_explorers(self, explorers: int) -> Crowd:
-        return replace(self, explorers=explorers)
+    capacity: int = 1_000_000
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Transitions per second of all explorers, and steps per second of the learner."""
+    """Transitions per second of all explorers, steps per second of the learner, and the share of its time in which a
+    process of either kind sleeps because of the exclusive part."""
 
     explorers: float
     learner: float
+    explorers_blocked: float = 0.0
+    learner_blocked: float = 0.0

@@ -8,47 +8,49 @@ exclusive part needs a processor meanwhile, so that part is stretched alike (sim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from reports.queueing.model import Costs, Crowd, Rates
 
-ROUNDS, DAMPING, CLOSE = 2_000, 0.3, 1e-7
-MOST_DEMAND = 10.0  # seconds per step of the learner
+ROUNDS, DAMPING, CLOSE = 2_000, 0.3, 1e-6
 
 
 def predict(costs: Costs, crowd: Crowd) -> Rates:
     """Return the rates in equilibrium."""
-    number = {"explorer": float(crowd.explorers), "learner": 1.0}
-    alone = {"explorer": costs.add_alone, "learner": costs.learn_alone}
-    free = {"explorer": costs.add + crowd.rows * crowd.step, "learner": costs.learn}
-    running = dict(number)  # mean number at the processors outside the exclusive part
-    waiting = dict.fromkeys(number, 0.0)  # mean number at the exclusive part, in service or in its queue
-    rate = {each: number[each] / (free[each] + alone[each]) for each in number}
+    return predict_all(costs, [crowd])[0]
+
+
+def predict_all(costs: Costs, crowds: Sequence[Crowd]) -> list[Rates]:
+    """Return the rates of each crowd in equilibrium. All are computed at once: rows are explorers and learner."""
+    ones = np.ones(len(crowds))
+    rows, cores, capacity = (
+        np.array([getattr(crowd, name) for crowd in crowds], float) for name in ("rows", "cores", "capacity")
+    )
+    number = np.array([[crowd.explorers for crowd in crowds], ones])
+    free = np.array([[costs.add + crowd.rows * crowd.step for crowd in crowds], costs.learn * ones])
+    alone = np.array([costs.add_alone * ones, costs.learn_alone * ones])
+    running, waiting = number.copy(), np.zeros_like(number)  # mean numbers outside and inside the exclusive part
+    rate = number / (free + alone)
     for _ in range(ROUNDS):
-        busy = min(1.0, sum(rate[each] * alone[each] for each in number))  # at most one process is inside
-        before = dict(rate)
-        for mine in number:
-
-            def others(counts: dict[str, float], mine: str = mine) -> float:
-                return sum(counts.values()) - counts[mine] / number[mine]
-
-            demand = free[mine]
-            if mine == "learner":
-                # The new rows since its last step. Their cost per second is bounded by a core.
-                demand += min(MOST_DEMAND, costs.row * crowd.rows * rate["explorer"] / rate["learner"])
-            stretch = max(1.0, (1 + others(running) + busy) / crowd.cores)
-            inside = max(1.0, (1 + others(running)) / crowd.cores)
-            outside_time = demand * stretch
-            queue = sum(
-                (waiting[each] - (waiting[each] / number[each] if each == mine else 0.0)) * alone[each]
-                for each in number
-            )
-            alone_time = inside * (alone[mine] + queue)
-            new = number[mine] / (outside_time + alone_time)
-            rate[mine] = (1 - DAMPING) * rate[mine] + DAMPING * new
-            running[mine] = rate[mine] * outside_time
-            waiting[mine] = rate[mine] * alone_time
-            total = running[mine] + waiting[mine]
-            running[mine] *= number[mine] / total
-            waiting[mine] *= number[mine] / total
-        if all(abs(rate[each] / before[each] - 1) < CLOSE for each in number):
+        # What an arriving process finds of its own kind: as if it did not exist itself.
+        others = running.sum(axis=0) - running / number
+        queue = (waiting * alone).sum(axis=0) - waiting / number * alone
+        busy = np.minimum(1.0, (rate * alone).sum(axis=0))  # at most one process is inside
+        # The learner takes in the new rows since its last step.
+        taking_in = costs.row * np.minimum(capacity, rows * rate[0] / rate[1])
+        demand = free + np.array([0 * ones, taking_in])
+        inside = np.maximum(1.0, (1 + others) / cores)
+        outside_time = demand * np.maximum(1.0, (1 + others + busy) / cores)
+        inside_time = inside * (alone + queue)
+        before, cycle = rate, outside_time + inside_time
+        rate = (1 - DAMPING) * rate + DAMPING * number / cycle
+        running, waiting = number * outside_time / cycle, number * inside_time / cycle
+        if np.all(np.abs(rate / before - 1) < CLOSE):
             break
-    return Rates(rate["explorer"] * crowd.rows, rate["learner"])
+    blocked = np.minimum(1.0, inside * (queue + alone * costs.served) / cycle)
+    return [
+        Rates(float(rate[0, i] * rows[i]), float(rate[1, i]), float(blocked[0, i]), float(blocked[1, i]))
+        for i in range(len(crowds))
+    ]

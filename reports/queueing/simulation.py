@@ -43,9 +43,10 @@ class _Process:
                     self._left = SLICE
 
     def sleep(self) -> None:
-        """Give up the core."""
-        self._cores.release(self._core)
-        self._core = None
+        """Give up the core, unless that has happened at the end of a slice."""
+        if self._core is not None:
+            self._cores.release(self._core)
+            self._core = None
 
 
 def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
@@ -53,6 +54,7 @@ def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
     environment, chance = simpy.Environment(), random.Random(seed)
     cores, exclusive = simpy.PriorityResource(environment, crowd.cores), simpy.Resource(environment, 1)
     ended, least = {"explorer": 0, "learner": 0}, [0.0]  # the least that a process has run
+    asleep = {"explorer": 0.0, "learner": 0.0}
 
     def cycle(kind: str, free: float, alone: float) -> Generator[Any, Any, None]:
         process = _Process(environment, cores, least)
@@ -60,14 +62,19 @@ def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
         while True:
             extra = 0.0
             if kind == "learner":
-                extra, taken_in = costs.row * crowd.rows * (ended["explorer"] - taken_in), ended["explorer"]
+                new = min(crowd.capacity, crowd.rows * (ended["explorer"] - taken_in))
+                extra, taken_in = costs.row * new, ended["explorer"]
             yield from process.run((free + extra) * chance.uniform(0.5, 1.5))
             if alone > 0:
+                seconds, began = alone * chance.uniform(0.5, 1.5), environment.now
                 with exclusive.request() as turn:
                     if not turn.triggered:
                         process.sleep()
                     yield turn
-                    yield from process.run(alone * chance.uniform(0.5, 1.5))
+                    granted = environment.now
+                    # A server has a thread for each caller, which is scheduled as the caller itself would be.
+                    yield from process.run(seconds)
+                    asleep[kind] += (environment.now if costs.served else granted) - began
             ended[kind] += 1
 
     for _ in range(crowd.explorers):
@@ -82,7 +89,8 @@ def simulate(costs: Costs, crowd: Crowd, seed: int = 0) -> Rates:
         return float(environment.now - begin)
 
     advance(CYCLES // 4)
-    known = dict(ended)
+    ended_before, asleep_before = dict(ended), dict(asleep)
     seconds = advance(CYCLES)
-    made = {each: ended[each] - known[each] for each in ended}
-    return Rates(made["explorer"] * crowd.rows / seconds, made["learner"] / seconds)
+    rate = {each: (ended[each] - ended_before[each]) / seconds for each in ended}
+    slept = {each: (asleep[each] - asleep_before[each]) / seconds for each in asleep}
+    return Rates(rate["explorer"] * crowd.rows, rate["learner"], slept["explorer"] / crowd.explorers, slept["learner"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from reports import plots
@@ -47,19 +48,19 @@ SUITE = Suite(
 
 REAL, NO_WORK = "real", "0 us"
 Comparison = tuple[str, str, str]
-CLAIMED = (
-    "The author of cpprb saw, in a test that he called not rigorous, explorers 3 to 4 times and the learner 1.2 to 2 "
-    "times as fast when only the critical section is locked instead of the whole buffer."
-)
+#: The author of cpprb's claim about locking only the critical section instead of the whole buffer.
+CLAIMED = {"explorers": (3.0, 4.0), "learner": (1.2, 2.0)}
+COMPARED = 8  # explorers with which arms are compared
 PLOTTED = ("0 us", "200 us", REAL)
+ALONG = "number of explorers"
 
 EXPLAINED = (
     "Each explorer is a process that steps an environment and adds its rows with random priorities; the learner "
     "samples 64, works, and updates their priorities. An environment of 20 us uses 20 microseconds of CPU time per "
-    "step; the real one is CartPole with random actions. Blocked is the share of time in which a process sleeps, on a "
-    "lock or until another process answers; waiting for a processor does not count. CPU time is that of all processes "
-    "per transition. Staleness is the number of samples that are still drawn before a new priority takes effect. Every "
-    "call is timed, which costs some tenths of a microsecond."
+    "step; the real one is CartPole with random actions, or Seaquest with stacks of four frames. Blocked is the share "
+    "of time in which a process sleeps, on a lock or until another process answers; waiting for a processor does not "
+    "count. CPU time is that of all processes per transition. Staleness is the number of samples that are still drawn "
+    "before a new priority takes effect. Every call is timed, which costs some tenths of a microsecond."
 )
 
 
@@ -71,6 +72,7 @@ class Setting:
     capacity: int
     rows: int
     learner: str
+    cores: int = 0  # to which the launch was restricted; 0: all
 
     @classmethod
     def of(cls, job: Job) -> Setting:
@@ -80,13 +82,15 @@ class Setting:
             int(params.get("capacity", 0)),
             int(params.get("rows", 100)),
             str(params.get("learner", NO_WORK)),
+            int(params.get("cores", 0)),
         )
 
     @property
     def spoken(self) -> str:
         work = {"DQN": "a learner that trains a DQN", NO_WORK: "a learner that only samples and updates priorities"}
         learner = work.get(self.learner, f"a learner that works {self.learner} per step")
-        return f"{self.workload}, capacity {self.capacity:,}, {counted(self.rows, 'row')} per call, {learner}"
+        cores = f", on {counted(self.cores, 'core')}" if self.cores else ""
+        return f"{self.workload}, capacity {self.capacity:,}, {counted(self.rows, 'row')} per call, {learner}{cores}"
 
 
 def environment_of(job: Job) -> str:
@@ -102,21 +106,26 @@ def cost_of(environment: str) -> float:
     return float("inf") if environment == REAL else float(environment.partition(" ")[0])
 
 
+def spoken(environment: str) -> str:
+    return "CartPole" if environment == REAL else f"steps of {environment}".replace("us", "µs")
+
+
+def compared_crowd(jobs: Sequence[Job]) -> int:
+    """Return the number of explorers with which arms are compared, or the nearest one that was measured."""
+    numbers = _numbers(jobs)
+    return max((number for number in numbers if number <= COMPARED), default=min(numbers, default=0))
+
+
 def is_plain(job: Job) -> bool:
-    """Whether a job has the real environment and a learner without work, as the first screen shows."""
-    return environment_of(job) == REAL and Setting.of(job).learner == NO_WORK
+    """Whether a job has the real environment, a learner without work and all cores, as the first screen shows."""
+    setting = Setting.of(job)
+    return environment_of(job) == REAL and setting.learner == NO_WORK and not setting.cores
 
 
 @dataclass(frozen=True)
 class ClaimRow:
     changed: str
     side: str
-    cells: Sequence[str]
-
-
-@dataclass(frozen=True)
-class MapRow:
-    environment: str
     cells: Sequence[str]
 
 
@@ -135,10 +144,9 @@ class ApeX:
     claim: Sequence[ClaimRow]
     map_title: str
     map_columns: Sequence[str]
-    map: Sequence[MapRow]
+    map: Sequence[tuple[str, Sequence[str]]]  # environment, and a cell per number of explorers
     settings: Sequence[SettingPart]
-    reference: str
-    safety: Mapping[str, Safety] = field(default_factory=dict)
+    safety: Mapping[str, Safety]
 
 
 def parts(context: Context) -> list[Part]:
@@ -167,7 +175,6 @@ def parts(context: Context) -> list[Part]:
         map_columns=[counted(number, "explorer") for number in _numbers(rates["explorers"])],
         map=_map(rates, integrity.safety_of(context.run)),
         settings=shown,
-        reference=SHARED_REFERENCE,
         safety=integrity.safety_of(context.run),
     )  # fmt: skip
     return [Part("apex", "apex", SUITE.title, body, pictures)]
@@ -193,9 +200,11 @@ def _comparisons(context: Context) -> list[Comparison]:
     ]
 
 
-def _order(setting: Setting) -> tuple[bool, int, int, float]:
+def _order(setting: Setting) -> tuple[bool, int, str, int, int, float]:
     return (
         setting.learner == "DQN",
+        setting.cores,
+        setting.workload,
         -setting.capacity,
         -setting.rows,
         0 if setting.learner == "DQN" else cost_of(setting.learner),
@@ -237,8 +246,9 @@ def _said(ratio: Ratio | None) -> str:
 
 
 def _verdict(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> list[str]:
-    """Return sentences: what was claimed, what each comparison shows over all cells, and where no arm differs."""
-    said = [CLAIMED]
+    """Return sentences: whether the claim is confirmed, what each comparison shows over all cells, and where no arm
+    differs."""
+    said = list(_answers(rates, comparisons))
     for changed, with_it, without in comparisons:
         spans = []
         for side, jobs in rates.items():
@@ -259,6 +269,30 @@ def _verdict(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Compariso
     return said
 
 
+def _answers(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the claim and, for each side and for the two comparisons that it may mean, where it is confirmed."""
+    (explorers_low, explorers_high), (learner_low, learner_high) = CLAIMED["explorers"], CLAIMED["learner"]
+    yield (
+        f"The author of cpprb saw, in a test that he called not rigorous, explorers {explorers_low:g} to "
+        f"{explorers_high:g} times and the learner {learner_low:g} to {learner_high:g} times as fast when only the "
+        "critical section is locked instead of the whole buffer."
+    )
+    for changed, with_it, without in comparisons[:2]:
+        for side, (low, high) in CLAIMED.items():
+            explorers = compared_crowd(rates[side])
+            places: dict[str, list[str]] = {"more than claimed": [], "as claimed": [], "less than claimed": []}
+            for environment in _environments(rates[side]):
+                job = _pick(rates[side], environment, explorers)
+                ratio = ratio_of(job.shown.get(with_it), job.shown.get(without)) if job else None
+                if ratio:
+                    above, below = ratio.figure.low > high, ratio.figure.high < low
+                    kind = "more than claimed" if above else "less than claimed" if below else "as claimed"
+                    places[kind].append(f"{spoken(environment)} ({ratio.text} {ratio.sure})")
+            found = "; ".join(f"{kind} with {listed(where)}" for kind, where in places.items() if where)
+            if found:
+                yield f"{changed[0].upper()}{changed[1:]}, {side}, N={explorers}: {found}."
+
+
 def _at(ratio: Ratio, job: Job) -> str:
     return f"{ratio.text} {ratio.sure} ({environment_of(job)}, N={explorers_of(job)})"
 
@@ -269,7 +303,7 @@ def _is_tie(jobs: Sequence[Job], environment: str) -> bool:
     return bool(ends) and all(max(values) <= MATTERS * min(values) for values in ends)
 
 
-def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[MapRow]:
+def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[tuple[str, list[str]]]:
     """Return which sound arm is fastest for each environment and number of explorers, and by how much it leads."""
     rows = []
     for environment in _environments(rates["explorers"]):
@@ -277,7 +311,7 @@ def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> li
         for number in _numbers(rates["explorers"]):
             found = [_winner(_pick(jobs, environment, number), side, safety) for side, jobs in rates.items()]
             cells.append("; ".join(filter(None, found)))
-        rows.append(MapRow(environment, cells))
+        rows.append((environment, cells))
     return rows
 
 
@@ -343,17 +377,10 @@ def _curves(context: Context, jobs: Sequence[Job], benchmark: str) -> Iterator[t
                     lines.setdefault(peer, {})[explorers_of(job)] = figure_of(record)
         if environment in PLOTTED and any(len(line) > 1 for line in lines.values()):
             title = f"{benchmark}, environment {environment}"
-            yield f"Ape-X: {title}", _curve(title, lines, jobs[0].unit, look, context.signs)
-
-
-def _curve(
-    title: str,
-    lines: Mapping[str, Mapping[int, Figure]],
-    unit: str,
-    look: Mapping[str, plots.Look],
-    signs: Mapping[str, str],
-) -> Callable[[], Any]:
-    return lambda: plots.scaling(title, lines, unit, "number of explorers", look, signs, log=True)
+            yield (
+                f"Ape-X: {title}",
+                partial(plots.scaling, title, lines, jobs[0].unit, ALONG, look, context.signs, log=True),
+            )
 
 
 SECTION = Section(parts, SUITE)

@@ -22,18 +22,15 @@ SUITE = Suite(
 class Latency:
     where: str
     launches: str
-    reference: str
     tables: Sequence[MatrixTable]
 
     @property
     def explained(self) -> str:
-        launches = f" ({self.launches})" if self.launches else ""
+        launches = f" {self.launches} per cell." if self.launches else ""
         return (
             f"These tables show how long single calls take ({self.where}): half of them take at most p50, 99% at most "
-            f"p99, and 99.9% at most p99.9. A figure is the median over launches{launches}; beside it are its interval "
-            f"and how many times as fast as {self.reference} it is. The buffer is prioritized if the peer supports "
-            "priorities. Every call is timed separately, so the cost of reading the clock (tens of ns) is part of each "
-            "figure."
+            f"p99, and 99.9% at most p99.9.{launches} The buffer is prioritized if the peer supports priorities. Every "
+            "call is timed separately, so the cost of reading the clock (tens of ns) is part of each figure."
         )
 
 
@@ -50,7 +47,7 @@ def parts(context: Context) -> list[Part]:
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
             tables.append(matrix(context, title, columns, reference))
-    return [Part("latency", "latency", SUITE.title, Latency(where, launches_of(jobs), reference, tables))]
+    return [Part("latency", "latency", SUITE.title, Latency(where, launches_of(jobs), tables))]
 
 
 SECTION = Section(parts, SUITE)

@@ -15,7 +15,7 @@ class MatrixTable:
     title: str
     columns: Sequence[tuple[str, str]]  # label and unit
     rows: Sequence[tuple[str, Sequence[Cell | None]]]
-    has_ratios: bool = True
+    reference: str | None  # of the ratios; None: there are none
 
 
 def matrix(context: Context, title: str, columns: Sequence[tuple[str, Job]], reference: str | None) -> MatrixTable:
@@ -34,4 +34,4 @@ def matrix(context: Context, title: str, columns: Sequence[tuple[str, Job]], ref
         for peer in peers
     ]
     labels = [(label, scale.unit) for (label, _), scale in zip(columns, scales, strict=True)]
-    return MatrixTable(title, labels, rows, reference is not None)
+    return MatrixTable(title, labels, rows, reference)

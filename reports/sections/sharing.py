@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from reports import plots
@@ -79,7 +80,6 @@ class Sharing:
     tables: Sequence[MatrixTable]
     pictures: Sequence[Picture]
     launches: str
-    reference: str
     safety: Mapping[str, Safety]
     no_integrity: str  # why the page does not say which buffers are sound; empty if it does
     unsafe_means: str  # what the sign for unsafe buffers means, if the page says which are sound
@@ -106,7 +106,6 @@ def parts(context: Context) -> list[Part]:
         tables=[*_crowd_tables(context, crowds), *_other_tables(context, jobs)],
         pictures=pictures,
         launches=launches_of(jobs),
-        reference=SHARED_REFERENCE,
         safety=integrity.safety_of(run),
         no_integrity=no_integrity,
         unsafe_means="" if no_integrity else f"{integrity.UNSAFE} {integrity.UNSAFE_MEANS}",
@@ -214,7 +213,9 @@ def _table(context: Context, title: str, columns: Sequence[tuple[str, Job]]) -> 
         title=title,
         columns=[(label, _scale(job).unit) for label, job in columns],
         rows=[(peer, [_cell(context, job, peer) for job in jobs]) for peer in _peers(context.run, jobs)],
-        has_ratios=any(job.benchmark not in SHARES and SHARED_REFERENCE in job.measured for job in jobs),
+        reference=SHARED_REFERENCE
+        if any(job.benchmark not in SHARES and SHARED_REFERENCE in job.measured for job in jobs)
+        else None,
     )
 
 
@@ -236,17 +237,12 @@ def _lines(context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Callabl
                     lines.setdefault(peer, {})[int(job.params["explorers"])] = figure_of(record)
             if len(mine) > 1 and lines:
                 title = f"{PLOTTED[benchmark]}, add {batch} on {workload}"
-                yield f"sharing: {title}", _line_plot(title, lines, mine[0].unit, look, context.signs)
-
-
-def _line_plot(
-    title: str,
-    lines: Mapping[str, Mapping[int, Figure]],
-    unit: str,
-    look: Mapping[str, plots.Look],
-    marks: Mapping[str, str],
-) -> Callable[[], Any]:
-    return lambda: plots.scaling(title, lines, unit, "number of explorers", look, marks, log=True)
+                yield (
+                    f"sharing: {title}",
+                    partial(
+                        plots.scaling, title, lines, mine[0].unit, "number of explorers", look, context.signs, log=True
+                    ),
+                )
 
 
 SECTION = Section(parts, SUITE)

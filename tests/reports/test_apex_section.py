@@ -60,7 +60,7 @@ def test_environments_in_which_the_buffer_does_not_matter_are_named():
 
 def test_the_map_names_the_fastest_arm_and_those_alike():
     body = apex_part({**APEX_ARMS, "cpprb_impl[lock=buffer]": 8.9})
-    cells = {row.environment: row.cells for row in body.map}
+    cells = dict(body.map)
     assert cells["0 us"][0].startswith(
         f"explorers: cpprb_impl[lock=none] = cpprb_impl[lock=buffer], 3.00{TIMES} cpprb[MP]"
     )

@@ -125,7 +125,7 @@ def test_headlines_come_in_the_order_of_use_and_say_what_they_do_not_show(run):
     found = headlines(context_of(run))
     assert [each.kind for each in found] == ["apex", "step", "calls"]
     assert all(each.not_shown for each in found)
-    assert found[0].text.startswith("cpprb_impl[lock=none]: explorers ")
+    assert found[0].text.startswith("cpprb_impl[lock=none] on CartPole-v1: explorers ")
     assert "100,000 rows" in found[1].text and "1,000,000 rows" in found[1].text
     assert "slower at prioritized cycle" not in found[2].text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +14,15 @@ from reports.queueing.simulation import simulate
 NOTHING = 1e-9
 FREE = Costs(add=2e-5, add_alone=NOTHING, learn=5e-5, learn_alone=NOTHING, row=NOTHING)
 LOCKED = Costs(add=1e-5, add_alone=1e-5, learn=1e-5, learn_alone=2e-5, row=NOTHING)
-MANAGED = Costs(add=1e-4, add_alone=3e-4, learn=1e-4, learn_alone=4e-4, row=1e-7)
+MANAGED = Costs(add=1e-4, add_alone=3e-4, learn=1e-4, learn_alone=4e-4, row=1e-7, served=True)
 BOTH = pytest.mark.parametrize("solve", [predict, simulate])
+
+
+def alike(said: Rates, found: Rates, tolerance: float) -> None:
+    assert said.explorers == pytest.approx(found.explorers, rel=tolerance)
+    assert said.learner == pytest.approx(found.learner, rel=tolerance)
+    assert said.explorers_blocked == pytest.approx(found.explorers_blocked, abs=tolerance)
+    assert said.learner_blocked == pytest.approx(found.learner_blocked, abs=tolerance)
 
 
 @BOTH
@@ -24,6 +31,13 @@ def test_without_exclusion_and_with_a_core_each_nothing_waits(solve, explorers):
     rates = solve(FREE, Crowd(explorers, 100, 1e-5, cores=8))
     assert rates.explorers == pytest.approx(explorers * 100 / (2e-5 + 100 * 1e-5), rel=0.1)
     assert rates.learner == pytest.approx(1 / 5e-5, rel=0.05)
+    assert rates.explorers_blocked < 0.01 and rates.learner_blocked < 0.01
+
+
+@BOTH
+def test_callers_of_a_server_sleep_while_it_works(solve):
+    rates = solve(replace(MANAGED, learn=10.0), Crowd(1, 100, 0.0, cores=4))
+    assert rates.explorers_blocked == pytest.approx(3e-4 / 4e-4, abs=0.05)
 
 
 @BOTH
@@ -53,8 +67,7 @@ def test_new_rows_cost_the_learner(solve):
 @pytest.mark.parametrize("explorers", [1, 2, 4])
 def test_analysis_and_simulation_agree(costs, step, explorers):
     crowd = Crowd(explorers, 100, step, cores=2)
-    for said, found in zip(astuple(predict(costs, crowd)), astuple(simulate(costs, crowd)), strict=True):
-        assert said == pytest.approx(found, rel=0.25)
+    alike(predict(costs, crowd), simulate(costs, crowd), 0.25)
 
 
 @pytest.mark.slow
@@ -64,8 +77,7 @@ def test_costs_fitted_to_one_and_two_explorers_predict_four(costs):
     fitted = fit({crowd: simulate(costs, crowd) for crowd in crowds})
     for step in (0.0, 2e-5, 2e-4):
         crowd = Crowd(4, 100, step, cores=2)
-        for said, found in zip(astuple(predict(fitted, crowd)), astuple(simulate(costs, crowd)), strict=True):
-            assert said == pytest.approx(found, rel=0.3)
+        alike(predict(fitted, crowd), simulate(costs, crowd), 0.3)
 
 
 def test_a_wrong_cost_would_show():
