@@ -152,9 +152,18 @@ void PriorityView::evict_lagging_learners(std::uint64_t end) {
   }
 }
 
+// Explorers that outnumber the cores leave the learner a small share of them, and fill the ring meanwhile. It would spend
+// all of its share on new rows, so it asks them to give way until the ring has been filled once more (E9).
+void PriorityView::ask_for_way(std::uint64_t head) {
+  const std::uint64_t until = head + store_.capacity();
+  store_.asked_until_.store(until, relaxed);
+  header_.give_way_until.store(until, relaxed);
+}
+
 void PriorityView::catch_up() {
   RB_FAILPOINT(T0);
-  if (!is_registered()) join();
+  const bool joins = !is_registered();  // a learner that joins is not late
+  if (joins) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
     open_.clear();
@@ -162,6 +171,7 @@ void PriorityView::catch_up() {
   }
   RB_FAILPOINT(T1);
   const std::uint64_t head = std::max(header_.head.load(acquire), seen_);
+  if (!joins && std::min(head - seen_, store_.capacity()) > kFarBehind) ask_for_way(head);
   RB_FAILPOINT(T2);
   std::erase_if(open_, [&](Open& open) {
     const bool still = ClaimWord{header_.registrations[open.registration].claim.load(acquire)} == open.claim;

@@ -74,12 +74,14 @@ class PriorityView {
     std::vector<std::uint64_t> rows;
   };
   static constexpr std::size_t kRemembered = 16;
+  static constexpr std::uint64_t kFarBehind = 1 << 14;  // new rows, which take longer than several samples
 
   template <class Index, class IsMeant>
   bool set_those(const Index* index, std::size_t count, const float* leaves, IsMeant is_meant);
   void refresh_rows(std::uint64_t first, std::uint64_t count);
   void refresh_all();
   void refresh_open_claim(Open& open);
+  void ask_for_way(std::uint64_t head);
   void read_journal();
   bool is_registered() const {
     return registration_.ticket() != 0 && header_.learners[place_].load() == registration_.bits;

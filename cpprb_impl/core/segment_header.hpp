@@ -28,7 +28,7 @@ struct alignas(64) Registration {
 };
 
 struct SegmentHeader {
-  static constexpr std::uint64_t kMagic = 0x3531'6c70'6d69'6272;  // changes with the layout below
+  static constexpr std::uint64_t kMagic = 0x3631'6c70'6d69'6272;  // changes with the layout below
 
   // Written once. The magic number is written last: a process that sees it sees everything written before.
   Atomic magic;
@@ -47,6 +47,9 @@ struct SegmentHeader {
   std::atomic<double> max_priority;               // largest raw priority
   std::atomic<std::uint32_t> registrations_used;  // registrations from this one on were never taken
   std::atomic<std::uint32_t> learner_tickets, learners_used;
+  // A learner that is far behind asks explorers to yield the processor after each call, until the head is here. A hint:
+  // nothing depends on it.
+  Atomic give_way_until;
 
   alignas(64) Atomic journal_head;
 

@@ -37,6 +37,7 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   const std::uint64_t unused = given.count > capacity() ? given.count - capacity() : 0;
   std::uint64_t first_slot = next_slot();
   if (given.count == 0) return first_slot;
+  std::uint64_t end = 0;  // of our rows' numbers
   {
     ExplorerGuard guard(*this, waiting);
     NewRows rows = given;
@@ -48,6 +49,7 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
       const std::uint64_t before = at == unused ? unused : 0;
       const std::uint64_t first = claim(guard.registration(), count, before, waiting);
       if (at == unused) first_slot = (first - before) % capacity();
+      end = first + count;
       copy(count, waiting, [&] { place(rows, at, count, first, guard.registration(), left); });
       for (const std::size_t each : left) {
         const std::uint64_t slot = place_later(rows, each, guard.registration(), waiting);
@@ -59,7 +61,16 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   }
   RB_FAILPOINT(E8);
   if (given.largest > 0) raise_max_priority(given.largest);
+  give_way(end);
   return first_slot;
+}
+
+// E9. A learner's own process does not give way to it.
+void SharedStore::give_way(std::uint64_t end) const {
+  const std::uint64_t until = header_->give_way_until.load(relaxed);
+  if (end >= until || until == asked_until_.load(relaxed)) return;
+  RB_FAILPOINT(E9);
+  sched_yield();
 }
 
 // E1. Takes the registration that this process owns, or another one if it has none or is using it already.

@@ -46,7 +46,7 @@ context = multiprocessing.get_context("fork")
 def places(lock: str, prioritized: bool, framed: bool) -> list[str]:
     """Where processes are hit: there are no steps of locks that are not taken, nor of what is not kept."""
     named = failpoints.names() if failpoints.are_built_in() else []
-    missing = {*NOT_WITH[lock], *(() if framed else OF_FRAMES), *failpoints.OF_MAKING}
+    missing = {*NOT_WITH[lock], *(() if framed else OF_FRAMES), *failpoints.OF_MAKING, *failpoints.OF_GIVING_WAY}
     here = [name for name in named if (prioritized or name[0] not in "TU") and name not in missing]
     return [*here, RANDOM_MOMENT]
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import cpprb_impl._native as module
 
-# Where a segment is made: tests/torture/making.py.
+# Reached where a segment is made: making.py.
 OF_MAKING = ("M0", "M1", "M2", "M3", "M4", "M5", "M6", "M7")
+# Reached beside a learner that is far behind: late_learner.py.
+OF_GIVING_WAY = ("E9",)
 
 _library = ctypes.CDLL(module.__file__)
 
