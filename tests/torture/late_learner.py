@@ -20,8 +20,8 @@ CAPACITY = 65_536
 FAR_BEHIND = 16_384  # rows: kFarBehind in core/priority_view.hpp
 
 
-def gives_way(buffer: MPPrioritizedReplayBuffer, rows: int) -> bool:
-    """Whether another process that adds so many rows in one call then gives way."""
+def yields(buffer: MPPrioritizedReplayBuffer, rows: int) -> bool:
+    """Whether another process yields after it has added so many rows in one call."""
     pid = os.fork()
     if pid == 0:
         failpoints.arm(E9, 1, signal.SIGKILL)
@@ -35,8 +35,8 @@ def main() -> int:
     wrong = []
 
     def expect(wanted: bool, rows: int, when: str) -> None:
-        if gives_way(buffer, rows) != wanted:
-            wrong.append(f"{'gives no way' if wanted else 'gives way'} {when}")
+        if yields(buffer, rows) != wanted:
+            wrong.append(f"an explorer {'does not yield' if wanted else 'yields'} {when}")
 
     try:
         expect(False, FAR_BEHIND + 1, "although no learner has sampled")
@@ -48,10 +48,8 @@ def main() -> int:
         expect(True, 1, "to a learner that was far behind")
         failpoints.arm(E9, 1, signal.SIGKILL)
         buffer.add(a=np.arange(1))  # in the learner's own process: would kill this one
-        expect(False, CAPACITY, "after the ring has been filled once more")
-        print(
-            "explorers beside a learner that is far behind:", "WRONG" if wrong else "give way until it is filled again"
-        )
+        expect(False, CAPACITY, "after one lap of the ring")
+        print("explorers beside a learner that is far behind:", "WRONG" if wrong else "yield for one lap of the ring")
         print("\n".join(wrong))
         return 1 if wrong else 0
     finally:
