@@ -43,20 +43,22 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
         return None
     said = [part for job in sides.values() if (part := _figure_and_ratio(context, job, peer, job.benchmark))]
     said += _elsewhere(context, sides, peer)
-    cores, explorers = int(run.machine["cores"]), int(next(iter(sides.values())).params["explorers"])
+    plain = sides["explorers"]
+    cores, explorers = int(run.machine["cores"]), int(plain.params["explorers"])
     unsafe = safety_of(run).get(context.reference(apex.SUITE) or "")
     note = f" The reference is unsafe: {unsafe.found}." if unsafe and unsafe.mark else ""
     return Headline(
         "apex",
         f"Ape-X, {counted(explorers, 'explorer')} and one learner",
-        f"{peer} on {next(iter(sides.values())).workload}: {'; '.join(said)}.{note}",
+        f"{peer} on {plain.workload}: {'; '.join(said)}.{note}",
         "There is no neural network: the learner only samples and updates priorities. "
         f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure.",
     )
 
 
 def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> list[str]:
-    """Return what the same crowd reaches in environments of known cost, relative to the reference."""
+    """Return what the same crowd reaches in environments of known cost, relative to the reference. Those with fewer
+    launches than the other figures are left to the report."""
     reference, said = context.reference(apex.SUITE) or "", []
     jobs = context.jobs_of(apex.SUITE)
     for environment in sorted({apex.environment_of(job) for job in jobs} - {apex.REAL}, key=apex.cost_of):
@@ -66,11 +68,15 @@ def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> list[st
             wanted = side, plain.workload, params
             job = next((each for each in jobs if (each.benchmark, each.workload, each.params) == wanted), None)
             ratio = ratio_of(job.shown.get(peer), job.shown.get(reference)) if job else None
-            if ratio:
+            if job and ratio and _launches(job, peer) >= _launches(plain, peer):
                 found.append(f"{side} {ratio.words}")
         if found:
             said.append(f"with {apex.spoken(environment)} {' and '.join(found)}")
     return said
+
+
+def _launches(job: Job, peer: str) -> int:
+    return len(job.shown[peer].samples)
 
 
 def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING, size
@@ -161,18 +161,27 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
 def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
     """Return the columns of Ape-X, with as many explorers as its section compares, and of shared buffers in empty
     loops, with the most explorers measured."""
-    found = []
-    for suite, title, wanted in ((apex.SUITE, "Ape-X", APEX), (sharing.SUITE, "empty loops", SHARING)):
-        mine = [job for job in jobs if job.suite == suite.name and job.benchmark in {each[0] for each in wanted}]
-        if suite is apex.SUITE:
-            mine = [job for job in mine if apex.is_plain(job)]
-        workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
-        mine = [job for job in mine if job.workload == workload]
-        most = max((int(job.params["explorers"]) for job in mine), default=0)
-        crowd = apex.compared_crowd(mine) if suite is apex.SUITE else most
-        mine = [job for job in mine if job.params["explorers"] == crowd]
-        found.append(_columns(mine, wanted, f"{title}, {crowd} explorers"))
-    return found[0], found[1]
+    in_apex = [job for job in jobs if job.suite == apex.SUITE.name and apex.is_plain(job)]
+    in_loops = [job for job in jobs if job.suite == sharing.SUITE.name]
+    return (
+        _columns_of_a_crowd(in_apex, APEX, "Ape-X", apex.compared_crowd),
+        _columns_of_a_crowd(in_loops, SHARING, "empty loops", _largest_crowd),
+    )
+
+
+def _largest_crowd(jobs: Sequence[Job]) -> int:
+    return max((apex.explorers_of(job) for job in jobs), default=0)
+
+
+def _columns_of_a_crowd(
+    jobs: Sequence[Job], wanted: Wanted, title: str, crowd_of: Callable[[Sequence[Job]], int]
+) -> list[HeatColumn]:
+    """Return the wanted columns on the workload with the most jobs, for one number of explorers."""
+    mine = [job for job in jobs if job.benchmark in {each[0] for each in wanted}]
+    workload = max((job.workload for job in mine), key=[job.workload for job in mine].count, default="")
+    mine = [job for job in mine if job.workload == workload]
+    crowd = crowd_of(mine)
+    return _columns([job for job in mine if apex.explorers_of(job) == crowd], wanted, f"{title}, {crowd} explorers")
 
 
 def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn]:

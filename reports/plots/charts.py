@@ -91,6 +91,22 @@ def _log_ticks(axis: Axis, span: float) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:,.10g}"))
 
 
+def _frame(title: str, legend_rows: int) -> tuple[Drawing, Axes]:
+    """Start a picture of one plot, with room for a legend below it."""
+    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * legend_rows), layout="constrained")
+    axes = picture.add_subplot()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    return picture, axes
+
+
+def _finish(picture: Drawing, axes: Axes, columns: int) -> None:
+    """Add the grid and, if there are lines, the legend below the plot."""
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    if axes.get_legend_handles_labels()[0]:
+        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=columns)
+
+
 def scaling(
     title: str,
     lines: Mapping[str, Mapping[int, Figure]],
@@ -104,9 +120,7 @@ def scaling(
     """Draw one line per peer: its figure over `along` (such as the number of explorers), on an axis from zero or a log
     axis. `marks` are shown beside the peers' names. With `predicted`, lines are predictions, and figures are markers.
     """
-    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
-    axes = picture.add_subplot()
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    picture, axes = _frame(title, len(lines))
     ticks = sorted({count for line in lines.values() for count in line})
     # Shifted slightly, so that intervals of equally fast peers do not hide each other.
     apart = 0.012 * (max(ticks) - min(ticks) or 1) if ticks else 0
@@ -138,10 +152,7 @@ def scaling(
     axes.set_xlabel(along)
     axes.set_ylabel(f"{unit}   (higher is better)")
     axes.tick_params(axis="y", colors=FAINT)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    if lines:
-        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=1)
+    _finish(picture, axes, columns=1)
     return picture
 
 
@@ -154,9 +165,7 @@ def curves(
     look: Mapping[str, Look],
 ) -> Drawing:
     """Draw one line per peer with its interval as a band, and the target as a horizontal line."""
-    picture = Drawing(figsize=(5.4, 3.1 + 0.22 * len(lines)), layout="constrained")
-    axes = picture.add_subplot()
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    picture, axes = _frame(title, len(lines))
     axes.axhline(target, color=FAINT, linewidth=1.0)
     for peer, line in lines.items():
         along_x, style = sorted(line), look[peer]
@@ -167,10 +176,7 @@ def curves(
     axes.set_xlabel(along)
     axes.set_ylabel(f"{unit}   (higher is better)")
     axes.tick_params(axis="y", colors=FAINT)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    if lines:
-        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=1)
+    _finish(picture, axes, columns=1)
     return picture
 
 
@@ -216,9 +222,7 @@ def filling(
 ) -> Drawing:
     """Draw bytes per transition of capacity over the fill level, on a log axis. The line of a buffer that uses hardly
     any memory starts at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
-    picture = Drawing(figsize=(5.4, 3.0 + 0.2 * ((len(shown) + 1) // 2)), layout="constrained")
-    axes = picture.add_subplot()
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    picture, axes = _frame(title, (len(shown) + 1) // 2)
     least = min((value for points in curves.values() for share, value in points if share and value), default=1.0) / 2
     most = max([2 * least, *(value for points in curves.values() for _, value in points)])
     for peer in sorted(curves, key=lambda peer: (peer in shown, [*shown, peer].index(peer))):
@@ -237,7 +241,5 @@ def filling(
     axes.set_xticks([0, 0.25, 0.5, 1.0], ["empty", "quarter", "half", "full"])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.set_ylabel("B/transition of capacity", fontsize=9)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
+    _finish(picture, axes, columns=2)
     return picture

@@ -47,7 +47,6 @@ SUITE = Suite(
 )
 
 REAL, NO_WORK = "real", "0 us"
-Comparison = tuple[str, str, str]
 #: The author of cpprb's claim about locking only the critical section instead of the whole buffer.
 CLAIMED = {"explorers": (3.0, 4.0), "learner": (1.2, 2.0)}
 COMPARED = 8  # explorers with which arms are compared
@@ -62,6 +61,22 @@ EXPLAINED = (
     "count. CPU time is that of all processes per transition. Staleness is the number of samples that are still drawn "
     "before a new priority takes effect. Every call is timed, which costs some tenths of a microsecond."
 )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changes, the buffer with the change, and the buffer without it."""
+
+    changed: str
+    after: str
+    before: str
+
+    def ratio(self, job: Job | None) -> Ratio | None:
+        return ratio_of(job.shown.get(self.after), job.shown.get(self.before)) if job else None
+
+    @property
+    def sentence_start(self) -> str:
+        return self.changed[0].upper() + self.changed[1:]
 
 
 @dataclass(frozen=True)
@@ -158,8 +173,8 @@ def parts(context: Context) -> list[Part]:
         settings.setdefault(Setting.of(job), []).append(job)
     main = max(settings, key=lambda each: len(settings[each]))
     rates = {name: [job for job in settings[main] if job.benchmark == name] for name in RATES}
-    comparisons = _comparisons(context)
-    columns, claim = _claim(rates, comparisons)
+    claimed, ours = _claimed(), _ours(context)
+    columns, claim = _claim(rates, [*claimed, *ours])
     shown = [_setting(context, setting, settings[setting], setting == main) for setting in sorted(settings, key=_order)]
     pictures = [picture for part in shown for picture in part.pictures]
     launches = launches_of(jobs)
@@ -168,7 +183,7 @@ def parts(context: Context) -> list[Part]:
             filter(None, [EXPLAINED, f"{launches} per cell, each a fresh process." if launches else "",
                           crowding_note(context.run, rates["explorers"])])
         ),
-        verdict=_verdict(rates, comparisons) if claim else [],
+        verdict=_verdict(rates, claimed, ours) if claim else [],
         claim_columns=columns,
         claim=claim,
         map_title=main.spoken,
@@ -180,23 +195,25 @@ def parts(context: Context) -> list[Part]:
     return [Part("apex", "apex", SUITE.title, body, pictures)]
 
 
-def _comparisons(context: Context) -> list[Comparison]:
-    """Return (what changes, the buffer with the change, the buffer without it) of each comparison about the claim."""
-    reference, subject = SHARED_REFERENCE, base_name(context.run.peers[0].name)
-    library = base_name(reference)
+def _claimed() -> list[Comparison]:
+    """Return the two changes that the author's claim may mean."""
+    library = base_name(SHARED_REFERENCE)
     return [
-        ("the scope of the lock alone", reference, f"{library}[MP behind one lock]"),
-        (
+        Comparison("the scope of the lock alone", SHARED_REFERENCE, f"{library}[MP behind one lock]"),
+        Comparison(
             "the whole change: no manager, no pickling, and no lock around each call",
-            reference,
+            SHARED_REFERENCE,
             f"{library}[PER behind one lock]",
         ),
-        (
-            "our storage: no lock instead of one around each call",
-            f"{subject}[lock=none]",
-            f"{subject}[lock=buffer]",
-        ),
-        ("our buffer without a lock instead of the reference", f"{subject}[lock=none]", reference),
+    ]
+
+
+def _ours(context: Context) -> list[Comparison]:
+    subject = base_name(context.run.peers[0].name)
+    without = f"{subject}[lock=none]"
+    return [
+        Comparison("our storage: no lock instead of one around each call", without, f"{subject}[lock=buffer]"),
+        Comparison("our buffer without a lock instead of the reference", without, SHARED_REFERENCE),
     ]
 
 
@@ -230,12 +247,11 @@ def _claim(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]
     crowds = [number for number in (4, 8) if number in numbers] or numbers[-1:]
     places = [(each, number) for each in _environments(rates["explorers"]) for number in crowds]
     rows = []
-    for changed, with_it, without in comparisons:
+    for comparison in comparisons:
         for side, jobs in rates.items():
-            found = [_pick(jobs, *place) for place in places]
-            ratios = [ratio_of(job.shown.get(with_it), job.shown.get(without)) if job else None for job in found]
+            ratios = [comparison.ratio(_pick(jobs, *place)) for place in places]
             if any(ratios):
-                rows.append(ClaimRow(changed, side, [_said(ratio) for ratio in ratios]))
+                rows.append(ClaimRow(comparison.changed, side, [_said(ratio) for ratio in ratios]))
     kept = [i for i in range(len(places)) if any(row.cells[i] for row in rows)]
     columns = [f"{places[i][0]}, N={places[i][1]}" for i in kept]
     return columns, [ClaimRow(row.changed, row.side, [row.cells[i] for i in kept]) for row in rows]
@@ -245,21 +261,12 @@ def _said(ratio: Ratio | None) -> str:
     return f"{ratio.text} {ratio.interval}".strip() if ratio else ""
 
 
-def _verdict(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> list[str]:
-    """Return sentences: whether the claim is confirmed, what each comparison shows over all cells, and where no arm
+def _verdict(
+    rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison], ours: Sequence[Comparison]
+) -> list[str]:
+    """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and where no arm
     differs."""
-    said = list(_answers(rates, comparisons))
-    for changed, with_it, without in comparisons:
-        spans = []
-        for side, jobs in rates.items():
-            ratios = [
-                (ratio, job) for job in jobs if (ratio := ratio_of(job.shown.get(with_it), job.shown.get(without)))
-            ]
-            if ratios:
-                least, most = (pick(ratios, key=lambda pair: pair[0].value) for pick in (min, max))
-                spans.append(f"{side} {_at(*least)} to {_at(*most)}" if least is not most else f"{side} {_at(*least)}")
-        if spans:
-            said.append(f"{changed[0].upper()}{changed[1:]} ({with_it} relative to {without}): {'; '.join(spans)}.")
+    said = [*_answers(rates, claimed), *filter(None, (_span(rates, comparison) for comparison in ours))]
     ties = [each for each in _environments(rates["explorers"]) if _is_tie(rates["explorers"], each)]
     if ties:
         said.append(
@@ -269,28 +276,39 @@ def _verdict(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Compariso
     return said
 
 
-def _answers(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Yield the claim and, for each side and for the two comparisons that it may mean, where it is confirmed."""
+def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the claim and, for each comparison that it may mean and each side, where it is confirmed."""
     (explorers_low, explorers_high), (learner_low, learner_high) = CLAIMED["explorers"], CLAIMED["learner"]
     yield (
         f"The author of cpprb saw, in a test that he called not rigorous, explorers {explorers_low:g} to "
         f"{explorers_high:g} times and the learner {learner_low:g} to {learner_high:g} times as fast when only the "
         "critical section is locked instead of the whole buffer."
     )
-    for changed, with_it, without in comparisons[:2]:
+    for comparison in claimed:
         for side, (low, high) in CLAIMED.items():
             explorers = compared_crowd(rates[side])
             places: dict[str, list[str]] = {"more than claimed": [], "as claimed": [], "less than claimed": []}
             for environment in _environments(rates[side]):
-                job = _pick(rates[side], environment, explorers)
-                ratio = ratio_of(job.shown.get(with_it), job.shown.get(without)) if job else None
+                ratio = comparison.ratio(_pick(rates[side], environment, explorers))
                 if ratio:
                     above, below = ratio.figure.low > high, ratio.figure.high < low
                     kind = "more than claimed" if above else "less than claimed" if below else "as claimed"
                     places[kind].append(f"{spoken(environment)} ({ratio.text} {ratio.sure})")
             found = "; ".join(f"{kind} with {listed(where)}" for kind, where in places.items() if where)
             if found:
-                yield f"{changed[0].upper()}{changed[1:]}, {side}, N={explorers}: {found}."
+                yield f"{comparison.sentence_start}, {side}, N={explorers}: {found}."
+
+
+def _span(rates: Mapping[str, Sequence[Job]], comparison: Comparison) -> str:
+    """Return the least and the most that the change makes of each side's rate."""
+    spans = []
+    for side, jobs in rates.items():
+        ratios = [(ratio, job) for job in jobs if (ratio := comparison.ratio(job))]
+        if ratios:
+            least, most = (pick(ratios, key=lambda pair: pair[0].value) for pick in (min, max))
+            spans.append(f"{side} {_at(*least)} to {_at(*most)}" if least is not most else f"{side} {_at(*least)}")
+    arms = f"{comparison.after} relative to {comparison.before}"
+    return f"{comparison.sentence_start} ({arms}): {'; '.join(spans)}." if spans else ""
 
 
 def _at(ratio: Ratio, job: Job) -> str:

@@ -145,9 +145,8 @@ def _rounded(error: float) -> str:
 
 
 def _costs(costs: Costs) -> list[str]:
-    calls = [number(1e6 * each, 2) if each > 1e-8 else "0" for each in (costs.add, costs.add_alone, costs.learn)]
-    alone = number(1e6 * costs.learn_alone, 2) if costs.learn_alone > 1e-8 else "0"
-    return [*calls, alone, number(1e9 * costs.row, 2)]
+    calls = (costs.add, costs.add_alone, costs.learn, costs.learn_alone)
+    return [*(number(1e6 * each, 2) if each > 1e-8 else "0" for each in calls), number(1e9 * costs.row, 2)]
 
 
 def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:

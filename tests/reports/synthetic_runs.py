@@ -6,6 +6,7 @@ python tests/reports/synthetic_runs.py OUT.json    writes the large one, to look
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -129,6 +130,19 @@ def throughput_cell(run: Run, benchmark: str, batch: int, peer: str, workload: s
         unit="s/transition" if benchmark.startswith("add") else "s/call",
         better="lower",
     )
+
+
+def add_apex_job(run: Run, peer: str, rates: Mapping[str, float], blocks: int = 5, **params: int | str) -> None:
+    """Add figures of one Ape-X job; those of later launches are larger, by up to 4%."""
+    for benchmark, value in rates.items():
+        blocked = benchmark.endswith("blocked")
+        record = run.cell(
+            suite="apex", benchmark=benchmark, peer=peer, workload="CartPole-v1",
+            params={"rows": 100, "capacity": 1000, **params},
+            unit="of their time" if blocked else "per second", better="lower" if blocked else "higher",
+        )  # fmt: skip
+        for block in range(blocks):
+            record.add_sample(block, value * (1 + 0.04 * block / blocks))
 
 
 def add_apex(run: Run, blocks: int = 5, noise: float = 0.05) -> None:

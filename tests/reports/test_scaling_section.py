@@ -1,0 +1,67 @@
+"""The section on scaling: it finds the costs behind invented figures, and predicts only what it can."""
+
+from __future__ import annotations
+
+from reports.queueing.model import Costs, Crowd
+from reports.queueing.mva import predict
+from reports.sections import context_of, scaling
+from reports.sections.scaling import FIGURES
+from results import Run
+
+from .synthetic_runs import MACHINE, add_apex_job, add_workload, empty_run
+
+LOCKED = Costs(add=1e-5, add_alone=1e-4, learn=2e-5, learn_alone=1e-4, row=1e-9)
+ENVIRONMENTS = {"0 us": 0.0, "20 us": 2e-5, "200 us": 2e-4}
+
+
+def modelled_run(peers: dict[str, float]) -> Run:
+    """Figures that follow the model, except that more than two explorers are `peers[name]` times as fast."""
+    run = empty_run()
+    add_workload(run, "CartPole-v1")
+    cores = int(MACHINE["cores"])
+    for name, factor in peers.items():
+        run.add_peer(name, "1", "invented")
+        for environment, step in ENVIRONMENTS.items():
+            for explorers in (1, 2, 4, 8):
+                for used in (1, cores):
+                    rates = predict(LOCKED, Crowd(explorers, 100, step, used, 1000))
+                    figures = {each: getattr(rates, each) for each in FIGURES}
+                    if explorers > 2:
+                        figures["explorers"] *= factor
+                        figures["learner"] *= factor
+                    restricted = {} if used == cores else {"cores": used}
+                    add_apex_job(
+                        run, name, figures, blocks=1, explorers=explorers, environment=environment, **restricted
+                    )
+    return run
+
+
+def scaling_part(peers: dict[str, float]) -> scaling.Scaling:
+    (part,) = scaling.parts(context_of(modelled_run(peers)))
+    return part.body
+
+
+def test_a_buffer_that_follows_the_model_is_predicted():
+    body = scaling_part({"cpprb[MP]": 1.0})
+    assert list(body.error_columns) == ["N=4", "N=8", "one core, any N", "N=4, simulated"]
+    ((peer, cells),) = body.rows
+    assert peer == "cpprb[MP]"
+    four, eight, one_core, simulated = (float(cell.removesuffix("%").removeprefix("-")) for cell in cells[-4:])
+    assert max(four, eight, one_core) < 5 and simulated < 25
+    ((_, knees),) = body.knees
+    # Rows pass the exclusive part one call at a time, on any machine: at most 100 rows per 100 us.
+    assert all(knee.endswith(" M/s") and float(knee.split()[1]) <= 1.0 for knee in knees)
+
+
+def test_a_buffer_that_does_not_follow_it_is_not_predicted_on_larger_machines():
+    body = scaling_part({"cpprb[MP]": 1.0, "other": 3.0})
+    assert [peer for peer, _ in body.rows] == ["cpprb[MP]", "other"]
+    assert [peer for peer, _ in body.knees] == ["cpprb[MP]"]
+
+
+def test_without_enough_figures_there_is_no_section():
+    run = empty_run()
+    add_workload(run, "CartPole-v1")
+    run.add_peer("cpprb[MP]", "1", "invented")
+    add_apex_job(run, "cpprb[MP]", dict.fromkeys(FIGURES, 1.0), explorers=1, environment="0 us")
+    assert scaling.parts(context_of(run)) == []
