@@ -28,8 +28,9 @@ from results import REFERENCE, BadRecord, Run, load
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md")
 STEM = "answer"
-#: Profiles in the order in which they are searched for a figure. The profile of `make bench` has the most launches.
-PROFILES = ("quick", "full", "survey", "sweep")
+#: Profiles in the order in which they are searched for a figure. Those with the most launches come first: `apex` of
+#: shared buffers, and the profile of `make bench`.
+PROFILES = ("apex", "quick", "full", "survey", "sweep")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
