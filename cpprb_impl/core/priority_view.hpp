@@ -30,7 +30,11 @@ class PriorityView {
   explicit PriorityView(SharedStore& store);
   PriorityView(const PriorityView&) = delete;
   ~PriorityView();
-  void forked() { registration_ = {}; }  // the child's copy is a separate learner
+  // The child's copy is a separate learner.
+  void forked() {
+    registration_ = {};
+    samples_of_way_ = 0;
+  }
 
   // Brings the tree up to date with the store, in O(k log n) for k new rows and priorities.
   void catch_up();
@@ -75,13 +79,15 @@ class PriorityView {
   };
   static constexpr std::size_t kRemembered = 16;
   static constexpr std::uint64_t kFarBehind = 1 << 14;  // new rows, which take longer than several samples
+  static constexpr std::uint64_t kRowsPerSample = 256;  // new rows, which take about half as long as a sample
 
   template <class Index, class IsMeant>
   bool set_those(const Index* index, std::size_t count, const float* leaves, IsMeant is_meant);
   void refresh_rows(std::uint64_t first, std::uint64_t count);
   void refresh_all();
   void refresh_open_claim(Open& open);
-  void ask_for_way(std::uint64_t head);
+  void ask_for_way(std::uint64_t head, std::uint64_t new_rows);
+  void give_way_until(std::uint64_t head);
   void read_journal();
   bool is_registered() const {
     return registration_.ticket() != 0 && header_.learners[place_].load() == registration_.bits;
@@ -113,8 +119,9 @@ class PriorityView {
   std::size_t place_ = 0;
   pid_t process_ = 0;  // the process that owns the place
   std::uint64_t cleared_ = 0;
-  std::uint64_t seen_ = 0;  // rows before this one were examined, except those of `open_`
-  std::vector<Open> open_;  // claims whose rows were not all committed
+  std::uint64_t samples_of_way_ = 0;  // until explorers need no longer give way
+  std::uint64_t seen_ = 0;            // rows before this one were examined, except those of `open_`
+  std::vector<Open> open_;            // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;
   std::vector<std::uint64_t> late_;  // entries that were not done
   std::vector<std::size_t> changed_;

@@ -47,8 +47,8 @@ struct SegmentHeader {
   std::atomic<double> max_priority;               // largest raw priority
   std::atomic<std::uint32_t> registrations_used;  // registrations from this one on were never taken
   std::atomic<std::uint32_t> learner_tickets, learners_used;
-  // A learner that is far behind asks explorers to yield the processor after each call, until the head is here. A hint:
-  // nothing depends on it.
+  // A learner that is far behind asks explorers to yield the processor after each call until the head is here, or until
+  // it sets this to 0. A hint: nothing depends on it.
   Atomic give_way_until;
 
   alignas(64) Atomic journal_head;

@@ -1,4 +1,4 @@
-"""Check that explorers yield the processor to a learner that is far behind (E9), and only then.
+"""Check that explorers yield the processor to a learner that is far behind (E9), only then, and not for too long.
 
 .ci/crash  builds the native module with failpoints, and runs this too
 """
@@ -17,7 +17,7 @@ from . import failpoints
 
 (E9,) = failpoints.OF_GIVING_WAY
 CAPACITY = 65_536
-FAR_BEHIND = 16_384  # rows: kFarBehind in core/priority_view.hpp
+FAR_BEHIND, ROWS_PER_SAMPLE = 16_384, 256  # kFarBehind and kRowsPerSample in core/priority_view.hpp
 
 
 def yields(buffer: MPPrioritizedReplayBuffer, rows: int) -> bool:
@@ -48,8 +48,19 @@ def main() -> int:
         expect(True, 1, "to a learner that was far behind")
         failpoints.arm(E9, 1, signal.SIGKILL)
         buffer.add(a=np.arange(1))  # in the learner's own process: would kill this one
-        expect(False, CAPACITY, "after one lap of the ring")
-        print("explorers beside a learner that is far behind:", "WRONG" if wrong else "yield for one lap of the ring")
+        for _ in range(FAR_BEHIND // ROWS_PER_SAMPLE - 1):
+            buffer.sample(1)
+        expect(True, 1, "to a learner that has not yet taken its samples")
+        buffer.sample(1)
+        expect(False, 1, "to a learner that has taken its samples")
+        expect(False, FAR_BEHIND + 1, "to a learner that no longer samples, because none is far behind")
+        buffer.sample(1)
+        expect(True, 1, "to a learner that is far behind again")
+        expect(False, CAPACITY, "to a learner that no longer samples, after one lap of the ring")
+        print(
+            "explorers beside a learner that is far behind:",
+            "WRONG" if wrong else "yield until it has taken its samples",
+        )
         print("\n".join(wrong))
         return 1 if wrong else 0
     finally:
