@@ -62,7 +62,8 @@ class Reference:
 
     @property
     def source(self) -> str:
-        return f"`make report RUN={self.name}` shows the record."
+        cores = counted(int(self.run.machine["cores"]), "core")
+        return f"Measured on {cores} ({self.run.machine['cpu']}); `make report RUN={self.name}` shows the record."
 
 
 def references(folder: Path = REFERENCE) -> dict[str, Reference]:
@@ -115,18 +116,17 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
         f'  <img alt="{about}" src="docs/{STEM}-light.svg">',
         "</picture>",
         "",
-        f"{_machine(each.run)} {each.source}",
+        f"{_launches(each.run)}{each.source}",
         "",
     ]
 
 
-def _machine(run: Run) -> str:
+def _launches(run: Run) -> str:
     counts = sorted(
         {len(record.samples) for record in run.records if record.ok and record.suite == throughput.SUITE.name}
     )
     ends = dict.fromkeys([*counts[:1], *counts[-1:]])
-    span = f", {' to '.join(map(str, ends))} launches per figure" if counts else ""
-    return f"Measured on {counted(int(run.machine['cores']), 'core')} ({run.machine['cpu']}){span}."
+    return f"{' to '.join(map(str, ends))} launches per figure. " if counts else ""
 
 
 def large_row_lines(found: Mapping[str, Reference]) -> list[str]:

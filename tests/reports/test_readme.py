@@ -51,7 +51,8 @@ def test_headlines_name_the_command_that_shows_their_record_and_what_they_do_not
         "Ape-X", "A learner's whole step", "Single calls",
     ]  # fmt: skip
     assert all("*Limits:*" in line for line in lines[::2])
-    assert set(lines[1::2]) == {"  `make report RUN=results/reference/a-quick.json` shows the record."}
+    machine = "Measured on 2 cores (SYNTHETIC processor, not a real one)"
+    assert set(lines[1::2]) == {f"  {machine}; `make report RUN=results/reference/a-quick.json` shows the record."}
 
 
 def test_the_table_of_frames_has_all_six_jobs_and_says_where_we_lose(written):
