@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from reports import plots
-from reports.figures.formatting import counted, listed
+from reports.figures.formatting import TIMES, counted, listed, number
 from reports.figures.jobs import SHARED_REFERENCE, Job, Suite, fastest_first, launches_of
 from reports.figures.peers import base_name
 from reports.figures.ratios import MATTERS, Ratio, figure_of, ratio_of
@@ -264,16 +264,10 @@ def _said(ratio: Ratio | None) -> str:
 def _verdict(
     rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison], ours: Sequence[Comparison]
 ) -> list[str]:
-    """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and where no arm
-    differs."""
+    """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and how much arms
+    differ."""
     said = [*_answers(rates, claimed), *filter(None, (_span(rates, comparison) for comparison in ours))]
-    ties = [each for each in _environments(rates["explorers"]) if _is_tie(rates["explorers"], each)]
-    if ties:
-        said.append(
-            f"In these environments, the arms' explorers differ by at most 10%, so the buffer does not matter to them: "
-            f"{listed(ties)}."
-        )
-    return said
+    return [*said, *_spreads(rates["explorers"])]
 
 
 def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) -> Iterator[str]:
@@ -315,10 +309,20 @@ def _at(ratio: Ratio, job: Job) -> str:
     return f"{ratio.text} {ratio.sure} ({environment_of(job)}, N={explorers_of(job)})"
 
 
-def _is_tie(jobs: Sequence[Job], environment: str) -> bool:
-    mine = [job for job in jobs if environment_of(job) == environment and len(job.shown) > 1]
-    ends = [[figure_of(record).value for record in job.shown.values()] for job in mine]
-    return bool(ends) and all(max(values) <= MATTERS * min(values) for values in ends)
+def _spreads(jobs: Sequence[Job]) -> Iterator[str]:
+    """Yield how much the choice of a buffer can matter to the explorers in each environment, and where it does not."""
+    explorers, spreads = compared_crowd(jobs), {}
+    for environment in _environments(jobs):
+        job = _pick(jobs, environment, explorers)
+        values = [figure_of(record).value for record in job.shown.values()] if job else []
+        if len(values) > 1:
+            spreads[spoken(environment)] = max(values) / min(values)
+    if spreads:
+        ends = listed([f"{number(ratio, 2)}{TIMES} with {environment}" for environment, ratio in spreads.items()])
+        yield f"From the slowest arm to the fastest one, the explorers' rate rises, N={explorers}: {ends}."
+    ties = [environment for environment, ratio in spreads.items() if ratio <= MATTERS]
+    if ties:
+        yield f"With {listed(ties)} the choice of a buffer changes it by at most 10%."
 
 
 def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[tuple[str, list[str]]]:
@@ -326,8 +330,8 @@ def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> li
     rows = []
     for environment in _environments(rates["explorers"]):
         cells = []
-        for number in _numbers(rates["explorers"]):
-            found = [_winner(_pick(jobs, environment, number), side, safety) for side, jobs in rates.items()]
+        for explorers in _numbers(rates["explorers"]):
+            found = [_winner(_pick(jobs, environment, explorers), side, safety) for side, jobs in rates.items()]
             cells.append("; ".join(filter(None, found)))
         rows.append((environment, cells))
     return rows
