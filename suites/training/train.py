@@ -315,7 +315,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         display.close()
-    last = outcome.evaluations[-1].score if outcome.evaluations else None
+    last = f"{outcome.evaluations[-1].score:.1f}" if outcome.evaluations else "none"
     print(
         f"{'solved' if outcome.solved else 'ended'} after {outcome.seconds:.0f} s: score {last}, "
         f"{outcome.transitions:,} transitions, {outcome.steps:,} learner steps, {outcome.restarts} restarts"
