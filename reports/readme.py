@@ -17,7 +17,7 @@ from reports.answer.headlines import headlines
 from reports.answer.heatmap import HeatMap, heat_map, typical_workloads
 from reports.answer.heatmap_svg import pictures
 from reports.figures.formatting import NOTHING, TIMES, counted, listed
-from reports.figures.jobs import Job
+from reports.figures.jobs import Job, launches_of
 from reports.figures.ratios import ratio_of
 from reports.sections import context_of, sharing, throughput
 from reports.sections.integrity import safety_of
@@ -109,6 +109,7 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
     each = pictured(found)
     if each is None or not each.heat.tables:
         return []
+    launches = launches_of([job for job in each.context.jobs if job.suite == throughput.SUITE.name])
     about = f"Heat map of peers by jobs: how many times as fast as {each.heat.tables[0].reference}"
     return [
         "<picture>",
@@ -116,17 +117,9 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
         f'  <img alt="{about}" src="docs/{STEM}-light.svg">',
         "</picture>",
         "",
-        f"{_launches(each.run)}{each.source}",
+        f"{launches} per figure. {each.source}" if launches else each.source,
         "",
     ]
-
-
-def _launches(run: Run) -> str:
-    counts = sorted(
-        {len(record.samples) for record in run.records if record.ok and record.suite == throughput.SUITE.name}
-    )
-    ends = dict.fromkeys([*counts[:1], *counts[-1:]])
-    return f"{' to '.join(map(str, ends))} launches per figure. " if counts else ""
 
 
 def large_row_lines(found: Mapping[str, Reference]) -> list[str]:

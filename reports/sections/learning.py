@@ -35,7 +35,6 @@ EXPLAINED = (
     "counts with the time limit, so a median over such trainings is a lower bound. The seed is the number of the "
     "launch."
 )
-PER_SAMPLE = {"transitions": "transitions", "steps": "steps of the learner"}
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def _reference(job: Job) -> str:
 def _per_sample(by_name: dict[str, Job], reference: str) -> str:
     """Return a sentence on whether some buffer needs more or fewer transitions or steps than the reference does."""
     said, launches = [], 0
-    for name, noun in PER_SAMPLE.items():
+    for name in ("transitions", "steps"):
         job = by_name[name]
         for peer, record in job.shown.items():
             ratio = ratio_of(record, job.shown[reference])
@@ -102,14 +101,14 @@ def _per_sample(by_name: dict[str, Job], reference: str) -> str:
                 continue
             launches = max(launches, ratio.figure.launches)
             if ratio.clearly_faster or ratio.clearly_slower:
-                said.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {noun}")
+                said.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {NEEDED[name]}")
     if said:
         return f"Per sample, arms differ from {reference}: {listed(said)}."
     if not launches:
         return ""  # there is nothing to compare with
     if launches < FEWEST_FOR_CLEAR:
         return f"With {counted(launches, 'seed')} nothing can be said about what arms learn per sample."
-    return f"No arm clearly needs more or fewer transitions, or steps of the learner, than {reference}."
+    return f"No arm clearly needs more or fewer transitions or learner steps than {reference}."
 
 
 def _curves(context: Context, jobs: Sequence[Job], title: str, target: float) -> Picture:
