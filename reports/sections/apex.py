@@ -46,7 +46,7 @@ SUITE = Suite(
     counts=(WHOLE, *AMOUNTS),
 )
 
-REAL, NO_WORK = "real", "0 us"
+REAL, NO_STEP, NO_WORK = "real", "0 us", "0 us"
 #: The author of cpprb's claim about locking only the critical section instead of the whole buffer.
 CLAIMED = {"explorers": (3.0, 4.0), "learner": (1.2, 2.0)}
 COMPARED = 8  # explorers with which arms are compared
@@ -60,6 +60,10 @@ EXPLAINED = (
     "of time in which a process sleeps, on a lock or until another process answers; waiting for a processor does not "
     "count. CPU time is that of all processes per transition. Staleness is the number of samples that are still drawn "
     "before a new priority takes effect. Every call is timed, which costs some tenths of a microsecond."
+)
+UNSTEADY = (
+    "Ratios with steps of 0 µs do not carry over to another machine: every process then wants the lock all the time, "
+    "and the processor and the hypervisor decide which one gets it (docs/measuring.md)."
 )
 
 
@@ -267,7 +271,8 @@ def _verdict(
     """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and how much arms
     differ."""
     said = [*_answers(rates, claimed), *filter(None, (_span(rates, comparison) for comparison in ours))]
-    return [*said, *_spreads(rates["explorers"])]
+    unsteady = [UNSTEADY] if NO_STEP in _environments(rates["explorers"]) else []
+    return [*said, *_spreads(rates["explorers"]), *unsteady]
 
 
 def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) -> Iterator[str]:
