@@ -24,6 +24,8 @@ Status = Literal["ok", "failed", "wrong", "skipped", "broken", "left_out", "inte
 Better = Literal["lower", "higher"]
 Param = int | float | str | bool
 
+#: Units whose values may be negative: an environment may give negative rewards. schema.json names them, too.
+SIGNED = ("mean return",)
 NOT_REACHED = "not measured: the run did not get this far"
 
 
@@ -115,8 +117,9 @@ class Record:
     def add_sample(self, block: int, value: float, calls: int | None = None) -> None:
         """Add one launch's figure, in the record's unit, and its number of calls. The first makes the cell "ok"."""
         value = float(value)
-        if not (math.isfinite(value) and value >= 0):
-            raise BadRecord(f"{self.label}: sample of block {block} must be a finite number, at least 0, got {value}")
+        if not (math.isfinite(value) and (value >= 0 or self.unit in SIGNED)):
+            least = "" if self.unit in SIGNED else ", at least 0"
+            raise BadRecord(f"{self.label}: sample of block {block} must be a finite number{least}, got {value}")
         if any(sample.block == block for sample in self.samples):
             raise BadRecord(f"{self.label}: block {block} already has a sample")
         if self.pending:

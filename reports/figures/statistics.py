@@ -71,10 +71,10 @@ def by_block(record: Record) -> dict[int, float]:
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
     """Block -> how many times as fast as the reference, for blocks with both. Above 1 is faster, whatever `better` is.
 
-    Blocks in which either value is 0 are omitted.
+    Blocks in which either value is not above 0 are omitted.
     """
     mine, theirs = by_block(record), by_block(reference)
-    blocks = sorted(block for block in mine.keys() & theirs.keys() if mine[block] and theirs[block])
+    blocks = sorted(block for block in mine.keys() & theirs.keys() if mine[block] > 0 and theirs[block] > 0)
     if record.better == "lower":
         return {block: theirs[block] / mine[block] for block in blocks}
     return {block: mine[block] / theirs[block] for block in blocks}

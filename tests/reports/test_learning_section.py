@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reports.sections import context_of, learning
 from results import Run
+from results.record import Sample
 
 from .synthetic_runs import add_workload, empty_run
 
@@ -57,3 +58,11 @@ def test_arms_that_learn_less_per_sample_are_named():
 
 def test_too_few_seeds_say_nothing_about_learning_per_sample():
     assert "With 3 seeds nothing can be said" in task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).per_sample
+
+
+def test_a_curve_may_begin_below_zero():
+    run = trainings(5, {})
+    for record in run.records:
+        if record.benchmark == "score" and record.params["second"] == 60:
+            record.samples = [Sample(sample.block, -100.0 - sample.block) for sample in record.samples]
+    assert task(run).picture.file

@@ -118,6 +118,18 @@ def test_a_sample_must_be_a_finite_number_not_below_zero(run, value):
         run.cell(**CELL).add_sample(0, value)
 
 
+def test_only_a_mean_return_may_be_negative(run, tmp_path):
+    record = run.cell(**{**CELL, "unit": "mean return", "better": "higher"})
+    record.add_sample(0, -109.6)
+    with pytest.raises(BadRecord, match="must be a finite number, got nan"):
+        record.add_sample(1, float("nan"))
+    save(tmp_path / "run.json", run)
+    assert load(tmp_path / "run.json").records[0].samples[0].value == -109.6
+    record.unit = "s"
+    with pytest.raises(BadRecord, match=r"samples\[0\]"):
+        save(tmp_path / "run.json", run)
+
+
 def test_a_block_has_one_sample(run):
     record = run.cell(**CELL)
     record.add_sample(0, 1.0)
