@@ -164,19 +164,29 @@ def curves(
     target: float,
     look: Mapping[str, Look],
 ) -> Drawing:
-    """Draw one line per peer with its interval as a band, and the target as a horizontal line."""
-    picture, axes = _frame(title, len(lines))
-    axes.axhline(target, color=FAINT, linewidth=1.0)
-    for peer, line in lines.items():
-        along_x, style = sorted(line), look[peer]
+    """Draw a panel per peer: its line with the interval as a band, the other peers' lines behind it in grey, and the
+    target as a dotted line."""
+    columns = min(2, len(lines))
+    rows = -(-len(lines) // columns)
+    picture = Drawing(figsize=(0.4 + 2.9 * columns, 0.8 + 1.9 * rows), layout="constrained")
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+    panels = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes in panels[len(lines) :]:
+        axes.set_visible(False)
+    for axes, (peer, line) in zip(panels, lines.items(), strict=False):
+        axes.set_title(peer, loc="left", fontsize=9, color=look[peer].color)
+        axes.axhline(target, color=INK, linewidth=0.8, linestyle=":")
+        for other in lines.values():
+            axes.plot(sorted(other), [other[at].value for at in sorted(other)], color=FAINT, linewidth=0.7)
+        along_x = sorted(line)
         low, high = ([getattr(line[at], end) for at in along_x] for end in ("low", "high"))
-        axes.fill_between(along_x, low, high, color=style.color, alpha=0.15, linewidth=0)
-        values = [line[at].value for at in along_x]
-        axes.plot(along_x, values, color=style.color, linestyle=style.line, linewidth=1.8, label=peer)
-    axes.set_xlabel(along)
-    axes.set_ylabel(f"{unit}   (higher is better)")
-    axes.tick_params(axis="y", colors=FAINT)
-    _finish(picture, axes, columns=1)
+        axes.fill_between(along_x, low, high, color=look[peer].color, alpha=0.2, linewidth=0)
+        axes.plot(along_x, [line[at].value for at in along_x], color=look[peer].color, linewidth=1.8)
+        axes.grid(axis="y", color=GRID, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.tick_params(labelsize=8.5, labelbottom=True)
+    picture.supxlabel(along, fontsize=9)
+    picture.supylabel(f"{unit}   (higher is better)", fontsize=9)
     return picture
 
 

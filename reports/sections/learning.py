@@ -33,7 +33,7 @@ EXPLAINED = (
     "Each launch trains a dueling double DQN with {explorers}, one learner and one evaluator, which are the same for "
     "all buffers, until the mean return of 100 greedy episodes reaches the target. A training that does not reach it "
     "counts with the time limit, so a median over such trainings is a lower bound. The seed is the number of the "
-    "launch."
+    "launch. The plots show the median score with its interval; a training that has ended keeps its last score."
 )
 
 
@@ -70,8 +70,8 @@ def parts(context: Context) -> list[Part]:
 def _task(context: Context, jobs: Sequence[Job]) -> TaskPart:
     by_name = {job.benchmark: job for job in jobs if job.benchmark != "score"}
     target = float(jobs[0].params["target"])
-    title = f"{jobs[0].workload} to a mean return of {target:g}"
-    reference = _reference(by_name["seconds"])
+    title = title_of(jobs[0])
+    reference = reference_of(by_name["seconds"])
     return TaskPart(
         title=title,
         solved=[
@@ -80,11 +80,15 @@ def _task(context: Context, jobs: Sequence[Job]) -> TaskPart:
         ],
         table=matrix(context, title, [(label, by_name[name]) for name, label in NEEDED.items()], reference),
         per_sample=_per_sample(by_name, reference),
-        picture=_curves(context, [job for job in jobs if job.benchmark == "score"], title, target),
+        picture=_curves(context, [job for job in jobs if job.benchmark == "score"], by_name["seconds"], title, target),
     )
 
 
-def _reference(job: Job) -> str:
+def title_of(job: Job) -> str:
+    return f"{job.workload} to a mean return of {float(job.params['target']):g}"
+
+
+def reference_of(job: Job) -> str:
     """Return the buffer to which others are compared: the usual one, or another of the same library."""
     alike = [peer for peer in job.shown if base_name(peer) == base_name(SHARED_REFERENCE)]
     return SHARED_REFERENCE if SHARED_REFERENCE in alike else alike[0] if alike else next(iter(job.shown))
@@ -111,14 +115,19 @@ def _per_sample(by_name: dict[str, Job], reference: str) -> str:
     return f"No arm clearly needs more or fewer transitions or learner steps than {reference}."
 
 
-def _curves(context: Context, jobs: Sequence[Job], title: str, target: float) -> Picture:
+def _curves(context: Context, jobs: Sequence[Job], needed: Job, title: str, target: float) -> Picture:
+    """Draw the scores until the last training has ended."""
+    last = max(sample.value for record in needed.shown.values() for sample in record.samples)
+    moments = sorted({int(job.params["second"]) for job in jobs})
+    shown = moments[: 1 + sum(moment < last for moment in moments)]
+    jobs = [job for job in jobs if job.params["second"] in shown]
     names = [peer.name for peer in context.run.peers if any(peer.name in job.shown for job in jobs)]
     look = plots.looks([peer.name for peer in context.run.peers], names)
     lines = {
         peer: {int(job.params["second"]): figure_of(job.shown[peer]) for job in jobs if peer in job.shown}
         for peer in names
     }
-    draw = partial(plots.curves, title, lines, "mean return of 100 greedy episodes", "seconds", target, look)
+    draw = partial(plots.curves, title, lines, "mean return", "seconds", target, look)
     return plots.draw(f"learning: {title}", draw)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reports.answer.headlines import headlines
 from reports.sections import context_of, learning
 from results import Run
 from results.record import Sample
@@ -66,3 +67,24 @@ def test_a_curve_may_begin_below_zero():
         if record.benchmark == "score" and record.params["second"] == 60:
             record.samples = [Sample(sample.block, -100.0 - sample.block) for sample in record.samples]
     assert task(run).picture.file
+
+
+def test_the_first_headline_is_a_whole_training():
+    first = headlines(context_of(trainings(5, {})))[0]
+    assert first.kind == "training"
+    assert "CartPole-v1 to a mean return of 475 in 60.1 s, 1.50× as fast as cpprb[MP]" in first.text
+    assert "The number of seeds is 5 on CartPole-v1." in first.not_shown
+
+
+def test_the_curves_end_with_the_last_training(monkeypatch):
+    shown = []
+    run = trainings(5, {})
+    for record in run.records:
+        if record.benchmark == "seconds":
+            record.samples = [Sample(sample.block, 70.0) for sample in record.samples]
+    drawn = learning.plots.curves
+    monkeypatch.setattr(
+        learning.plots, "curves", lambda title, lines, *rest: shown.append(lines) or drawn(title, lines, *rest)
+    )
+    task(run)
+    assert {second for lines in shown for line in lines.values() for second in line} == {60, 120}
