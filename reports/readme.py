@@ -28,9 +28,9 @@ from results import REFERENCE, BadRecord, Run, load
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md")
 STEM = "answer"
-#: Profiles in the order in which they are searched for a figure. Those with the most launches come first: `apex` of
-#: shared buffers, and the profile of `make bench`.
-PROFILES = ("apex", "quick", "full", "survey", "sweep")
+#: Profiles in the order in which they are searched for a figure. Those with the most launches come first: `learning`
+#: and `apex` of shared buffers, and the profile of `make bench`.
+PROFILES = ("learning", "apex", "quick", "full", "survey", "sweep")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
@@ -85,7 +85,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a headline of each kind, from the first record that has one."""
     lines = []
     found_in = [(each, headlines(each.context)) for each in _in_order(found)]
-    for kind in ("apex", "step", "calls"):
+    for kind in ("training", "apex", "step", "calls"):
         chosen = next(
             ((each, headline) for each, mine in found_in for headline in mine if headline.kind == kind),
             None,

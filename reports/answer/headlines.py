@@ -1,4 +1,4 @@
-"""The headlines, most realistic first: Ape-X, a learner's whole step, single calls. Each states its limits."""
+"""The headlines, most realistic first: a training, Ape-X, a learner's step, single calls. Each states its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports.figures.formatting import counted, listed
 from reports.figures.jobs import Job
 from reports.figures.peers import base_name
 from reports.figures.ratios import figure_of, ratio_of
-from reports.sections import apex, throughput
+from reports.sections import apex, learning, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
 from reports.tables.cells import scale_of
@@ -26,12 +26,35 @@ class Headline:
 
 
 def headlines(context: Context) -> list[Headline]:
-    """Headlines about the run's first peer or, for Ape-X, its first variant. Those without records are omitted."""
+    """Headlines about the run's first peer or, for shared buffers, its first variant. Those without records are
+    omitted."""
     if not context.run.peers:
         return []
     subject = context.run.peers[0].name
-    found = [_ape_x(context, subject), _steps(context, subject), _single_calls(context, subject)]
-    return [headline for headline in found if headline]
+    kinds = (_training, _ape_x, _steps, _single_calls)
+    return [headline for kind in kinds if (headline := kind(context, subject))]
+
+
+def _training(context: Context, subject: str) -> Headline | None:
+    tasks = [job for job in context.jobs_of(learning.SUITE) if job.benchmark == "seconds"]
+    peer = _variant(context.run, tasks, subject)
+    if peer is None:
+        return None
+    said = []
+    for job in tasks:
+        record, reference = job.shown[peer], learning.reference_of(job)
+        ratio = ratio_of(record, job.shown[reference])
+        against = f", {ratio.over(reference)}" if ratio else ""
+        said.append(f"{learning.title_of(job)} in {scale_of(job).of(figure_of(record))} s{against}")
+    seeds = listed([f"{_launches(job, peer)} on {job.workload}" for job in tasks])
+    cores, explorers = int(context.run.machine["cores"]), int(tasks[0].params["explorers"])
+    return Headline(
+        "training",
+        f"A whole training: Ape-X with a DQN, {counted(explorers, 'explorer')} and one learner",
+        f"{peer}: {'; '.join(said)}.",
+        f"The number of seeds is {seeds}. Networks and environments take most of the time of these processes, which "
+        f"share {counted(cores, 'core')}.",
+    )
 
 
 def _ape_x(context: Context, subject: str) -> Headline | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reports.answer.headlines import headlines
+from reports.figures.formatting import TIMES
 from reports.sections import context_of, learning
 from results import Run
 from results.record import Sample
@@ -72,7 +73,7 @@ def test_a_curve_may_begin_below_zero():
 def test_the_first_headline_is_a_whole_training():
     first = headlines(context_of(trainings(5, {})))[0]
     assert first.kind == "training"
-    assert "CartPole-v1 to a mean return of 475 in 60.1 s, 1.50× as fast as cpprb[MP]" in first.text
+    assert f"CartPole-v1 to a mean return of 475 in 60.1 s, 1.50{TIMES} as fast as cpprb[MP]" in first.text
     assert "The number of seeds is 5 on CartPole-v1." in first.not_shown
 
 
