@@ -67,6 +67,8 @@ def explore(
     def store(transition: Transition, priority: float) -> None:
         if local.rows + 1 == settings.local_rows:  # so that nothing is added during a pause
             progress.wait_while_paused(number)
+            if progress.stop.value:  # the pause may not be over: the learner may be writing a checkpoint
+                return
         progress.transitions[number] += local.store(transition, priority)
 
     progress.wait_while_paused(number)
@@ -86,7 +88,6 @@ def explore(
         if terminated or truncated:
             for complete in window.end(obs, network.values(obs[None])[0], terminated):
                 store(*complete)
-            progress.episodes[number] += 1
             progress.last_return[number], total = total, 0.0
             obs = observed(env.reset()[0])
     progress.paused[number] = True  # it adds nothing more

@@ -76,7 +76,6 @@ class Training:
                 "steps": self.learner.steps,
                 "seconds": progress.seconds,
                 "transitions": list(progress.transitions),
-                "episodes": list(progress.episodes),
             }
             saved = checkpoint.save(self.folder, self.learner.state(), self.adapter, counters)
             batch = self.sample()
@@ -92,12 +91,7 @@ class Training:
         self.learner.set_state(model)
         self.progress.steps.value = counters["steps"]
         self.progress.began.value = time.monotonic() - counters["seconds"]
-        for words, values in (
-            (self.progress.transitions, counters["transitions"]),
-            (self.progress.episodes, counters["episodes"]),
-        ):
-            # Explorers may have been added or removed: the first one takes over the sum.
-            words[0] = sum(values)
+        self.progress.transitions[:] = counters["transitions"]
         batch = self.sample()
         checkpoint.check_next_sample(found, batch["indexes"])
         return batch

@@ -1,4 +1,4 @@
-"""What the processes of a training tell each other besides transitions and weights: counters and flags."""
+"""What the processes of a training share besides transitions and weights: counters and flags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
 
 
 class Progress:
-    """Shared counters. Each word has one writer at a time, so no lock is needed, which a killed process could keep."""
+    """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could keep. Only
+    the queue of evaluations has one, which only the evaluator and the supervisor use."""
 
     def __init__(self, explorers: int) -> None:
         context = multiprocessing.get_context("fork")
@@ -33,7 +34,6 @@ class Progress:
         self.pause = context.RawValue(ctypes.c_bool, True)  # explorers wait until the learner is ready
         self.paused = context.RawArray(ctypes.c_bool, explorers)  # by explorer: does it wait?
         self.transitions = context.RawArray(ctypes.c_int64, explorers)
-        self.episodes = context.RawArray(ctypes.c_int64, explorers)
         self.last_return = context.RawArray(ctypes.c_double, explorers)
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch

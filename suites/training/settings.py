@@ -1,4 +1,4 @@
-"""The settings of a training, and what processes with the same settings agree on."""
+"""The settings of a training, and each explorer's epsilon."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Names follow Horgan et al. 2018. Defaults are for small environments such as CartPole on a few cores; the
-    paper's values for Atari on hundreds of cores are in parentheses."""
+    """Defaults are for small environments such as CartPole on a few cores. The values of Horgan et al. 2018, for Atari
+    on hundreds of cores, are in parentheses."""
 
     env: str = "CartPole-v1"
     peer: str = "cpprb_impl[lock=none]"

@@ -28,8 +28,9 @@ from typing import Any
 import gymnasium
 
 from adapters import registry
-from adapters.base import Adapter, Spec
+from adapters.base import Adapter, Spec, Unavailable
 from adapters.child_process import exit_with_parent
+from adapters.environments import NotInstalled
 from suites.training import checkpoint
 from suites.training.evaluator import evaluate
 from suites.training.explorer import explore, network_for
@@ -41,7 +42,7 @@ from suites.training.weights import SharedWeights
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
-LIVES = 3  # an explorer that dies so often without adding a transition cannot run
+LIVES = 3  # an explorer that dies so often without adding a transition, or an evaluator without a score, cannot run
 RUNS = Path(__file__).resolve().parents[2] / "results" / "runs"
 
 
@@ -92,6 +93,7 @@ class Supervisor:
         self.lives = [0] * settings.explorers
         self._barren = [0] * settings.explorers  # deaths in a row without a transition in between
         self._known = [0] * settings.explorers  # transitions at the last death
+        self._evaluator_barren = self._evaluated = 0  # its deaths in a row without a score, and scores at the last one
         self.evaluations: list[Evaluation] = []
 
     def _start(self, work: Callable[..., None], *args: Any) -> BaseProcess:
@@ -100,10 +102,19 @@ class Supervisor:
         return process
 
     def look(self) -> None:
-        """Restart dead explorers and collect evaluations. Raises `Failed` if the training cannot continue."""
+        """Restart dead explorers and a dead evaluator, and collect evaluations. Raises `Failed` if the training cannot
+        continue."""
         if not self.learner.is_alive():
             raise Failed(f"the learner died with exit code {self.learner.exitcode}")
         if not self.evaluator.is_alive():
+            ended = len(self.evaluations)
+            self._evaluator_barren = 0 if ended > self._evaluated else self._evaluator_barren + 1
+            self._evaluated = ended
+            if self._evaluator_barren == LIVES:
+                raise Failed(
+                    f"the evaluator died {LIVES} times without a score, the last time with exit code "
+                    f"{self.evaluator.exitcode}"
+                )
             self.evaluator = self._start(evaluate, self.settings, self.weights, self.progress)
         for number, process in enumerate(self.explorers):
             if process.is_alive():
@@ -205,8 +216,8 @@ class Display:
         from tqdm import tqdm
 
         self.writer = SummaryWriter(str(folder))
-        self.bar = tqdm(bar_format="{desc}", disable=not sys.stderr.isatty())
         self.terminal = sys.stderr.isatty()
+        self.bar = tqdm(bar_format="{desc}", disable=not self.terminal)
         self.every = 1.0 if self.terminal else 5.0
         self.at, self.steps, self.transitions, self.shown = 0.0, 0, 0, 0
 
@@ -253,7 +264,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     for each in fields(Settings):
         option = f"--{each.name.replace('_', '-')}"
         parser.add_argument(option, type=type(each.default), default=each.default, help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=600.0, help="at most; default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=600.0,
+        help="at most, including the time before the training was resumed; default: %(default)s",
+    )  # fmt: skip
     parser.add_argument(
         "--target", type=float, help="score at which to stop; default: the environment's reward threshold"
     )
@@ -262,10 +276,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--resume", type=Path, metavar="FOLDER", help="continue the training in this folder")
     args = parser.parse_args(arguments)
     if args.peer not in registry.together():
-        parser.error(f"--peer must be a buffer that processes share: {', '.join(registry.together())}")
+        known = ", ".join(registry.together())
+        parser.error(f"--peer must be a buffer that processes share, got {args.peer}; known are {known}")
+    if registry.adapter_class(args.peer).start_method != "fork":
+        parser.error(f"--peer must be a buffer that forked processes can use, got {args.peer}")
     if args.resume and not (args.resume / "settings.json").exists():
         parser.error(f"--resume must be the folder of a training, and {args.resume} has no settings.json")
-    for name in ("explorers", "capacity", "n", "local_rows", "batch", "hidden", "episodes"):
+    for name in (each.name for each in fields(Settings) if type(each.default) is int and each.name != "seed"):
         if getattr(args, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     return args
@@ -309,7 +326,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ninterrupted; continue with --resume {folder}" if saves else "\ninterrupted")
         return 130
-    except (Failed, ValueError) as error:
+    except (Failed, NotInstalled, Unavailable, ValueError) as error:
         hint = f"; continue with --resume {folder}" if saves and any(folder.glob("checkpoint-*")) else ""
         print(f"{error}{hint}", file=sys.stderr)
         return 1

@@ -99,6 +99,19 @@ def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
     assert status == 130 and "--resume" in said and "10 explorers restarted" in said
 
 
+def test_an_evaluator_that_cannot_run_ends_the_training(tmp_path):
+    run = Training(*ENDLESS, "--seconds=600", "--folder", tmp_path / "run", "--explorers=1", "--least-rows=1000000000")
+    run.wait_for(lambda: len(run.children) == 3, "no process was started")
+    evaluator = run.children[1]
+    for _ in range(3):
+        known = {each.pid for each in run.children}
+        evaluator.kill()
+        run.wait_for(lambda known=known: run.process.poll() or {each.pid for each in run.children} - known, "no end")
+        evaluator = run.children[-1] if run.children else evaluator
+    status, said = run.ends()
+    assert status == 1 and "the evaluator died 3 times without a score" in said
+
+
 @pytest.mark.parametrize("peer", ["cpprb_impl[lock=none]", "cpprb[queue]"])
 def test_it_ends_clean_while_it_waits_for_rows(peer, tmp_path):
     """The queue would be full if the learner read it only to sample: no explorer would add more, nor end."""
@@ -156,7 +169,7 @@ def test_another_next_sample_would_be_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("example", ["apex.py", "apex_ray.py"])
-def test_the_examples_learn(example):
+def test_the_examples_run(example):
     command = [sys.executable, str(ROOT / "examples" / example), "12"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
@@ -171,6 +184,8 @@ def test_the_examples_learn(example):
         (("--peer", "cpprb"), "--peer must be a buffer that processes share"),
         (("--resume", "/nowhere"), "has no settings.json"),
         (("--explorers", "0"), "--explorers must be at least 1, got 0"),
+        (("--target-every", "0"), "--target-every must be at least 1, got 0"),
+        (("--peer", "rllib[Ray actor]"), "--peer must be a buffer that forked processes can use"),
     ],
 )
 def test_bad_arguments_are_named(arguments, said, tmp_path):
