@@ -13,7 +13,7 @@ import numpy as np
 from adapters.base import Adapter, Array, Columns
 from suites.apex.clocks import Durations, work
 from suites.apex.playing import play
-from suites.apex.spec import REAL, ApexJob
+from suites.apex.spec import DQN, REAL, ApexJob
 from suites.runner.explorers import Shared
 from suites.workloads import Workload
 from suites.workloads.priorities import priority_sets
@@ -118,7 +118,7 @@ class Learner:
 
 def priorities_by(job: ApexJob) -> Callable[[Columns], Array]:
     """Return what the learner does with a batch: it works, and returns new priorities."""
-    if job.work_us < 0:
+    if job.work_us == DQN:
         return _dqn()
     fresh, seconds = priority_sets(LEARNER_BATCH, seed=2), job.work_us / 1e6
 

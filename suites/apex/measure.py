@@ -3,9 +3,9 @@
     python -m suites.apex --peer NAME [--job WORKLOAD:EXPLORERS:ROWS:CAPACITY:STEP_US:WORK_US[:CORES] ...] [--seconds S]
 
 One launch measures one peer; its jobs share one buffer, which is filled first. Before each timed window every sampled
-row is checked: CartPole's dynamics are deterministic, and Seaquest's stacks of frames overlap, so a row that mixes
-those of two writers, or was never written, shows. The number of rows checked is a separate figure, `whole`, which is
-wrong if any of them was broken. The other figures are measured even in that case.
+row is checked: CartPole's dynamics are deterministic, so a row that mixes those of two writers, or was never written,
+shows. On Seaquest only the frames are checked: successive stacks overlap. The number of rows checked is a figure of its
+own, `whole`, whose status is `wrong` if any of them was broken. The other figures are measured even in that case.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _make(peer: str, jobs: Sequence[ApexJob]) -> Adapter:
 def _measure(
     figures: Figures, number: dict[str, int], adapter: Adapter, job: ApexJob, seconds: float, last: bool
 ) -> None:
-    """Store figures in `figures` one by one, so that those measured before a failure are kept; in `number`, of how many
-    calls a percentile is."""
+    """Store figures in `figures` one by one, so that those measured before a failure are kept. `number` receives the
+    number of calls behind each percentile."""
     crowd = Crowd(adapter, job, workloads.load(job.workload))
     are_whole, named = check_of(crowd.recording)
     learner = Learner(adapter, priorities_by(job), are_whole)

@@ -31,8 +31,10 @@ def play(workload: str, stack: int, seed: int) -> Iterator[Transition]:
 
 
 def frames_follow(rows: Columns) -> Array:
-    """Return, for each row, whether its next stack of frames is its stack without the oldest frame, plus a new one."""
-    return np.all(rows["obs"][..., 1:] == rows["next_obs"][..., :-1], axis=(1, 2, 3))
+    """Return, for each row, whether its next stack of frames is its stack without the oldest frame, plus a new one. A
+    row that was never written is black, which Seaquest's frames never are."""
+    follow = np.all(rows["obs"][..., 1:] == rows["next_obs"][..., :-1], axis=(1, 2, 3))
+    return follow & rows["obs"].any(axis=(1, 2, 3))
 
 
 def check_of(recording: Workload) -> tuple[Callable[[Columns], Array], str]:

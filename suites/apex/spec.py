@@ -7,7 +7,7 @@ number of explorers with each environment.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from adapters import environments, registry
@@ -30,9 +30,10 @@ BENCHMARKS = {
 }
 #: Measured once per launch, with its last job.
 ONCE = ("staleness", "memory")
-#: Instead of the CPU time of an environment's step or of a learner's work, in microseconds: the real environment with
-#: random actions; a dueling double DQN in PyTorch, whose TD errors become the priorities.
-REAL = DQN = -1
+#: Instead of an environment's CPU time per step, in microseconds: play the real environment with random actions.
+REAL = -1
+#: Instead of the learner's CPU time per step: train a dueling double DQN, whose TD errors become the priorities.
+DQN = -1
 ALL = 0  # cores
 
 
@@ -75,7 +76,7 @@ class ApexJob:
         }
 
     def benchmarks(self, last: bool) -> list[str]:
-        """Return the benchmarks of this job; `last`: it is the last one of its launch."""
+        """Return the benchmarks of this job. Some are measured only with the last job of a launch."""
         without = {*(() if last else ONCE), *(() if self.explorers > 1 else ("slowest",))}
         return [name for name in BENCHMARKS if name not in without]
 
@@ -92,7 +93,7 @@ class Group:
     workload: str = WORKLOAD
     cores: int = ALL
     blocks: int | None = None
-    served: bool = True  # whether peers with a server are measured, too, whose explorers take seconds to start
+    served: bool = True  # also measure peers with a server, whose explorers take seconds to start
 
     @property
     def jobs(self) -> list[ApexJob]:
@@ -158,14 +159,23 @@ class Apex(Suite[ApexSettings]):
         ]
 
     def _launch(self, run: Run, settings: ApexSettings, group: Group, peer: str) -> Launch:
-        records = [record for job in group.jobs for record in self._declare(run, group, job, peer)]
+        records = [
+            record
+            for job in group.jobs
+            for record in self.declare(run, peer, job.workload, job.params, job.benchmarks(last=job == group.jobs[-1]))
+        ]
 
         def options(wanted: Sequence[Record]) -> Mapping[str, object]:
             jobs = [str(job) for job in group.jobs if any(each.params == job.params for each in wanted)]
             return {"seconds": settings.seconds, "job": jobs}
 
         first = group.jobs[0]
-        name = f"apex of {peer}, {first.rows} rows per call, capacity {first.capacity:,}"
+        crowds = "/".join(map(str, group.explorers))
+        steps = "/".join("real" if step == REAL else str(step) for step in group.step_us)
+        name = (
+            f"apex of {peer} on {first.workload}, {crowds} explorers, steps of {steps} us, {first.rows} rows per call, "
+            f"capacity {first.capacity:,}"
+        )
         if first.work_us:
             name += ", DQN" if first.work_us == DQN else f", {first.work_us} us of work"
         if first.cores:
@@ -174,10 +184,6 @@ class Apex(Suite[ApexSettings]):
         limit = len(group.jobs) * (2 * settings.seconds + 10) + 60
         python = environments.python(environments.PYTORCH) if first.work_us == DQN else None
         return self.launch(name, records, options, python=python, least_limit=limit, blocks=group.blocks)
-
-    def _declare(self, run: Run, group: Group, job: ApexJob, peer: str) -> Iterator[Record]:
-        names = job.benchmarks(last=job == group.jobs[-1])
-        yield from self.declare(run, peer, job.workload, job.params, names)
 
 
 SUITE = Apex()
