@@ -152,20 +152,21 @@ void PriorityView::evict_lagging_learners(std::uint64_t end) {
   }
 }
 
-// Explorers that outnumber the cores leave the learner a small share of them, and fill the ring meanwhile. It would
-// spend all of its share on new rows, so it asks them to give way (E9) for as many samples as make up for these rows.
-void PriorityView::ask_for_way(std::uint64_t head, std::uint64_t new_rows) {
+// If explorers outnumber the cores, the learner gets a small share of one core, and the ring is filled meanwhile.
+// Catching up would take all of that share, so the learner requests explorers to yield (E9) until it has drawn as many
+// samples as make up for the new rows.
+void PriorityView::request_yielding(std::uint64_t head, std::uint64_t new_rows) {
   if (new_rows > kFarBehind) {
-    samples_of_way_ = std::max(samples_of_way_, new_rows / kRowsPerSample);
+    yielding_samples_ = std::max(yielding_samples_, new_rows / kRowsPerSample);
     give_way_until(head + store_.capacity());  // a limit, for a learner that ends or no longer samples
-  } else if (samples_of_way_ > 0) {
-    --samples_of_way_;
-    if (samples_of_way_ == 0) give_way_until(0);
+  } else if (yielding_samples_ > 0) {
+    --yielding_samples_;
+    if (yielding_samples_ == 0) give_way_until(0);
   }
 }
 
 void PriorityView::give_way_until(std::uint64_t head) {
-  store_.asked_until_.store(head, relaxed);
+  store_.requested_until_.store(head, relaxed);
   header_.give_way_until.store(head, relaxed);
 }
 
@@ -180,7 +181,7 @@ void PriorityView::catch_up() {
   }
   RB_FAILPOINT(T1);
   const std::uint64_t head = std::max(header_.head.load(acquire), seen_);
-  if (!joins) ask_for_way(head, std::min(head - seen_, store_.capacity()));
+  if (!joins) request_yielding(head, std::min(head - seen_, store_.capacity()));
   RB_FAILPOINT(T2);
   std::erase_if(open_, [&](Open& open) {
     const bool still = ClaimWord{header_.registrations[open.registration].claim.load(acquire)} == open.claim;

@@ -1,5 +1,5 @@
 // A learner's view of a shared store's priorities: a tree in its own memory, updated with what explorers and other
-// learners write. Implements steps T1 to T5, U1 and U2 of docs/protocol.md.
+// learners write. Implements steps T0 to T5 and U1 to U3 of docs/protocol.md.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,7 @@ class PriorityView {
   // The child's copy is a separate learner.
   void forked() {
     registration_ = {};
-    samples_of_way_ = 0;
+    yielding_samples_ = 0;
   }
 
   // Brings the tree up to date with the store, in O(k log n) for k new rows and priorities.
@@ -86,7 +86,7 @@ class PriorityView {
   void refresh_rows(std::uint64_t first, std::uint64_t count);
   void refresh_all();
   void refresh_open_claim(Open& open);
-  void ask_for_way(std::uint64_t head, std::uint64_t new_rows);
+  void request_yielding(std::uint64_t head, std::uint64_t new_rows);
   void give_way_until(std::uint64_t head);
   void read_journal();
   bool is_registered() const {
@@ -119,9 +119,9 @@ class PriorityView {
   std::size_t place_ = 0;
   pid_t process_ = 0;  // the process that owns the place
   std::uint64_t cleared_ = 0;
-  std::uint64_t samples_of_way_ = 0;  // until explorers need no longer give way
-  std::uint64_t seen_ = 0;            // rows before this one were examined, except those of `open_`
-  std::vector<Open> open_;            // claims whose rows were not all committed
+  std::uint64_t yielding_samples_ = 0;  // until explorers need no longer give way
+  std::uint64_t seen_ = 0;              // rows before this one were examined, except those of `open_`
+  std::vector<Open> open_;              // claims whose rows were not all committed
   std::uint64_t journal_seen_ = 0;
   std::vector<std::uint64_t> late_;  // entries that were not done
   std::vector<std::size_t> changed_;

@@ -1,4 +1,4 @@
-// How explorers add rows (steps E1 to E8), and how the claim of a process that died is reclaimed (B1, B2).
+// How explorers add rows (steps E1 to E9), and how the claim of a process that died is reclaimed (B1, B2).
 #include <sched.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
 // E9. A learner's own process does not give way to it.
 void SharedStore::give_way(std::uint64_t end) const {
   const std::uint64_t until = header_->give_way_until.load(relaxed);
-  if (end >= until || until == asked_until_.load(relaxed)) return;
+  if (end >= until || until == requested_until_.load(relaxed)) return;
   RB_FAILPOINT(E9);
   sched_yield();
 }

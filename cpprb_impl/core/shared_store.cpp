@@ -150,7 +150,7 @@ void SharedStore::forked() {
   registration_ = kNoRegistration;
   process_ = this_process();
   no_free_registration_ = false;
-  asked_until_ = 0;
+  requested_until_ = 0;
   if (priorities_) priorities_->forked();
   rows_->forked();
   registrations_held_ = 0;  // a learner that held them during the fork is a thread of the parent only

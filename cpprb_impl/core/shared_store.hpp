@@ -123,7 +123,7 @@ class SharedStore final : public Store {
   std::atomic<bool> no_free_registration_ = false;  // the result of the last search
   std::uint64_t process_ = 0;                       // the owner word of this process
   std::size_t registrations_held_ = 0;              // by the learner, in discipline "critical"
-  Atomic asked_until_ = 0;                          // give_way_until as this process set it last
+  Atomic requested_until_ = 0;                      // give_way_until as this process set it last
   struct Holes {
     std::uint64_t made = 0, cleared = 0;  // the segment's counters at the last scan of all slots
     std::uint64_t looked_at = 0;          // slots before this one were scanned
