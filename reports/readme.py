@@ -28,8 +28,8 @@ from results import REFERENCE, BadRecord, Run, load
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md")
 STEM = "answer"
-#: Profiles in the order in which they are searched for a figure. Those with the most launches come first: `learning`
-#: and `apex` of shared buffers, and the profile of `make bench`.
+#: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
+#: `make bench`.
 PROFILES = ("learning", "apex", "quick", "full", "survey", "sweep")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
@@ -110,7 +110,8 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
     if each is None or not each.heat.tables:
         return []
     launches = launches_of([job for job in each.context.jobs if job.suite == throughput.SUITE.name])
-    about = f"Heat map of peers by jobs: how many times as fast as {each.heat.tables[0].reference}"
+    references = listed(list(dict.fromkeys(str(table.reference) for table in each.heat.tables)))
+    about = f"Heat map of peers by jobs: how many times as fast as {references}"
     return [
         "<picture>",
         f'  <source media="(prefers-color-scheme: dark)" srcset="docs/{STEM}-dark.svg">',

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import Job
+from reports.figures.jobs import Job, fastest_first
 from reports.figures.peers import base_name
-from reports.figures.ratios import figure_of, ratio_of
+from reports.figures.ratios import FEWEST_FOR_CLEAR, figure_of, ratio_of
 from reports.sections import apex, learning, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
@@ -40,21 +40,31 @@ def _training(context: Context, subject: str) -> Headline | None:
     peer = _variant(context.run, tasks, subject)
     if peer is None:
         return None
-    said = []
-    for job in tasks:
-        record, reference = job.shown[peer], learning.reference_of(job)
-        ratio = ratio_of(record, job.shown[reference])
-        against = f", {ratio.over(reference)}" if ratio else ""
-        said.append(f"{learning.title_of(job)} in {scale_of(job).of(figure_of(record))} s{against}")
-    seeds = listed([f"{_launches(job, peer)} on {job.workload}" for job in tasks])
     cores, explorers = int(context.run.machine["cores"]), int(tasks[0].params["explorers"])
     return Headline(
         "training",
         f"A whole training: Ape-X with a DQN, {counted(explorers, 'explorer')} and one learner",
-        f"{peer}: {'; '.join(said)}.",
-        f"The number of seeds is {seeds}. Networks and environments take most of the time of these processes, which "
-        f"share {counted(cores, 'core')}.",
+        f"{peer}: {'; '.join(_trained(context, job, peer) for job in tasks)}.",
+        "Networks and environments take most of the time of these processes, which share "
+        f"{counted(cores, 'core')}. Times of few seeds vary widely.",
     )
+
+
+def _trained(context: Context, job: Job, peer: str) -> str:
+    """Say how long trainings of one task took, how many solved it, and whether a reference or another peer differs."""
+    record, reference, scale = job.shown[peer], learning.reference_of(job), scale_of(job)
+    solved = next(each for each in context.jobs_of(learning.SUITE) if _is_of(each, job, "solved")).shown[peer]
+    seeds = f"{sum(sample.value for sample in solved.samples):.0f} of {counted(_launches(job, peer), 'seed')}"
+    said = f"{learning.title_of(job)} in {scale.of(figure_of(record))} s ({seeds})"
+    if ratio := ratio_of(record, job.shown[reference]):
+        clear = ratio.clearly_faster or ratio.clearly_slower or _launches(job, peer) < FEWEST_FOR_CLEAR
+        said += f", {ratio.over(reference)}" if clear else f", not clearly different from {reference} ({ratio.words})"
+    first = fastest_first(list(job.shown.values()))[0]
+    return said if first is record else f"{said}; fastest is {first.peer}, {scale.of(figure_of(first))} s"
+
+
+def _is_of(each: Job, job: Job, benchmark: str) -> bool:
+    return (each.workload, each.benchmark) == (job.workload, benchmark)
 
 
 def _ape_x(context: Context, subject: str) -> Headline | None:
@@ -65,7 +75,7 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
     if len(sides) < 2 or peer is None:
         return None
     said = [part for job in sides.values() if (part := _figure_and_ratio(context, job, peer, job.benchmark))]
-    said += _elsewhere(context, sides, peer)
+    elsewhere = _elsewhere(context, sides, peer)
     plain = sides["explorers"]
     cores, explorers = int(run.machine["cores"]), int(plain.params["explorers"])
     unsafe = safety_of(run).get(context.reference(apex.SUITE) or "")
@@ -73,29 +83,33 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
     return Headline(
         "apex",
         f"Ape-X, {counted(explorers, 'explorer')} and one learner",
-        f"{peer} on {plain.workload}: {'; '.join(said)}.{note}",
+        f"{peer} on {plain.workload}: {'; '.join([*said, *elsewhere.values()])}.{note}",
         "There is no neural network: the learner only samples and updates priorities. "
-        f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure.",
+        f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure."
+        + (f" {apex.UNSTEADY}" if apex.NO_STEP in elsewhere else ""),
     )
 
 
-def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> list[str]:
-    """Return what the same crowd reaches in environments of known cost, relative to the reference. Those with fewer
-    launches than the other figures are left to the report."""
-    reference, said = context.reference(apex.SUITE) or "", []
+def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> dict[str, str]:
+    """Return, by environment of known cost, how fast the same number of explorers and the learner are there, relative
+    to the reference. Those with fewer launches than the other figures are left to the report."""
+    reference, said = context.reference(apex.SUITE) or "", {}
     jobs = context.jobs_of(apex.SUITE)
     for environment in sorted({apex.environment_of(job) for job in jobs} - {apex.REAL}, key=apex.cost_of):
         found = []
         for side, plain in sides.items():
-            params = {**plain.params, "environment": environment}
-            wanted = side, plain.workload, params
-            job = next((each for each in jobs if (each.benchmark, each.workload, each.params) == wanted), None)
+            wanted = side, apex.Setting.of(plain), apex.explorers_of(plain), environment
+            job = next((each for each in jobs if _place(each) == wanted), None)
             ratio = ratio_of(job.shown.get(peer), job.shown.get(reference)) if job else None
             if job and ratio and _launches(job, peer) >= _launches(plain, peer):
                 found.append(f"{side} {ratio.words}")
         if found:
-            said.append(f"with {apex.spoken(environment)} {' and '.join(found)}")
+            said[environment] = f"with {apex.spoken(environment, sides['explorers'].workload)} {' and '.join(found)}"
     return said
+
+
+def _place(job: Job) -> tuple[str, apex.Setting, int, str]:
+    return job.benchmark, apex.Setting.of(job), apex.explorers_of(job), apex.environment_of(job)
 
 
 def _launches(job: Job, peer: str) -> int:

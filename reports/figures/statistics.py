@@ -1,8 +1,7 @@
 """Figures and ratios, each with an interval. A launch (a fresh process) is the unit of repetition.
 
 With few launches, the bootstrap interval of a median is effectively the range of the samples, which contains the true
-median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. `Figure.confidence` is this probability; the report
-states it instead of claiming 95% for all.
+median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. README and the report say so.
 """
 
 from __future__ import annotations
@@ -38,11 +37,6 @@ class Figure:
     def is_range(self) -> bool:
         """Whether `low` and `high` are merely the lowest and highest sample."""
         return self.launches < FEWEST_FOR_INTERVAL
-
-    @property
-    def confidence(self) -> float:
-        """An upper bound of the probability that the interval contains the true median."""
-        return min(CONFIDENCE, 1 - 2 ** (1 - self.launches))
 
 
 def figure(values: Sequence[float]) -> Figure:

@@ -1,4 +1,4 @@
-"""The charts: dots with intervals, lines over the number of explorers, multiples of 1, fill levels."""
+"""The charts: dots with intervals, lines over the number of explorers, learning curves, multiples of 1, fill levels."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class Picture:
 
     @property
     def file(self) -> str:
-        return "plots/" + "".join(c if c.isalnum() else "-" for c in self.name).strip("-").lower() + ".png"
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in self.name)
+        return f"plots/{name.strip('-').lower()}.png"
 
 
 def draw(name: str, make: Callable[[], Drawing]) -> Picture:

@@ -21,14 +21,14 @@ from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note
 
 RATES = {"explorers": "transitions added per second, by all explorers", "learner": "steps of the learner per second"}
-CALLS = {"add": "add", "sample": "sample", "update": "update"}
+CALLS = ("add", "sample", "update")
 TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 AMOUNTS = {
     "slowest": "slowest explorer",
     "explorers_blocked": "explorers blocked",
     "learner_blocked": "learner blocked",
     "cpu": "CPU time",
-    **{f"{call}_{end}": f"{name} {tail}" for call, name in CALLS.items() for end, tail in TAILS.items()},
+    **{f"{call}_{end}": f"{call} {tail}" for call in CALLS for end, tail in TAILS.items()},
     "staleness": "staleness",
     "memory": "memory",
 }
@@ -46,16 +46,18 @@ SUITE = Suite(
     counts=(WHOLE, *AMOUNTS),
 )
 
-REAL, NO_STEP, NO_WORK = "real", "0 us", "0 us"
+REAL, NO_STEP, NO_WORK = "real", "0 µs", "0 µs"
 #: The author of cpprb's claim about locking only the critical section instead of the whole buffer.
+MORE, AS, LESS = "more than claimed", "as claimed", "less than claimed"
+UNDECIDED = "neither confirmed nor refuted"
 CLAIMED = {"explorers": (3.0, 4.0), "learner": (1.2, 2.0)}
-COMPARED = 8  # explorers with which arms are compared
-PLOTTED = ("0 us", "200 us", REAL)
+COMPARED = 8  # explorers with which buffers are compared
+PLOTTED = (NO_STEP, "200 µs", REAL)
 ALONG = "number of explorers"
 
 EXPLAINED = (
     "Each explorer is a process that steps an environment and adds its rows with random priorities; the learner "
-    "samples 64, works, and updates their priorities. An environment of 20 us uses 20 microseconds of CPU time per "
+    "samples 64, works, and updates their priorities. An environment of 20 µs uses 20 microseconds of CPU time per "
     "step; the real one is CartPole with random actions, or Seaquest with stacks of four frames. Blocked is the share "
     "of time in which a process sleeps, on a lock or until another process answers; waiting for a processor does not "
     "count. CPU time is that of all processes per transition. Staleness is the number of samples that are still drawn "
@@ -100,7 +102,7 @@ class Setting:
             job.workload,
             int(params.get("capacity", 0)),
             int(params.get("rows", 100)),
-            str(params.get("learner", NO_WORK)),
+            in_micro(params.get("learner", NO_WORK)),
             int(params.get("cores", 0)),
         )
 
@@ -112,8 +114,13 @@ class Setting:
         return f"{self.workload}, capacity {self.capacity:,}, {counted(self.rows, 'row')} per call, {learner}{cores}"
 
 
+def in_micro(cost: object) -> str:
+    """Return a cost of the record, such as "20 us" or "DQN", as readers see it."""
+    return str(cost).replace(" us", " µs")
+
+
 def environment_of(job: Job) -> str:
-    return str(job.params.get("environment", REAL))
+    return in_micro(job.params.get("environment", REAL))
 
 
 def explorers_of(job: Job) -> int:
@@ -125,12 +132,13 @@ def cost_of(environment: str) -> float:
     return float("inf") if environment == REAL else float(environment.partition(" ")[0])
 
 
-def spoken(environment: str) -> str:
-    return "CartPole" if environment == REAL else f"steps of {environment}".replace("us", "µs")
+def spoken(environment: str, workload: str) -> str:
+    return workload if environment == REAL else f"steps of {environment}"
 
 
 def compared_crowd(jobs: Sequence[Job]) -> int:
-    """Return the number of explorers with which arms are compared, or the nearest one that was measured."""
+    """Return the number of explorers with which buffers are compared: the largest up to `COMPARED`, or else the
+    smallest."""
     numbers = _numbers(jobs)
     return max((number for number in numbers if number <= COMPARED), default=min(numbers, default=0))
 
@@ -245,7 +253,7 @@ def _pick(jobs: Sequence[Job], environment: str, explorers: int) -> Job | None:
 
 
 def _claim(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]) -> tuple[list[str], list[ClaimRow]]:
-    """Return the columns and rows of the table about cpprb's claim: the middle and the largest crowd, in each
+    """Return the columns and rows of the table about the claim: 4 and 8 explorers, or the most measured, in each
     environment."""
     numbers = _numbers(rates["explorers"])
     crowds = [number for number in (4, 8) if number in numbers] or numbers[-1:]
@@ -255,20 +263,16 @@ def _claim(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]
         for side, jobs in rates.items():
             ratios = [comparison.ratio(_pick(jobs, *place)) for place in places]
             if any(ratios):
-                rows.append(ClaimRow(comparison.changed, side, [_said(ratio) for ratio in ratios]))
+                rows.append(ClaimRow(comparison.changed, side, [ratio.words if ratio else "" for ratio in ratios]))
     kept = [i for i in range(len(places)) if any(row.cells[i] for row in rows)]
     columns = [f"{places[i][0]}, N={places[i][1]}" for i in kept]
     return columns, [ClaimRow(row.changed, row.side, [row.cells[i] for i in kept]) for row in rows]
 
 
-def _said(ratio: Ratio | None) -> str:
-    return f"{ratio.text} {ratio.interval}".strip() if ratio else ""
-
-
 def _verdict(
     rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison], ours: Sequence[Comparison]
 ) -> list[str]:
-    """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and how much arms
+    """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and how much buffers
     differ."""
     said = [*_answers(rates, claimed), *filter(None, (_span(rates, comparison) for comparison in ours))]
     unsteady = [UNSTEADY] if NO_STEP in _environments(rates["explorers"]) else []
@@ -279,23 +283,34 @@ def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) 
     """Yield the claim and, for each comparison that it may mean and each side, where it is confirmed."""
     (explorers_low, explorers_high), (learner_low, learner_high) = CLAIMED["explorers"], CLAIMED["learner"]
     yield (
-        f"The author of cpprb saw, in a test that he called not rigorous, explorers {explorers_low:g} to "
-        f"{explorers_high:g} times and the learner {learner_low:g} to {learner_high:g} times as fast when only the "
+        f"The author of cpprb reports, from what he calls not a rigorous test, explorers {explorers_low:g} to "
+        f"{explorers_high:g} times and a learner {learner_low:g} to {learner_high:g} times as fast if only the "
         "critical section is locked instead of the whole buffer."
     )
     for comparison in claimed:
         for side, (low, high) in CLAIMED.items():
             explorers = compared_crowd(rates[side])
-            places: dict[str, list[str]] = {"more than claimed": [], "as claimed": [], "less than claimed": []}
+            places: dict[str, list[str]] = {MORE: [], AS: [], UNDECIDED: [], LESS: []}
             for environment in _environments(rates[side]):
-                ratio = comparison.ratio(_pick(rates[side], environment, explorers))
-                if ratio:
-                    above, below = ratio.figure.low > high, ratio.figure.high < low
-                    kind = "more than claimed" if above else "less than claimed" if below else "as claimed"
-                    places[kind].append(f"{spoken(environment)} ({ratio.text} {ratio.sure})")
+                job = _pick(rates[side], environment, explorers)
+                if job and (ratio := comparison.ratio(job)):
+                    places[_kind(ratio.figure, low, high)].append(_where(job, ratio))
             found = "; ".join(f"{kind} with {listed(where)}" for kind, where in places.items() if where)
             if found:
-                yield f"{comparison.sentence_start}, {side}, N={explorers}: {found}."
+                yield f"{comparison.sentence_start}, {side} (N={explorers}): {found}."
+
+
+def _kind(found: Figure, low: float, high: float) -> str:
+    """Return how an interval compares with the claimed range."""
+    if found.low > high:
+        return MORE
+    if found.high < low:
+        return LESS
+    return AS if low <= found.low and found.high <= high else UNDECIDED
+
+
+def _where(job: Job, ratio: Ratio) -> str:
+    return f"{spoken(environment_of(job), job.workload)} ({ratio.words})"
 
 
 def _span(rates: Mapping[str, Sequence[Job]], comparison: Comparison) -> str:
@@ -306,12 +321,12 @@ def _span(rates: Mapping[str, Sequence[Job]], comparison: Comparison) -> str:
         if ratios:
             least, most = (pick(ratios, key=lambda pair: pair[0].value) for pick in (min, max))
             spans.append(f"{side} {_at(*least)} to {_at(*most)}" if least is not most else f"{side} {_at(*least)}")
-    arms = f"{comparison.after} relative to {comparison.before}"
-    return f"{comparison.sentence_start} ({arms}): {'; '.join(spans)}." if spans else ""
+    which = f"{comparison.after} relative to {comparison.before}"
+    return f"{comparison.sentence_start} ({which}): {'; '.join(spans)}." if spans else ""
 
 
 def _at(ratio: Ratio, job: Job) -> str:
-    return f"{ratio.text} {ratio.sure} ({environment_of(job)}, N={explorers_of(job)})"
+    return f"{ratio.words} ({environment_of(job)}, N={explorers_of(job)})"
 
 
 def _spreads(jobs: Sequence[Job]) -> Iterator[str]:
@@ -321,17 +336,19 @@ def _spreads(jobs: Sequence[Job]) -> Iterator[str]:
         job = _pick(jobs, environment, explorers)
         values = [figure_of(record).value for record in job.shown.values()] if job else []
         if len(values) > 1:
-            spreads[spoken(environment)] = max(values) / min(values)
+            spreads[spoken(environment, jobs[0].workload)] = max(values) / min(values)
     if spreads:
-        ends = listed([f"{number(ratio, 2)}{TIMES} with {environment}" for environment, ratio in spreads.items()])
-        yield f"From the slowest arm to the fastest one, the explorers' rate rises, N={explorers}: {ends}."
+        ends = listed([f"{number(ratio, 2)}{TIMES} as fast with {place}" for place, ratio in spreads.items()])
+        crowd = counted(explorers, "explorer")
+        yield f"With {crowd}, the fastest buffer's explorers are, relative to the slowest's, {ends}."
     ties = [environment for environment, ratio in spreads.items() if ratio <= MATTERS]
     if ties:
-        yield f"With {listed(ties)} the choice of a buffer changes it by at most 10%."
+        yield f"With {listed(ties)} the choice of a buffer changes the explorers' rate by at most 10%."
 
 
 def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[tuple[str, list[str]]]:
-    """Return which sound arm is fastest for each environment and number of explorers, and by how much it leads."""
+    """Return which buffer is fastest for each environment and number of explorers, and by how much it leads. Buffers
+    that returned broken rows are left out."""
     rows = []
     for environment in _environments(rates["explorers"]):
         cells = []
@@ -353,8 +370,8 @@ def _winner(job: Job | None, side: str, safety: Mapping[str, Safety]) -> str:
         record.peer for record in fastest_first(sound) if figure_of(first).value <= MATTERS * figure_of(record).value
     ]
     ratio = ratio_of(first, job.shown.get(SHARED_REFERENCE))
-    by = f", {ratio.text} {SHARED_REFERENCE}" if ratio else ""
-    return f"{side}: {' = '.join(alike[:3])}{' …' if len(alike) > 3 else ''}{by}"
+    by = f" ({ratio.text} as fast as {SHARED_REFERENCE})" if ratio else ""
+    return f"{side}: {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}{by}"
 
 
 def _setting(context: Context, setting: Setting, jobs: Sequence[Job], main: bool) -> SettingPart:
@@ -379,7 +396,7 @@ def _setting(context: Context, setting: Setting, jobs: Sequence[Job], main: bool
 
 
 def _waits(context: Context, jobs: Sequence[Job], environment: str) -> Iterator[MatrixTable]:
-    """Yield what the processes of the largest crowd wait for in this environment."""
+    """Yield the other figures of the largest crowd in this environment."""
     most = max(explorers_of(job) for job in jobs)
     columns = [
         (label, job)
@@ -387,9 +404,7 @@ def _waits(context: Context, jobs: Sequence[Job], environment: str) -> Iterator[
         if (job := _pick([each for each in jobs if each.benchmark == benchmark], environment, most))
     ]
     if columns:
-        yield matrix(
-            context, f"What they wait for: environment {environment}, {counted(most, 'explorer')}", columns, None
-        )
+        yield matrix(context, f"Other figures: environment {environment}, {counted(most, 'explorer')}", columns, None)
 
 
 def _curves(context: Context, jobs: Sequence[Job], benchmark: str) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -1,4 +1,4 @@
-"""How long an Ape-X needs to learn, with each way of sharing its buffer."""
+"""How long an Ape-X training takes, with each way of sharing its buffer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXPLAINED = (
     "Each launch trains a dueling double DQN with {explorers}, one learner and one evaluator, which are the same for "
     "all buffers, until the mean return of 100 greedy episodes reaches the target. A training that does not reach it "
     "counts with the time limit, so a median over such trainings is a lower bound. The seed is the number of the "
-    "launch. The plots show the median score with its interval; a training that has ended keeps its last score."
+    "launch."
 )
 
 
@@ -107,12 +107,12 @@ def _per_sample(by_name: dict[str, Job], reference: str) -> str:
             if ratio.clearly_faster or ratio.clearly_slower:
                 said.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {NEEDED[name]}")
     if said:
-        return f"Per sample, arms differ from {reference}: {listed(said)}."
+        return f"Compared with {reference}, {listed(said)}."
     if not launches:
         return ""  # there is nothing to compare with
     if launches < FEWEST_FOR_CLEAR:
-        return f"With {counted(launches, 'seed')} nothing can be said about what arms learn per sample."
-    return f"No arm clearly needs more or fewer transitions or learner steps than {reference}."
+        return f"With {counted(launches, 'seed')} there is no verdict on the transitions and learner steps it needs."
+    return f"No buffer clearly needs more or fewer transitions or learner steps than {reference}."
 
 
 def _curves(context: Context, jobs: Sequence[Job], needed: Job, title: str, target: float) -> Picture:

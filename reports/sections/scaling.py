@@ -185,7 +185,7 @@ def _against(context: Context, fitted: Sequence[Fitted], cores: int) -> Iterator
                         found = getattr(rates, name)
                         lines.setdefault(each.peer, {})[crowd.explorers] = Figure(found, found, found, 1)
                         said.setdefault(each.peer, {})[crowd.explorers] = getattr(predict(each.costs, crowd), name)
-            title = f"{name}, environment {1e6 * step:g} us, and the model"
+            title = f"{name}, environment {1e6 * step:g} µs, and the model"
             if lines:
                 yield (
                     f"Ape-X: {title}",
@@ -196,7 +196,7 @@ def _against(context: Context, fitted: Sequence[Fitted], cores: int) -> Iterator
 def _curves(context: Context, fitted: Sequence[Fitted]) -> Iterator[tuple[str, Callable[[], Any]]]:
     look = plots.looks([peer.name for peer in context.run.peers], [each.peer for each in fitted])
     for step in STEPS:
-        title = f"predicted on {DRAWN} cores, environment {1e6 * step:g} us"
+        title = f"predicted on {DRAWN} cores, environment {1e6 * step:g} µs"
         lines = {
             each.peer: {count: Figure(rate, rate, rate, 1) for count, rate in _curve(each, step, DRAWN).items()}
             for each in fitted

@@ -1,1 +1,1 @@
-"""How long an Ape-X needs to learn, with each way of sharing its buffer."""
+"""How long an Ape-X training takes, with each way of sharing its buffer."""

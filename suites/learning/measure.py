@@ -1,6 +1,7 @@
-"""Learning: one training of an Ape-X, until it has solved its task.
+"""Learning: one Ape-X training, until it has solved its task.
 
-python -m suites.learning.measure --peer NAME [--env CartPole-v1] [--target 475] [--seconds 300] [--seed 0]
+python -m suites.learning.measure --peer NAME [--env CartPole-v1] [--target 475] [--seconds 300] [--every 10]
+       [--seed 0]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the learning suite measures: how long an Ape-X needs to learn a task, with each way of sharing its buffer.
+"""What the learning suite measures: how long an Ape-X training takes, with each way of sharing its buffer.
 
 A launch is one training, whose seed is the number of its block.
 """

@@ -2,7 +2,7 @@
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
-shows what an Ape-X waits for, and `learning` how long it needs to learn.
+shows what Ape-X waits for, and `learning` how long its trainings take.
 """
 
 from __future__ import annotations

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from reports.answer.headlines import headlines
 from reports.answer.heatmap import shared_columns
 from reports.figures.formatting import TIMES
+from reports.figures.statistics import Figure
 from reports.sections import apex, context_of
 from results import Run
 
@@ -43,7 +46,7 @@ def test_the_claim_is_answered_for_the_scope_of_the_lock():
     body = apex_part(APEX_ARMS)
     scope = [row for row in body.claim if row.changed == "the scope of the lock alone"]
     assert [row.side for row in scope] == ["explorers", "learner"]
-    where = body.claim_columns.index("0 us, N=8")
+    where = body.claim_columns.index("0 µs, N=8")
     assert [row.cells[where].split()[0] for row in scope] == [f"3.00{TIMES}", f"3.00{TIMES}"]
     assert any("scope of the lock alone" in sentence and f"3.00{TIMES}" in sentence for sentence in body.verdict)
     assert not any("manager" in row.changed for row in body.claim)  # not measured
@@ -52,13 +55,28 @@ def test_the_claim_is_answered_for_the_scope_of_the_lock():
 def test_the_verdict_says_where_the_claim_holds():
     explorers, learner = (said for said in apex_part(APEX_ARMS).verdict if said.startswith("The scope of the lock"))
     assert re.fullmatch(
-        r".*, explorers, N=8: as claimed with steps of 0 µs \(3\.00. \[.*\]\); "
-        r"less than claimed with steps of 2000 µs \(.*\) and CartPole \(.*\)\.",
+        r".*, explorers \(N=8\): as claimed with steps of 0 µs \(3\.00. \[.*\]\); "
+        r"less than claimed with steps of 2000 µs \(.*\) and CartPole-v1 \(.*\)\.",
         explorers,
     )
     assert re.fullmatch(
-        r".*, learner, N=8: more than claimed with steps of 0 µs \(.*\), .* and CartPole \(.*\)\.", learner
+        r".*, learner \(N=8\): more than claimed with steps of 0 µs \(.*\), .* and CartPole-v1 \(.*\)\.", learner
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind"),
+    [
+        (4.1, 9.0, apex.MORE),
+        (1.0, 2.9, apex.LESS),
+        (3.0, 4.0, apex.AS),
+        (3.5, 4.1, apex.UNDECIDED),
+        (0.9, 3.1, apex.UNDECIDED),
+        (1.0, 9.0, apex.UNDECIDED),
+    ],
+)
+def test_the_claim_is_confirmed_only_if_the_whole_interval_is_within_it(low, high, kind):
+    assert apex._kind(Figure(3.5, low, high, 10), *apex.CLAIMED["explorers"]) == kind
 
 
 def test_the_headline_leaves_out_environments_with_fewer_launches():
@@ -70,20 +88,23 @@ def test_the_headline_leaves_out_environments_with_fewer_launches():
 
 def test_environments_in_which_the_buffer_does_not_matter_are_named():
     *_, spread, ties, unsteady = apex_part(APEX_ARMS).verdict
+    assert "the fastest buffer's explorers are, relative to the slowest's, 9.0" in spread
     assert spread.endswith(
-        f"N=8: 9.0{TIMES} with steps of 0 µs, 1.0{TIMES} with steps of 2000 µs and 1.4{TIMES} with CartPole."
+        f"{TIMES} as fast with steps of 0 µs, 1.0{TIMES} as fast with steps of 2000 µs and 1.4{TIMES} as fast with "
+        "CartPole-v1."
     )
-    assert ties.startswith("With steps of 2000 µs the choice of a buffer changes it by at most 10%")
+    assert ties.startswith("With steps of 2000 µs the choice of a buffer changes the explorers' rate by at most 10%")
     assert unsteady.startswith("Ratios with steps of 0 µs do not carry over to another machine")
 
 
-def test_the_map_names_the_fastest_arm_and_those_alike():
+def test_the_map_names_the_fastest_buffer_and_those_alike():
     body = apex_part({**APEX_ARMS, "cpprb_impl[lock=buffer]": 8.9})
     cells = dict(body.map)
-    assert cells["0 us"][0].startswith(
-        f"explorers: cpprb_impl[lock=none] = cpprb_impl[lock=buffer], 3.00{TIMES} cpprb[MP]"
+    assert cells["0 µs"][0].startswith(
+        f"explorers: cpprb_impl[lock=none], cpprb_impl[lock=buffer] (3.00{TIMES} as fast as cpprb[MP])"
     )
-    assert f" …, 1.00{TIMES} cpprb[MP]; learner: " in cells["2000 us"][0]  # four are alike, and three are named
+    # Four are alike, and three are named.
+    assert f" and others (1.00{TIMES} as fast as cpprb[MP]); learner: " in cells["2000 µs"][0]
 
 
 def test_only_the_real_environment_is_on_the_first_screen():

@@ -50,7 +50,7 @@ def test_the_table_compares_times_to_the_target():
     assert dict(found.solved)["cpprb[PER behind one lock]"] == "0 of 5"
     cells = {peer: row[0] for peer, row in found.table.rows}
     assert found.table.reference == "cpprb[MP]" and cells["cpprb_impl[lock=none]"].ratio.startswith("1.50")
-    assert "No arm clearly needs" in found.per_sample
+    assert "No buffer clearly needs" in found.per_sample
 
 
 def test_arms_that_learn_less_per_sample_are_named():
@@ -59,22 +59,39 @@ def test_arms_that_learn_less_per_sample_are_named():
 
 
 def test_too_few_seeds_say_nothing_about_learning_per_sample():
-    assert "With 3 seeds nothing can be said" in task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).per_sample
+    assert "With 3 seeds there is no verdict" in task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).per_sample
 
 
-def test_a_curve_may_begin_below_zero():
+def test_a_curve_may_begin_below_zero(monkeypatch):
     run = trainings(5, {})
     for record in run.records:
         if record.benchmark == "score" and record.params["second"] == 60:
             record.samples = [Sample(sample.block, -100.0 - sample.block) for sample in record.samples]
-    assert task(run).picture.file
+    drawn = {}
+    monkeypatch.setattr(learning.plots, "draw", lambda name, make: drawn.setdefault(name, make()))
+    task(run)
+    (picture,) = drawn.values()
+    lowest, _ = picture.axes[0].get_ylim()
+    assert lowest < -100 and [axes.get_title(loc="left") for axes in picture.axes[:3]] == list(SECONDS)
 
 
 def test_the_first_headline_is_a_whole_training():
     first = headlines(context_of(trainings(5, {})))[0]
     assert first.kind == "training"
-    assert f"CartPole-v1 to a mean return of 475 in 60.1 s, 1.50{TIMES} as fast as cpprb[MP]" in first.text
-    assert "The number of seeds is 5 on CartPole-v1." in first.not_shown
+    said = f"CartPole-v1 to a mean return of 475 in 60.1 s (5 of 5 seeds), 1.50{TIMES} as fast as cpprb[MP]"
+    assert said in first.text and "fastest is" not in first.text
+
+
+def test_the_headline_of_a_training_says_what_it_does_not_show():
+    run = trainings(5, {}, unsolved="cpprb_impl[lock=none]")
+    for record in run.records:
+        if record.benchmark == "seconds" and record.peer == "cpprb_impl[lock=none]":
+            record.samples = [Sample(sample.block, 70.0 + 10 * sample.block) for sample in record.samples]
+        if record.benchmark == "seconds" and record.peer == "cpprb[PER behind one lock]":
+            record.samples = [Sample(sample.block, 50.0) for sample in record.samples]
+    said = headlines(context_of(run))[0].text
+    assert "(0 of 5 seeds), not clearly different from cpprb[MP] (1.00" in said
+    assert said.endswith("fastest is cpprb[PER behind one lock], 50.0 s.")
 
 
 def test_the_curves_end_with_the_last_training(monkeypatch):

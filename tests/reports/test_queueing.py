@@ -84,4 +84,3 @@ def test_a_wrong_cost_would_show():
     crowd = Crowd(4, 100, 2e-5, cores=2)
     wrong = predict(replace(MANAGED, add_alone=3e-3), crowd)
     assert wrong.explorers < 0.7 * simulate(MANAGED, crowd).explorers
-    assert isinstance(wrong, Rates)
