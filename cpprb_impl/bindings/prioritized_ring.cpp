@@ -4,10 +4,25 @@
 #include <limits>
 
 #include "../core/powers.hpp"
+#include "../core/shared_store.hpp"
 #include "ring.hpp"
 
 namespace rb {
 namespace {
+
+// Draws rows by priority into the batch.
+void draw(CallGuard& call, Drawn& drawn, Batch& batch, npy_intp rows) {
+  Ring& ring = call.ring();
+  drawn.slots.resize(static_cast<std::size_t>(rows));
+  Found found;
+  {
+    PythonWaiting waiting(call);
+    LearnerGuard guard(call.store(), waiting);
+    found = ring.sampler->sample(ring.random, drawn, batch.places(), waiting);
+  }
+  if (found == Found::nothing) raise(PyExc_ValueError, "cannot sample from an empty buffer");
+  if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: every stored priority is 0");
+}
 
 PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
@@ -23,20 +38,11 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
             Ref(checked(PyFloat_FromDouble(beta))).get());
     CallGuard call(self);
     Ring& ring = call.ring();
-    Store& store = call.store();
     Batch batch(ring.fields, rows, extra, for_batch(ring, given[2]), recent_batches(ring));
     auto* weights = static_cast<float*>(batch.extra(0));
     auto* indexes = static_cast<npy_int64*>(batch.extra(1));
     Borrowed<Drawn> drawn(ring.drawn);
-    drawn->slots.resize(static_cast<std::size_t>(rows));
-    Found found;
-    {
-      PythonWaiting waiting(call);
-      LearnerGuard guard(store, waiting);
-      found = ring.sampler->sample(ring.random, *drawn, batch.places(), waiting);
-    }
-    if (found == Found::nothing) raise(PyExc_ValueError, "cannot sample from an empty buffer");
-    if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: every stored priority is 0");
+    draw(call, *drawn, batch, rows);
     std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
     importance_weights(*drawn, beta, ring.priorities, weights);
     if (drawn->sample != 0) batch.is_sample(drawn->sample, 1, ring.recent);
@@ -44,17 +50,48 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
   });
 }
 
+// The store of a shared ring, whose rows have numbers that never repeat.
+SharedStore& numbered_store(CallGuard& call, const char* method) {
+  auto* store = dynamic_cast<SharedStore*>(&call.store());
+  if (store == nullptr) raise(PyExc_TypeError, "%s() requires a shared buffer", method);
+  return *store;
+}
+
+PyObject* prioritized_draw(PyObject* self, PyObject* size) {
+  return guarded<PyObject*>(nullptr, [&] {
+    static const std::vector<ExtraColumn> extra = {{PyUnicode_InternFromString("leaves"), NPY_FLOAT32},
+                                                   {PyUnicode_InternFromString("rows"), NPY_INT64}};
+    const npy_intp rows = batch_size(size);
+    CallGuard call(self);
+    numbered_store(call, "_draw");
+    Ring& ring = call.ring();
+    Batch batch(ring.fields, rows, extra, nullptr, recent_batches(ring));
+    Borrowed<Drawn> drawn(ring.drawn);
+    draw(call, *drawn, batch, rows);
+    std::copy(drawn->leaves.begin(), drawn->leaves.end(), static_cast<float*>(batch.extra(0)));
+    std::copy(drawn->rows.begin(), drawn->rows.end(), static_cast<npy_int64*>(batch.extra(1)));
+    const double total = drawn->total, smallest = drawn->smallest;
+    return Py_BuildValue("(Ndd)", finished(self, batch), total, smallest);
+  });
+}
+
+enum class By { index, row };
+
+template <By by>
 PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
     PyObject* given[2];
-    sort_arguments("update_priorities", args, nargs, names, {"indexes", "priorities"}, given);
+    const char* method = by == By::index ? "update_priorities" : "_update_rows";
+    const char* which = by == By::index ? "indexes" : "rows";
+    sort_arguments(method, args, nargs, names, {which, "priorities"}, given);
     if (given[0] == nullptr || given[1] == nullptr)
-      raise(PyExc_TypeError, "update_priorities() needs indexes and priorities");
+      raise(PyExc_TypeError, "%s() needs %s and priorities", method, which);
     const Ref indexes = as_indexes(given[0]);
     const Numbers priorities(given[1], "priorities");
     CallGuard call(self);
     Ring& ring = call.ring();
     Store& store = call.store();
+    SharedStore* numbered = by == By::row ? &numbered_store(call, method) : nullptr;
     npy_intp count, values;
     bool changed;
     std::size_t bad = kAllGood, missing = kAllGood;
@@ -74,8 +111,12 @@ PyObject* prioritized_update(PyObject* self, PyObject* const* args, Py_ssize_t n
       if (count != 0) bad = ring.leaves_of(priorities, drawn->leaves.data(), largest);
       if (count != 0 && bad == kAllGood) {
         if (priorities.is_scalar()) std::fill(drawn->leaves.begin() + 1, drawn->leaves.end(), drawn->leaves[0]);
-        const std::uint64_t sample = ring.recent.sample_in(PyArray_BYTES(indexes.array()));
-        missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest, sample);
+        if (numbered != nullptr) {
+          missing = numbered->update_rows(index, drawn->leaves.size(), drawn->leaves.data(), largest);
+        } else {
+          const std::uint64_t sample = ring.recent.sample_in(PyArray_BYTES(indexes.array()));
+          missing = store.update(index, drawn->leaves.size(), drawn->leaves.data(), largest, sample);
+        }
         if (missing == kAllGood) ring.let_max_priority_fall();
       }
     }
@@ -103,7 +144,15 @@ PyMethodDef prioritized_methods[] = {
      "A weight is (N P(i))^-beta, divided by the largest weight of any stored transition. The arrays are new, or\n"
      "those of the dict `out`: see ReplayBuffer.sample.\n"
      "Raises the same exceptions as ReplayBuffer.sample. Schaul et al. 2015, equations 1 and 2."},
-    {"update_priorities", method(prioritized_update), METH_FASTCALL | METH_KEYWORDS,
+    {"_draw", prioritized_draw, METH_O,
+     "_draw($self, batch_size, /)\n--\n\n"
+     "Return what `sample` draws from a shared buffer, with its rows' leaves and numbers instead of weights and\n"
+     "indexes, the sum of all leaves, and the smallest one: a tuple of a dict and two floats."},
+    {"_update_rows", method(prioritized_update<By::row>), METH_FASTCALL | METH_KEYWORDS,
+     "_update_rows($self, /, rows, priorities)\n--\n\n"
+     "As `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"
+     "longer stored."},
+    {"update_priorities", method(prioritized_update<By::index>), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
      "Set the raw priorities of the transitions at `indexes` (n,); a scalar priority applies to all of them. Indexes "
      "may\n"

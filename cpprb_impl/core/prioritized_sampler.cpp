@@ -21,6 +21,7 @@ class PrioritizedSampler final : public Sampler {
     drawn.leaves.resize(drawn.slots.size());
     tree.draw(random, drawn.slots.size(), drawn.slots.data());
     for (std::size_t i = 0; i < drawn.slots.size(); ++i) drawn.leaves[i] = tree.leaves()[drawn.slots[i]];
+    drawn.total = tree.total();
     drawn.smallest = tree.bounds().smallest;
     view_.read(drawn, to, waiting);
     if constexpr (View::kRowsVanish) {

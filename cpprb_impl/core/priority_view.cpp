@@ -267,6 +267,13 @@ bool PriorityView::update(const std::int64_t* index, std::size_t count, const fl
   });
 }
 
+bool PriorityView::update_rows(const std::int64_t* rows, std::size_t count, const float* leaves) {
+  slots_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) slots_[i] = static_cast<std::uint64_t>(rows[i]) % store_.capacity();
+  return set_those(slots_.data(), count, leaves,
+                   [rows](std::size_t i, std::uint64_t row) { return row == static_cast<std::uint64_t>(rows[i]); });
+}
+
 void PriorityView::set(const std::vector<std::size_t>& slots, const float* leaves) {
   set_those(slots.data(), slots.size(), leaves, [](std::size_t, std::uint64_t) { return true; });
 }

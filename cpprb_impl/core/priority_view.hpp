@@ -49,6 +49,8 @@ class PriorityView {
   // indexes determine the rows; where these samples differ, no leaf is set. If there is no such sample, the rows that
   // were stored when this process last sampled are used. Returns whether any leaf was set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
+  // Sets the leaves of the rows with these numbers, if they are still stored. Returns whether any leaf was set.
+  bool update_rows(const std::int64_t* rows, std::size_t count, const float* leaves);
   // Sets the leaves of these slots, whichever rows they hold.
   void set(const std::vector<std::size_t>& slots, const float* leaves);
   // Returns the current leaf of the slot, 0 if it has no row.
@@ -128,6 +130,7 @@ class PriorityView {
   std::vector<Change> changes_;
   std::array<Sample, kRemembered> samples_;
   std::uint64_t sample_ = 0;           // number of the last sample
+  std::vector<std::size_t> slots_;     // of update_rows()
   std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes
   std::uint64_t sampled_at_ = 0;       // the head when this process last sampled
 };

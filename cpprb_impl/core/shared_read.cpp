@@ -95,6 +95,12 @@ std::size_t SharedStore::update(const std::int64_t* index, std::size_t count, co
   return kAllGood;
 }
 
+std::size_t SharedStore::update_rows(const std::int64_t* rows, std::size_t count, const float* leaves, double largest) {
+  if (!priorities().update_rows(rows, count, leaves)) return kAllLate;
+  raise_max_priority(largest);
+  return kAllGood;
+}
+
 float SharedStore::leaf(std::uint64_t slot) { return priorities().leaf_in(slot); }
 
 void SharedStore::set_leaves(std::vector<std::size_t>& slots, const float* leaves) {

@@ -57,6 +57,8 @@ class SharedStore final : public Store {
 
   std::size_t update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                      std::uint64_t sample) override;
+  // As update(), for the rows with these numbers. Rows that are no longer stored are skipped.
+  std::size_t update_rows(const std::int64_t* rows, std::size_t count, const float* leaves, double largest);
   float largest_leaf() override;
   std::size_t read(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) override;
   std::vector<std::size_t> stored_slots() override;
