@@ -1,0 +1,264 @@
+"""An explorer of a buffer over several hosts.
+
+If its own host has a shard, it adds to that shard's shared memory, and no message is sent. Otherwise it sends rows in
+batches to the shard of another host, which acknowledges each batch once it is stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zmq
+
+from cpprb_impl.buffers import PrioritizedReplayBuffer
+from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.shard import Address
+from cpprb_impl.hosts.wire import Reply, Request
+from cpprb_impl.shared import MPPrioritizedReplayBuffer
+
+log = logging.getLogger("cpprb_impl.hosts")
+
+BATCH_ROWS = 100  # which are sent together, as in Ape-X
+WINDOW = 8  # batches that are sent before the first is acknowledged
+STAGED, MOST_STAGED = 4096, 1024  # rows; and of one call
+EXTRA = ("weights", "indexes")
+ELSEWHERE, WAIT = "elsewhere", "wait"
+
+
+class LocalExplorer:
+    """Adds to the shard of this host."""
+
+    def __init__(self, address: Address) -> None:
+        self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
+        self._name = Path("/dev/shm", address.segment.lstrip("/"))
+        self.add, self.on_episode_end, self.close = self._buffer.add, self._buffer.on_episode_end, self._buffer.close
+
+    def is_there(self) -> bool:
+        """Whether the shard still exists: its memory loses its name with its supervisor."""
+        return self._name.exists()
+
+    def flush(self) -> None:
+        """Return at once: rows are stored when `add` returns."""
+
+
+@dataclass(eq=False)
+class Sent:
+    """A batch that is not acknowledged yet."""
+
+    number: int
+    message: Sequence[Any]
+    rows: int
+    to: int | None = None  # the server process that it was sent to
+
+
+class RemoteExplorer:
+    """Sends rows to the shard of another host, and to a further one if that is lost.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the addresses of the shards that exist now, without waiting.
+    keys : Keys
+    options : mapping
+        Arguments of the shards' constructor, which say how steps become rows.
+    when_lost : {"elsewhere", "wait"}
+        What to do if a shard does not answer for `deadline` seconds.
+    deadline : float
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Sequence[Address]],
+        keys: Keys,
+        options: Mapping[str, Any],
+        *,
+        when_lost: str,
+        deadline: float,
+    ) -> None:
+        self._find, self._keys = find, keys
+        self._when_lost, self._deadline = when_lost, deadline
+        self._context = zmq.Context()
+        self._name = secrets.token_bytes(16)
+        # Its leaves are the raw priorities: alpha is 1, and eps 0.
+        self._staged = PrioritizedReplayBuffer(**{**options, "size": STAGED, "alpha": 1.0, "eps": 0.0})
+        stored = self._staged.get_all_transitions()
+        self._columns = [name for name in stored if name not in EXTRA]
+        self._first_field = self._columns[0], stored[self._columns[0]].shape[1:]
+        self._first = self._rows = 0  # the oldest staged row that is not sent yet, and how many there are
+        self._own_priorities = False
+        self._number = 0
+        self._unanswered: deque[Sent] = deque()
+        self._address: Address | None = None
+        self._link: Link | None = None
+        self._process = 0  # the server process that answers
+        self.unconfirmed = 0  # rows that may or may not be stored; they are not sent again
+
+    def add(self, *, priorities: Any = None, **steps: Any) -> None:
+        """Stage steps, and send full batches.
+
+        Raises the same exceptions as the buffer's own `add`, and ConnectionError if no shard answers in time.
+        """
+        if (own := priorities is not None) != self._own_priorities:
+            self._send_staged()
+            self._own_priorities = own
+        given = {**steps, "priorities": priorities} if own else steps
+        for part in self._parts(given):
+            self._stage(partial(self._staged.add, **part))
+
+    def _parts(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Divide steps into calls that the staging buffer can hold."""
+        name, shape = self._first_field
+        rows = np.size(given[name]) // math.prod(shape) if name in given else 1
+        if rows <= MOST_STAGED:
+            yield given
+            return
+        columns = {key: np.asarray(value) for key, value in given.items()}
+        for key, column in columns.items():
+            if len(column) != rows:  # priorities, or a field whose rows have the shape ()
+                columns[key] = column.reshape(rows, -1)
+        for at in range(0, rows, MOST_STAGED):
+            yield {key: column[at : at + MOST_STAGED] for key, column in columns.items()}
+
+    def on_episode_end(self) -> None:
+        """End the episode: with n-step rewards, the remaining steps become rows."""
+        self._stage(self._staged.on_episode_end)
+
+    def _stage(self, call: Callable[[], Any]) -> None:
+        before = self._staged.get_next_index()
+        call()
+        self._rows += (self._staged.get_next_index() - before) % STAGED
+        while self._rows >= BATCH_ROWS:
+            self._send(BATCH_ROWS)
+
+    def flush(self) -> None:
+        """Send what is staged, and wait until all rows are acknowledged or `unconfirmed`."""
+        self._send_staged()
+        while self._unanswered:
+            self._await_reply()
+
+    def close(self) -> None:
+        """Close the connection. Rows that were not flushed may be lost."""
+        if self._link:
+            self._link.close()
+        self._context.term()
+
+    def _send_staged(self) -> None:
+        while self._rows:
+            self._send(min(self._rows, BATCH_ROWS))
+
+    def _send(self, rows: int) -> None:
+        where = (self._first + np.arange(rows)) % STAGED
+        columns = self._staged._gather(where)
+        parts: list[Any] = [columns[name] for name in self._columns]
+        if self._own_priorities:
+            parts.append(self._staged._get_leaves(where).astype(wire.PRIORITIES[1]))
+        while len(self._unanswered) >= WINDOW:
+            self._await_reply()
+        self._number += 1
+        sent = Sent(self._number, [Request(wire.ADD, rows, self._number).packed(), self._name, *parts], rows)
+        self._unanswered.append(sent)
+        self._first, self._rows = (self._first + rows) % STAGED, self._rows - rows
+        if self._link is None:
+            self._connect()
+        else:
+            self._transmit(sent)
+
+    def _transmit(self, sent: Sent) -> None:
+        assert self._link
+        sent.to = self._process
+        self._link.socket.send_multipart(sent.message)
+
+    def _await_reply(self) -> None:
+        """Receive an acknowledgement, or connect again."""
+        reply = self._receive(self._deadline) if self._link else None
+        if reply is None:
+            self._connect()
+            return
+        if reply.kind == wire.REFUSED:
+            refused = [sent for sent in self._unanswered if sent.number == reply.number]
+            self._unanswered = deque(sent for sent in self._unanswered if sent.number != reply.number)
+            rows = sum(sent.rows for sent in refused)
+            raise RuntimeError(f"the shard on {self._host} refused {rows} rows: {self._why}")
+        while self._unanswered and self._unanswered[0].number <= reply.number:
+            self._unanswered.popleft()
+
+    @property
+    def _host(self) -> str:
+        return self._address.host if self._address else "no host"
+
+    def _receive(self, seconds: float) -> Reply | None:
+        """Return the next reply; None if the connection was lost, or if there is none in time."""
+        assert self._link
+        poller = zmq.Poller()
+        poller.register(self._link.socket, zmq.POLLIN)
+        poller.register(self._link.monitor, zmq.POLLIN)
+        ready = dict(poller.poll(int(1000 * seconds)))
+        if self._link.socket not in ready:
+            return None
+        head, *parts = self._link.socket.recv_multipart()
+        self._why = parts[0].decode(errors="replace") if parts else ""
+        return Reply.read(head)
+
+    def _connect(self) -> None:
+        """Connect to a shard, and send it what it did not acknowledge.
+
+        Batches that another process may have stored are not sent again.
+        """
+        end = time.monotonic() + self._deadline
+        lost = self._address
+        while True:
+            address = self._choose(lost)
+            if address is not None and self._greet(address):
+                break
+            if address is not None and self._when_lost == ELSEWHERE:
+                lost = address
+            if time.monotonic() > end and self._when_lost == ELSEWHERE:
+                raise ConnectionError(f"no shard answered within {self._deadline:g} s")
+            time.sleep(0.02)
+        doubtful = [sent for sent in self._unanswered if sent.to not in (None, self._process)]
+        if doubtful:
+            rows = sum(sent.rows for sent in doubtful)
+            self.unconfirmed += rows
+            log.warning("%d rows may or may not be stored on %s", rows, lost.host if lost else "a lost host")
+        self._unanswered = deque(sent for sent in self._unanswered if sent.to in (None, self._process))
+        for sent in self._unanswered:
+            self._transmit(sent)
+
+    def _choose(self, lost: Address | None) -> Address | None:
+        found = self._find()
+        if lost is not None and self._when_lost == WAIT:
+            same = [address for address in found if address.number == lost.number]
+            found = same or [address for address in found if address.host == lost.host] or found
+        elif lost is not None:
+            found = [address for address in found if address.number != lost.number] or found
+        return random.choice(found) if found else None
+
+    def _greet(self, address: Address) -> bool:
+        """Connect and learn which process answers. Return False if none does in time."""
+        if self._link is not None:
+            self._link.close()
+        self._link = Link(self._context, address.host, address.storing_port, self._keys)
+        self._address = address
+        self._link.socket.send(Request(wire.HELLO, 0, 0).packed())
+        end = time.monotonic() + self._deadline
+        while (left := end - time.monotonic()) > 0:
+            reply = self._receive(left)
+            if reply is not None and reply.kind == wire.HELLO:
+                self._process = reply.stored
+                return True
+            if reply is None and self._link.was_lost():
+                return False
+        return False

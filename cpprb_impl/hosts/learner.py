@@ -1,0 +1,373 @@
+"""A learner of a buffer over several hosts: draws batches from all shards, and gives them new priorities.
+
+Each batch is divided over the shards in proportion to their sums of priorities, as they were in the last reply of each
+shard. A shard draws its part by priority, and replies with the leaves, and with the sum under which it drew. A row's
+probability is therefore known exactly even if the sums have changed meanwhile: stale sums make the estimate noisier,
+but not biased.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import zmq
+
+from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.shard import Address
+from cpprb_impl.hosts.wire import Malformed, Reply, Request
+
+log = logging.getLogger("cpprb_impl.hosts")
+
+ROW_BITS = 48  # of an index; the bits above are the shard's number
+PROBE_SECONDS = 0.05  # between two questions to a shard that gave no rows lately
+GRACE_SECONDS = 0.15  # for the remaining shards to replace rows of one that was given up at the deadline
+KEPT = 8  # batches whose memory is used again once the caller has released it
+
+
+class ShardsLost(ConnectionError):  # noqa: N818 (says what happened)
+    """No shard of the buffer answers."""
+
+
+@dataclass(eq=False)
+class Batch:
+    """A batch that is being received."""
+
+    columns: dict[str, np.ndarray]
+    probabilities: np.ndarray
+    indexes: np.ndarray
+    missing: int  # rows
+    least: float = float("inf")  # the smallest probability of any stored row
+
+
+@dataclass(eq=False)
+class Piece:
+    """Rows of a batch that one shard was asked for. A probe has no batch."""
+
+    batch: Batch | None
+    start: int
+    stop: int
+    share: float  # of the batch's rows that come from this shard, in the mean
+    asked: float = field(default_factory=time.monotonic)
+
+
+class Source:
+    """A shard as the learner knows it."""
+
+    def __init__(self, address: Address, link: Link) -> None:
+        self.address, self.link = address, link
+        self.pieces: dict[int, Piece] = {}  # by number of the request
+        self.answers = False  # since it was connected
+        self.is_new = True  # it has neither answered nor been given up
+        self.total = self.smallest = 0.0
+        self.stored = 0
+
+    def forget(self) -> list[Piece]:
+        """Return the pieces that will not arrive."""
+        pieces, self.pieces = [piece for piece in self.pieces.values() if piece.batch], {}
+        self.answers, self.is_new, self.total, self.stored = False, False, 0.0, 0
+        self.link.open_again()
+        return pieces
+
+
+class Learner:
+    """The connections of one process to all shards. Only one thread may use it.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the addresses of the shards that exist now, without waiting.
+    keys : Keys
+    prefetch : int
+        Batches that are requested ahead. Their rows were drawn before the newest priorities took effect.
+    deadline : float
+        Seconds after which `sample` goes on without a shard that does not answer.
+    """
+
+    def __init__(self, find: Callable[[], Sequence[Address]], keys: Keys, *, prefetch: int, deadline: float) -> None:
+        self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline
+        self._context = zmq.Context()
+        self._poller = zmq.Poller()
+        self._sources: dict[int, Source] = {}
+        self._numbers = 0
+        self._random = np.random.default_rng(secrets.randbits(64))
+        self._ahead: deque[Batch] = deque()
+        self._memory: list[tuple[dict[str, np.ndarray], np.ndarray]] = []
+        self._columns: Sequence[wire.Column] = ()
+
+    def seed(self, seed: int) -> None:
+        """Set the seed of the division into shards. The shards draw with generators of their own."""
+        self._random = np.random.default_rng(seed)
+
+    # Shards that appear, answer, and are lost.
+
+    def _look_for_shards(self) -> None:
+        found = {address.number: address for address in self._find()}
+        for number in [*self._sources]:
+            if number not in found:
+                self._give_up(self._sources.pop(number))
+        for number, address in found.items():
+            if number not in self._sources:
+                source = Source(address, Link(self._context, address.host, address.drawing_port, self._keys))
+                self._columns = address.columns
+                self._sources[number] = source
+                self._watch(source)
+                self._ask(source, None, 0, 1, 0.0)
+
+    def _watch(self, source: Source) -> None:
+        self._poller.register(source.link.socket, zmq.POLLIN)
+        self._poller.register(source.link.monitor, zmq.POLLIN)
+
+    def _unwatch(self, source: Source) -> None:
+        self._poller.unregister(source.link.socket)
+        self._poller.unregister(source.link.monitor)
+
+    def _give_up(self, source: Source) -> None:
+        """Close the connection to a shard that no longer exists."""
+        self._unwatch(source)
+        pieces = source.forget()
+        source.link.close()
+        self._ask_others(pieces)
+
+    def _lose(self, source: Source, why: str) -> None:
+        """Go on without a shard until it answers again."""
+        if source.answers:
+            log.warning("shard %d on %s: %s", source.address.number, source.address.host, why)
+        self._unwatch(source)
+        pieces = source.forget()
+        self._watch(source)
+        self._ask(source, None, 0, 1, 0.0)
+        self._ask_others(pieces)
+
+    @property
+    def lost(self) -> list[str]:
+        """The hosts of shards that do not answer."""
+        return [source.address.host for source in self._sources.values() if not source.answers]
+
+    def get_stored_size(self) -> int:
+        """Return the number of transitions in the shards that answer."""
+        end = time.monotonic() + self._deadline
+        self._look_for_shards()
+        self._probe()
+        while any(source.pieces for source in self._sources.values()) and time.monotonic() < end:
+            self._poll(0.01)
+        return sum(source.stored for source in self._sources.values())
+
+    # Requests.
+
+    def _ask(self, source: Source, batch: Batch | None, start: int, stop: int, share: float) -> None:
+        self._numbers += 1
+        source.pieces[self._numbers] = Piece(batch, start, stop, share)
+        source.link.socket.send(Request(wire.DRAW, stop - start, self._numbers).packed())
+
+    def _divide(self, batch: Batch, start: int, stop: int) -> bool:
+        """Ask all shards for rows start .. stop - 1, in proportion to their sums. Return False if none has any."""
+        sources = [source for source in self._sources.values() if source.answers and source.total > 0]
+        if not sources:
+            return False
+        totals = np.array([source.total for source in sources])
+        shares = self._shares(totals)
+        rows = stop - start
+        # Systematic sampling: each shard's number of rows differs by less than one from its share.
+        ends = np.ceil(np.cumsum(shares) * rows - self._random.random()).astype(int)
+        ends[-1] = rows
+        first = 0
+        for source, share, end in zip(sources, shares.tolist(), np.clip(ends, 0, rows).tolist(), strict=True):
+            if end > first:
+                self._ask(source, batch, start + first, start + end, share)
+                first = end
+            else:
+                batch.least = min(batch.least, share * source.smallest / source.total)
+        return True
+
+    def _shares(self, totals: np.ndarray) -> np.ndarray:
+        """Return the share of each shard in a batch, given their sums of leaves."""
+        shares: np.ndarray = totals / totals.sum()
+        return shares
+
+    def _ask_others(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            if piece.batch is not None and not self._divide(piece.batch, piece.start, piece.stop):
+                piece.batch.missing = -1  # there is nobody left to ask
+
+    def _probe(self) -> None:
+        """Ask shards that gave no rows lately how large their sums are."""
+        now = time.monotonic()
+        for source in self._sources.values():
+            if not source.pieces and now - source.link.heard > PROBE_SECONDS:
+                self._ask(source, None, 0, 1, 0.0)
+
+    def _new_batch(self, rows: int) -> Batch:
+        for columns, indexes in self._memory:
+            arrays = [*columns.values(), indexes]
+            if len(indexes) == rows and all(sys.getrefcount(array) == 3 for array in arrays):
+                break
+        else:
+            columns = {name: np.empty((rows, *shape), dtype) for name, dtype, shape in self._columns}
+            indexes = np.empty(rows, np.int64)
+            self._memory = [*self._memory[-KEPT:], (columns, indexes)]
+        return Batch(columns, np.empty(rows), indexes, rows)
+
+    # Replies.
+
+    def _receive(self, source: Source) -> None:
+        socket = source.link.socket
+        while True:
+            try:
+                head = socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return None
+            try:
+                self._take(source, Reply.read(head))
+            except Malformed as error:
+                return self._lose(source, str(error))
+
+    def _take(self, source: Source, reply: Reply) -> None:
+        source.link.heard = time.monotonic()
+        source.answers, source.is_new = True, False
+        source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
+        piece = source.pieces.pop(reply.number, None)
+        socket = source.link.socket
+        if reply.kind == wire.REFUSED:
+            socket.recv_multipart()  # why: it is empty, or every row is being overwritten
+            if piece:
+                self._ask_others([piece])
+            return
+        if piece is None or piece.batch is None:
+            socket.recv_multipart()
+            return
+        batch, rows = piece.batch, slice(piece.start, piece.stop)
+        numbers, leaves = batch.indexes[rows], np.empty(piece.stop - piece.start, np.float32)
+        for array in (leaves, numbers, *(column[rows] for column in batch.columns.values())):
+            if not socket.getsockopt(zmq.RCVMORE) or socket.recv_into(array.data) != array.nbytes:
+                raise Malformed("a reply does not have the expected arrays")
+        numbers |= source.address.number << ROW_BITS
+        chance = piece.share / reply.total
+        np.multiply(leaves, chance, out=batch.probabilities[rows])
+        batch.least = min(batch.least, chance * reply.smallest)
+        batch.missing -= piece.stop - piece.start
+
+    def _poll(self, seconds: float) -> None:
+        """Receive what has come, after waiting at most so long for anything."""
+        ready = dict(self._poller.poll(max(0, int(1000 * seconds))))
+        if not ready:
+            return
+        for source in [*self._sources.values()]:
+            if source.link.socket in ready:
+                self._receive(source)
+            if source.link.monitor in ready and source.link.was_lost():
+                self._lose(source, "the connection was lost")
+
+    # What a learner calls.
+
+    def sample(self, rows: int, beta: float) -> dict[str, np.ndarray]:
+        """Return a batch. Raise ValueError if the buffer is empty, `ShardsLost` if no shard answers in time."""
+        start = time.monotonic()
+        self._look_for_shards()
+        self._poll(0)
+        self._await_new_shards(start)
+        self._probe()
+        if self._ahead and len(self._ahead[0].indexes) != rows:
+            self._ahead.clear()  # their pieces are received, and not used
+        while True:
+            batch = self._next(rows, start)
+            if self._wait(batch, start):
+                break
+        least = min(batch.least, float(batch.probabilities.min()))
+        weights = np.power(batch.probabilities / least, -beta).astype(np.float32)
+        return {**batch.columns, "weights": weights, "indexes": batch.indexes}
+
+    def _await_new_shards(self, start: float) -> None:
+        """Wait until all shards have said how large their sums are; after the deadline, go on without the others."""
+        while new := [source for source in self._sources.values() if source.is_new]:
+            left = start + self._deadline - time.monotonic()
+            if left > 0:
+                self._poll(left)
+                continue
+            for source in new:
+                self._lose(source, f"did not answer within {self._deadline:g} s")
+
+    def _next(self, rows: int, start: float) -> Batch:
+        while len(self._ahead) <= self._prefetch:
+            batch = self._new_batch(rows) if self._columns else None
+            if batch is None or not self._divide(batch, 0, rows):
+                if self._ahead:
+                    break
+                self._await_rows(start)
+                continue
+            self._ahead.append(batch)
+        return self._ahead.popleft()
+
+    def _await_rows(self, start: float) -> None:
+        """Ask all shards how large their sums are, and wait for an answer.
+
+        Raise ValueError if all that answer are empty, `ShardsLost` if none does.
+        """
+        for source in self._sources.values():
+            if not source.pieces and source.link.heard < start:
+                self._ask(source, None, 0, 1, 0.0)
+        fresh = [source for source in self._sources.values() if source.answers and source.link.heard >= start]
+        left = start + self._deadline - time.monotonic()
+        if fresh and (left <= 0 or len(fresh) == len(self._sources)):
+            raise ValueError("cannot sample from an empty buffer")
+        if left <= 0:
+            raise ShardsLost(f"no shard answered within {self._deadline:g} s")
+        self._poll(min(left, 0.05))
+        self._look_for_shards()
+
+    def _wait(self, batch: Batch, start: float) -> bool:
+        """Wait until the batch is complete. Return False if its rows are lost, and it must be asked for again."""
+        end = start + self._deadline
+        while batch.missing > 0:
+            left = end - time.monotonic()
+            if left > 0:
+                self._poll(left)
+                continue
+            late = [source for source in self._sources.values() if _has_piece_of(source, batch)]
+            if end > start + self._deadline:
+                raise ShardsLost(f"no shard answered within {self._deadline:g} s")
+            end += GRACE_SECONDS
+            for source in late:
+                self._lose(source, f"did not answer within {self._deadline:g} s")
+        return batch.missing == 0
+
+    def update_priorities(self, indexes: Any, priorities: Any) -> None:
+        """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped."""
+        numbers = np.asarray(indexes, np.int64).ravel()
+        values = np.asarray(priorities, np.float32).ravel()
+        if values.size == 1:
+            values = np.full(numbers.size, values[0])
+        if values.size != numbers.size:
+            raise ValueError(
+                f"priorities must have one value per index, got {values.size} values for {numbers.size} indexes"
+            )
+        good = np.isfinite(values) & (values >= 0)
+        if not good.all():
+            bad = int(np.argmin(good))
+            raise ValueError(f"priorities[{bad}] must be finite and not negative, got {values[bad]}")
+        shards, rows = numbers >> ROW_BITS, numbers & ((1 << ROW_BITS) - 1)
+        for number, source in self._sources.items():
+            mine = shards == number
+            if count := int(np.count_nonzero(mine)):
+                head = Request(wire.UPDATE, count, 0).packed()
+                source.link.socket.send_multipart([head, rows[mine], values[mine]], copy=False)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for source in self._sources.values():
+            source.link.close()
+        self._sources.clear()
+        self._context.term()
+
+
+def _has_piece_of(source: Source, batch: Batch) -> bool:
+    return any(piece.batch is batch for piece in source.pieces.values())

@@ -1,0 +1,168 @@
+"""A server of a shard: a process that draws rows for learners, or stores rows of explorers on other hosts.
+
+Its supervisor starts it as `python -m cpprb_impl.hosts.server`, and writes its `Settings` as one line of JSON to its
+standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory that
+belongs to the supervisor, so a server that was killed and started again continues with the same rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+
+from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.wire import Malformed, Reply, Request
+from cpprb_impl.shared import MPPrioritizedReplayBuffer
+
+DRAWING, STORING = "drawing", "storing"
+REMEMBERED = 4096  # explorers, whose last batch is known
+WAKES = 64  # messages that are answered before standard input is looked at again
+
+Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server needs to know."""
+
+    role: str
+    segment: str
+    port: int  # 0: any
+    columns: Sequence[wire.Column]
+    keys: Keys
+
+    def line(self) -> str:
+        """Return the settings as one line of JSON."""
+
+        def text(value: Any) -> Any:
+            return base64.b64encode(value).decode() if isinstance(value, bytes) else value and [text(v) for v in value]
+
+        keys = {name: text(value) for name, value in vars(self.keys).items()}
+        return json.dumps({**vars(self), "keys": keys}) + "\n"
+
+    @classmethod
+    def read(cls, line: str) -> Settings:
+        """Return the settings that `line` wrote."""
+
+        def value(text: Any) -> Any:
+            return base64.b64decode(text) if isinstance(text, str) else text and tuple(value(each) for each in text)
+
+        found = json.loads(line)
+        keys = Keys(**{name: value(text) for name, text in found["keys"].items()})
+        columns = [(name, dtype, tuple(shape)) for name, dtype, shape in found["columns"]]
+        return cls(**{**found, "columns": columns, "keys": keys})
+
+
+class Drawer:
+    """Answers learners, which ask for rows and send new priorities."""
+
+    def __init__(self, buffer: MPPrioritizedReplayBuffer) -> None:
+        self.buffer = buffer
+
+    def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
+        """Return the parts of the reply, or None if there is none. Raise `Malformed`, or what the buffer raises."""
+        request = Request.read(parts[0].bytes)
+        if request.kind == wire.UPDATE:
+            self.buffer._update_rows(**wire.arrays(parts[1:], request.rows, [wire.ROWS, wire.PRIORITIES]))
+            return None
+        if request.kind != wire.DRAW or len(parts) != 1:
+            raise Malformed(f"a learner's request must be to draw or to update, got {request.kind!r}")
+        rows, total, smallest = self.buffer._draw(request.rows)
+        stored = self.buffer.get_stored_size()
+        reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored)
+        *fields, leaves, numbers = rows.values()
+        return [reply.packed(), leaves, numbers, *fields]
+
+
+class Storer:
+    """Answers explorers on other hosts."""
+
+    def __init__(self, buffer: MPPrioritizedReplayBuffer, columns: Sequence[wire.Column]) -> None:
+        self.buffer, self.columns = buffer, columns
+        self.last: dict[bytes, int] = {}  # by explorer: the number of its last stored batch
+        self.process = secrets.randbits(63)
+
+    def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any]:
+        """Return the parts of the reply. Raise `Malformed`, or what the buffer raises."""
+        request = Request.read(parts[0].bytes)
+        if request.kind == wire.HELLO:
+            return [Reply(wire.HELLO, 0, request.number, stored=self.process).packed()]
+        if request.kind != wire.ADD or len(parts) < 2:
+            raise Malformed(f"an explorer's request must be to add, got {request.kind!r}")
+        # Batches come in order on each connection. An explorer that has connected again repeats those that were not
+        # acknowledged; what it sent before may still arrive, too.
+        name, columns = parts[1].bytes, parts[2:]
+        if request.number > self.last.get(name, 0):
+            own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
+            self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own]))
+            self.last.pop(name, None)
+            self.last[name] = request.number
+            if len(self.last) > REMEMBERED:
+                del self.last[next(iter(self.last))]
+        return [Reply(wire.ADD, request.rows, request.number).packed()]
+
+
+def serve(router: zmq.Socket, answer: Answer, end: Any) -> None:
+    """Answer messages until the file `end` can be read."""
+    poller = zmq.Poller()
+    poller.register(router, zmq.POLLIN)
+    poller.register(end.fileno(), zmq.POLLIN)
+    while end.fileno() not in dict(poller.poll()):
+        for _ in range(WAKES):
+            try:
+                sender, *parts = router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
+            reply = _reply(answer, parts)
+            if reply is not None:
+                router.send_multipart([sender.bytes, *reply], copy=False)
+
+
+def _reply(answer: Answer, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
+    try:
+        return answer(parts)
+    except (ValueError, TypeError, KeyError, IndexError, RuntimeError, MemoryError, OSError) as error:
+        number = 0
+        if parts and len(parts[0].bytes) == wire.REQUEST.size:
+            number = Request.read(parts[0].bytes).number
+        return [Reply(wire.REFUSED, 0, number).packed(), f"{type(error).__name__}: {error}".encode()]
+
+
+@contextmanager
+def bound(settings: Settings) -> Iterator[zmq.Socket]:
+    """Yield a socket to which only owners of the keys can connect."""
+    with zmq.Context() as context:
+        guard = settings.keys.guard(context)
+        try:
+            with context.socket(zmq.ROUTER) as router:
+                router.linger = 0
+                router.set_hwm(0)  # requests are few: a learner and an explorer limit their own
+                router.heartbeat_ivl, router.heartbeat_timeout = 200, 800
+                settings.keys.of_server(router)
+                router.bind(f"tcp://*:{settings.port}")
+                yield router
+        finally:
+            guard.stop()
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    settings = Settings.read(sys.stdin.readline())
+    buffer = MPPrioritizedReplayBuffer.attach(settings.segment)
+    answer: Answer = Drawer(buffer) if settings.role == DRAWING else Storer(buffer, settings.columns)
+    with bound(settings) as router:
+        print(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2], flush=True)
+        serve(router, answer, sys.stdin)
+
+
+if __name__ == "__main__":
+    main()

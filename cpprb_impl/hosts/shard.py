@@ -1,0 +1,117 @@
+"""A shard: the rows that one host keeps, in shared memory, and the two servers through which other hosts use them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.server import DRAWING, STORING, Settings
+from cpprb_impl.shared import MPPrioritizedReplayBuffer
+
+PAUSE = 0.05  # seconds from the end of a server to its next start
+END_SECONDS = 3.0  # for a server to end by itself
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a shard is. A shard that is lost and made again, empty, has another number."""
+
+    number: int  # from 0 to 2^15 - 1
+    host: str
+    drawing_port: int
+    storing_port: int
+    segment: str  # for processes of the same node
+    node: str  # Ray's name of the host
+    columns: Sequence[wire.Column]
+
+
+class Server:
+    """One server process, started again on the same port whenever it ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._closed, self._starting = False, threading.Lock()
+        self._process, self.port = self._start(settings)
+        self.restarts = 0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _start(self, settings: Settings) -> tuple[subprocess.Popen, int]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cpprb_impl.hosts.server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdin and process.stdout
+        process.stdin.write(settings.line())
+        process.stdin.flush()
+        port = process.stdout.readline()
+        if not port:
+            raise RuntimeError(f"a server for {settings.role} did not start: exit status {process.wait()}")
+        return process, int(port)
+
+    def _watch(self) -> None:
+        while True:
+            self._process.wait()
+            time.sleep(PAUSE)
+            with self._starting:
+                if self._closed:
+                    return
+                with suppress(OSError, RuntimeError):  # try again
+                    self._process, _ = self._start(replace(self._settings, port=self.port))
+                    self.restarts += 1
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that runs now."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the process, and do not start it again."""
+        with self._starting:
+            self._closed, process = True, self._process
+        if process.stdin:
+            process.stdin.close()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:  # it is stopped, or hangs
+            process.kill()
+        self._thread.join()
+
+
+class Shard:
+    """Makes the shared buffer of one host, and supervises its servers. Runs as an actor of Ray."""
+
+    def __init__(self, number: int, host: str, node: str, options: Mapping[str, Any], keys: Keys) -> None:
+        self._closed = threading.Event()
+        self.buffer = MPPrioritizedReplayBuffer(**options)
+        columns = wire.columns_of(self.buffer.get_all_transitions())
+        settings = {role: Settings(role, self.buffer.segment, 0, columns, keys) for role in (DRAWING, STORING)}
+        self.servers = {role: Server(each) for role, each in settings.items()}
+        drawing, storing = (self.servers[role].port for role in (DRAWING, STORING))
+        self.address = Address(number, host, drawing, storing, self.buffer.segment, node, columns)
+
+    def get_servers(self) -> dict[str, int]:
+        """Return the process ids of the servers."""
+        return {role: server.pid for role, server in self.servers.items()}
+
+    def get_address(self) -> Address:
+        """Return where other processes find this shard."""
+        return self.address
+
+    def wait(self) -> None:
+        """Return when the shard is closed. A caller elsewhere thus notices when the shard is lost."""
+        self._closed.wait()
+
+    def close(self) -> None:
+        """End the servers and release the memory."""
+        self._closed.set()
+        for server in self.servers.values():
+            server.close()
+        self.buffer.close()

@@ -1,0 +1,223 @@
+"""The buffer that a training uses, on any host of a Ray cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import numpy as np
+import ray
+from ray.exceptions import RayError
+
+from cpprb_impl.buffers import EnvDict, Names, check_exponent
+from cpprb_impl.buffers import PrioritizedReplayBuffer as OneHost
+from cpprb_impl.fields import parse_size
+from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.learner import Learner
+from cpprb_impl.hosts.shard import Address
+from cpprb_impl.ray.directory import Directory, nodes
+
+FIND_SECONDS = 0.5  # between two questions to the directory
+START_SECONDS = 60.0  # for the shards to start
+
+
+class Finder:
+    """The addresses of the shards, as the directory last reported them. Never waits, except for the first report."""
+
+    def __init__(self, directory: Any) -> None:
+        self._directory = directory
+        self._known: Sequence[Address] = ray.get(directory.find.remote(), timeout=START_SECONDS)
+        self._asked: Any = None
+        self._due = time.monotonic() + FIND_SECONDS
+
+    def __call__(self) -> Sequence[Address]:
+        """Return the addresses that are known now, and ask again now and then."""
+        if self._asked is not None:
+            self._take_report()
+        elif time.monotonic() >= self._due:
+            self._asked = self._directory.find.remote()
+        return self._known
+
+    def _take_report(self) -> None:
+        ready, _ = ray.wait([self._asked], timeout=0)
+        if not ready:
+            return
+        with suppress(RayError):  # without the directory, go on with the shards that are known
+            self._known = ray.get(self._asked)
+        self._asked, self._due = None, time.monotonic() + FIND_SECONDS
+
+
+class PrioritizedReplayBuffer:
+    """`cpprb_impl.PrioritizedReplayBuffer` over the hosts of a Ray cluster.
+
+    Each data host holds a shard. Pass the buffer to tasks and actors as an argument: explorers call `add`, and
+    learners `sample` and `update_priorities`, which mean what they mean on one host. A process uses its buffer from
+    one thread.
+
+    Parameters
+    ----------
+    size : int
+        Transitions in all shards together.
+    env_dict, alpha, eps, next_of, stack_compress, Nstep, default_dtype
+        As for `cpprb_impl.MPPrioritizedReplayBuffer`.
+    hosts : sequence of str, optional
+        Addresses of the nodes that hold data; by default, all nodes that are alive.
+    prefetch : int
+        Batches that a learner requests ahead: they were drawn before its newest priorities took effect.
+    deadline : float
+        Seconds after which a learner goes on without a shard that does not answer, and an explorer looks for another.
+    when_lost : {"elsewhere", "wait"}
+        Whether an explorer without a shard on its host sends rows to another host, or waits, if its shard is lost.
+    encrypt : bool
+        Whether messages are encrypted (CurveZMQ). Otherwise a password is required, which is sent in clear text.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an option is invalid.
+    RuntimeError
+        If Ray is not initialized, or a host is not a node of the cluster.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        env_dict: EnvDict,
+        *,
+        alpha: float = 0.6,
+        eps: float = 1e-4,
+        next_of: Names = None,
+        stack_compress: Names = None,
+        Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        default_dtype: Any = None,
+        hosts: Sequence[str] | None = None,
+        prefetch: int = 2,
+        deadline: float = 1.0,
+        when_lost: str = ELSEWHERE,
+        encrypt: bool = False,
+    ) -> None:
+        if when_lost not in (ELSEWHERE, WAIT):
+            raise ValueError(f"when_lost must be {ELSEWHERE!r} or {WAIT!r}, got {when_lost!r}")
+        alive = nodes()
+        hosts = list(dict.fromkeys(alive if hosts is None else hosts))
+        for host in hosts:
+            if host not in alive:
+                raise RuntimeError(f"{host} is not a node of this Ray cluster, which has {', '.join(alive)}")
+        self._options = {
+            "size": -(-parse_size(size) // len(hosts)),
+            "env_dict": env_dict,
+            "alpha": check_exponent("alpha", alpha),
+            "eps": check_exponent("eps", eps),
+            "next_of": next_of,
+            "stack_compress": stack_compress,
+            "Nstep": Nstep,
+            "default_dtype": default_dtype,
+        }
+        OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
+        self._keys = Keys.make(encrypt)
+        self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
+        start = ray.remote(Directory).options(num_cpus=0).remote
+        self._directory = cast("Any", start(hosts, self._options, self._keys))
+        self._is_maker = True
+        try:
+            ray.get(self._directory.start.remote(), timeout=START_SECONDS)
+        except BaseException:
+            ray.kill(self._directory)
+            raise
+        self._begin()
+
+    def _begin(self) -> None:
+        self._finder: Finder | None = None
+        self._learner_: Learner | None = None
+        self._explorer_: LocalExplorer | RemoteExplorer | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_finder", "_learner_", "_explorer_")
+        return {name: value for name, value in vars(self).items() if name not in own} | {"_is_maker": False}
+
+    def _known(self) -> Finder:
+        if self._finder is None:
+            self._finder = Finder(self._directory)
+        return self._finder
+
+    @property
+    def _learner(self) -> Learner:
+        if self._learner_ is None:
+            self._learner_ = Learner(self._known(), self._keys, prefetch=self._prefetch, deadline=self._deadline)
+        return self._learner_
+
+    @property
+    def _explorer(self) -> LocalExplorer | RemoteExplorer:
+        if isinstance(self._explorer_, LocalExplorer) and not self._explorer_.is_there():
+            self._explorer_ = None
+        if self._explorer_ is None:
+            here = ray.get_runtime_context().get_node_id()
+            address = next((each for each in self._known()() if each.node == here), None)
+            self._explorer_ = (
+                LocalExplorer(address)
+                if address
+                else RemoteExplorer(
+                    self._known(), self._keys, self._options, when_lost=self._when_lost, deadline=self._deadline
+                )
+            )
+        return self._explorer_
+
+    def add(self, **steps: Any) -> None:
+        """Add one step or many, as `MPPrioritizedReplayBuffer.add` does.
+
+        On a host with a shard, the steps are stored when the call returns. Elsewhere they are sent in batches, and
+        `flush` waits until all are acknowledged.
+        """
+        self._explorer.add(**steps)
+
+    def on_episode_end(self) -> None:
+        """End the episode of this process: see `MPPrioritizedReplayBuffer`."""
+        self._explorer.on_episode_end()
+
+    def flush(self) -> None:
+        """Wait until all rows of this process are stored."""
+        self._explorer.flush()
+
+    def sample(self, batch_size: int, beta: float = 0.4) -> dict[str, np.ndarray]:
+        """Return transitions drawn by priority from all shards.
+
+        The result is a dict of arrays (batch_size, *shape), with "weights", float32, and "indexes", int64, both
+        (batch_size,).
+
+        Raises
+        ------
+        ValueError
+            If all shards that answer are empty.
+        ShardsLost
+            If no shard answers within the deadline.
+        """
+        return self._learner.sample(batch_size, beta)
+
+    def update_priorities(self, indexes: Any, priorities: Any) -> None:
+        """Set the raw priorities of sampled transitions. Those that were overwritten or lost are skipped."""
+        self._learner.update_priorities(indexes, priorities)
+
+    def get_stored_size(self) -> int:
+        """Return the number of transitions in the shards that answer, as far as this process knows."""
+        return self._learner.get_stored_size()
+
+    def get_lost(self) -> list[str]:
+        """Return the hosts whose shards do not answer this learner."""
+        return self._learner.lost
+
+    def close(self) -> None:
+        """Close this process's connections. The process that made the buffer also ends all shards."""
+        for each in (self._learner_, self._explorer_):
+            if each is not None:
+                each.close()
+        if self._is_maker:
+            ray.get(self._directory.close.remote())
+            ray.kill(self._directory)
+        self._begin()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()

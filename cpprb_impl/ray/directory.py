@@ -1,0 +1,97 @@
+"""The directory of a buffer over several hosts: an actor of Ray that starts the shards and knows where they are.
+
+A shard whose host is lost is started again, empty and with another number, once the host is back. The directory itself
+is needed only to find shards: learners and explorers that are connected go on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.shard import Address, Shard
+
+log = logging.getLogger("cpprb_impl.hosts")
+
+LOOK_SECONDS = 0.5  # between two looks at the nodes of the cluster
+MOST_SHARDS = 1 << 15  # over the lifetime of a buffer
+
+
+class Directory:
+    """Starts one shard on each of the hosts, and again whenever it is lost. An asynchronous actor."""
+
+    def __init__(self, hosts: Sequence[str], options: Mapping[str, Any], keys: Keys) -> None:
+        self._options, self._keys = options, keys
+        self._addresses: dict[str, Address] = {}  # by host
+        self._shards: dict[str, Any] = {}
+        self._started = 0
+        self._failed: RayError | None = None
+        self._closed = False
+        self._hosts, self._complete = list(hosts), asyncio.Event()
+        self._tasks = [asyncio.ensure_future(self._keep(host)) for host in hosts]
+
+    async def start(self) -> None:
+        """Return once every host has a shard. Raises what a shard raised that could not start."""
+        await self._complete.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    async def find(self) -> list[Address]:
+        """Return the addresses of the shards that exist now."""
+        return list(self._addresses.values())
+
+    async def close(self) -> None:
+        """End all shards."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        closing = [shard.close.remote() for shard in self._shards.values()]
+        await asyncio.wait([asyncio.ensure_future(_end(each)) for each in closing], timeout=10) if closing else None
+
+    async def _keep(self, host: str) -> None:
+        while not self._closed and self._started < MOST_SHARDS:
+            node = (await asyncio.to_thread(nodes)).get(host)
+            if node is None:
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
+            number, self._started = self._started, self._started + 1
+            here = NodeAffinitySchedulingStrategy(node, soft=False)
+            shard: Any = (
+                ray.remote(Shard)
+                .options(num_cpus=0, scheduling_strategy=here, max_concurrency=2)
+                .remote(number, host, node, self._options, self._keys)
+            )
+            try:
+                address = await shard.get_address.remote()
+                self._shards[host], self._addresses[host] = shard, address
+                if len(self._addresses) == len(self._hosts):
+                    self._complete.set()
+                await shard.wait.remote()  # returns when the shard is closed, and fails when it is lost
+            except RayError as error:
+                log.warning("the shard on %s was lost: %s", host, error)
+                if not self._complete.is_set():  # the first shards must start
+                    self._failed = error
+                    self._complete.set()
+            finally:
+                self._shards.pop(host, None)
+                self._addresses.pop(host, None)
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _end(reference: Any) -> None:
+    with suppress(RayError):
+        await reference
+
+
+def nodes() -> dict[str, str]:
+    """Return Ray's name of each living node by its address."""
+    known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return {node["NodeManagerAddress"]: node["NodeID"] for node in known if node["Alive"]}

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+
+import numpy as np
+import pytest
+
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.learner import Learner
+from cpprb_impl.hosts.shard import Shard
+
+FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}, "rew": {}}
+ROWS = 3000
+
+
+def rows_with(ids: np.ndarray) -> Mapping[str, np.ndarray]:
+    """Rows that certify themselves: every word is computed from the id."""
+    return {"id": ids, "obs": np.stack([ids, ids + 1, ids + 2], axis=1), "rew": ids % 97}
+
+
+def are_whole(batch: Mapping[str, np.ndarray]) -> bool:
+    ids = batch["id"].ravel()
+    expected = rows_with(ids)
+    return all((batch[name].ravel() == expected[name].ravel()).all() for name in FIELDS)
+
+
+@pytest.fixture(params=[False, True], ids=["password", "encrypted"])
+def keys(request) -> Keys:
+    return Keys.make(encrypt=request.param)
+
+
+@pytest.fixture
+def make_shards(keys) -> Iterator[Callable[..., list[Shard]]]:
+    """Make shards on this host."""
+    with ExitStack() as stack:
+
+        def make(count: int, **options) -> list[Shard]:
+            options = {"size": ROWS, "env_dict": FIELDS, **options}
+            made = [Shard(number, "127.0.0.1", f"node{number}", options, keys) for number in range(count)]
+            for shard in made:
+                stack.enter_context(closing(shard))
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def learn(keys) -> Iterator[Callable[..., Learner]]:
+    """Make a learner of these shards."""
+    with ExitStack() as stack:
+
+        def make(shards: list[Shard], **options) -> Learner:
+            learner = Learner(
+                lambda: [shard.address for shard in shards], keys, **{"prefetch": 2, "deadline": 10.0, **options}
+            )
+            return stack.enter_context(closing(learner))
+
+        yield make

@@ -1,0 +1,130 @@
+"""Explorers that send rows to the shards of other hosts, which are processes of this host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import numpy as np
+import pytest
+
+from cpprb_impl.hosts.explorer import BATCH_ROWS, MOST_STAGED, LocalExplorer, RemoteExplorer
+
+from .conftest import FIELDS, are_whole, rows_with
+
+LARGE = 100_000
+
+
+@pytest.fixture
+def explore(keys) -> Iterator:
+    with ExitStack() as stack:
+
+        def make(shards, options=None, **more) -> RemoteExplorer:
+            given = {"size": LARGE, "env_dict": FIELDS, **(options or {})}
+            explorer = RemoteExplorer(
+                lambda: [shard.address for shard in shards], keys, given,
+                **{"when_lost": "elsewhere", "deadline": 5.0, **more},
+            )  # fmt: skip
+            return stack.enter_context(closing(explorer))
+
+        yield make
+
+
+def ids_in(shard) -> list[int]:
+    rows = shard.buffer.get_all_transitions()
+    assert are_whole(rows)
+    return rows["id"].ravel().tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 7, BATCH_ROWS, MOST_STAGED + 1, 10_000])
+def test_rows_are_stored_once_and_in_order(rows, make_shards, explore):
+    (shard,) = make_shards(1, size=LARGE)
+    explorer, first = explore([shard]), 0
+    for _ in range(3):
+        explorer.add(**rows_with(np.arange(first, first + rows)))
+        first += rows
+    explorer.flush()
+    assert ids_in(shard) == list(range(first)) and explorer.unconfirmed == 0
+
+
+def test_priorities_arrive_as_they_were_given(make_shards, explore):
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard])
+    priorities = np.random.default_rng(0).uniform(0, 5, 250)
+    explorer.add(**rows_with(np.arange(250)), priorities=priorities)
+    explorer.add(**rows_with(np.arange(250, 300)))  # with the largest priority of the shard
+    explorer.flush()
+    leaves = shard.buffer._get_leaves(np.arange(300))
+    np.testing.assert_allclose(leaves[:250], (priorities + 1e-4) ** 0.6, rtol=1e-5)
+    np.testing.assert_allclose(leaves[250:], (priorities.max() + 1e-4) ** 0.6, rtol=1e-5)
+
+
+def test_n_step_rows_are_those_of_a_local_buffer(make_shards, explore):
+    fields = {"obs": {}, "rew": {}, "next_obs": {}, "done": {}}
+    options = {"size": LARGE, "env_dict": fields, "Nstep": {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}}
+    here, there = make_shards(2, **options)
+    explorer, local = explore([there], options), LocalExplorer(here.address)
+    random = np.random.default_rng(0)
+    for step in range(500):
+        end = random.random() < 0.1
+        row = {"obs": step, "rew": random.random(), "next_obs": step + 1, "done": float(end)}
+        for each in (explorer, local):
+            each.add(**row)
+            if end:
+                each.on_episode_end()
+    explorer.flush()
+    expected, found = here.buffer.get_all_transitions(), there.buffer.get_all_transitions()
+    local.close()
+    assert len(expected["obs"]) > 400
+    for name in fields:
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("when_lost", ["elsewhere", "wait"])
+def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_killed(when_lost, make_shards, explore):
+    shards = make_shards(2, size=LARGE)
+    explorer = explore(shards, when_lost=when_lost)
+    sent = 0
+    for _ in range(5):
+        for _ in range(20):
+            explorer.add(**rows_with(np.arange(sent, sent + BATCH_ROWS)))
+            sent += BATCH_ROWS
+        (victim,) = (shard for shard in shards if shard.address == explorer._address)
+        os.kill(victim.get_servers()["storing"], signal.SIGKILL)
+    explorer.flush()
+    stored = [*ids_in(shards[0]), *ids_in(shards[1])]
+    assert len(stored) == len(set(stored)), "a row was stored twice"
+    assert sent - explorer.unconfirmed <= len(stored) <= sent
+
+
+def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, explore):
+    """Its explorer gives it up and connects again; both connections carry the same batches."""
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard], deadline=0.5, when_lost="wait")
+    explorer.add(**rows_with(np.arange(1000)))
+    explorer.flush()
+    victim = shard.get_servers()["storing"]
+    os.kill(victim, signal.SIGSTOP)
+    explorer.add(**rows_with(np.arange(1000, 1700)))  # fewer than the window: sent, and not acknowledged
+    time.sleep(1.5)
+    os.kill(victim, signal.SIGCONT)
+    explorer.flush()
+    stored = ids_in(shard)
+    assert len(stored) == len(set(stored)) and len(stored) >= 1700 - explorer.unconfirmed
+
+
+def test_what_a_shard_refuses_is_named(make_shards, explore):
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard], {"env_dict": {**FIELDS, "obs": {"shape": 4}}})
+    with pytest.raises(RuntimeError, match=r"the shard on 127\.0\.0\.1 refused 10 rows: Malformed: obs must have"):
+        explorer.add(id=np.arange(10), obs=np.zeros((10, 4)), rew=np.zeros(10))
+        explorer.flush()
+
+
+def test_without_a_shard_explorers_say_so(explore):
+    explorer = explore([], deadline=0.3)
+    with pytest.raises(ConnectionError, match=r"no shard answered within 0\.3 s"):
+        explorer.add(**rows_with(np.arange(BATCH_ROWS)))

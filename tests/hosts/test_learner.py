@@ -1,0 +1,160 @@
+"""Learners of several shards, which are processes of this host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from cpprb_impl import PrioritizedReplayBuffer
+from cpprb_impl.hosts.learner import ROW_BITS, Learner, ShardsLost
+
+from .conftest import ROWS, are_whole, rows_with
+
+PATIENCE = 60.0  # seconds
+SIZES = (300, 900, 1500)  # rows of the shards, whose priorities differ as well
+
+
+def fill(shards) -> np.ndarray:
+    """Add rows with priorities; return the leaf of each row by id."""
+    random = np.random.default_rng(1)
+    leaves, first = [], 0
+    for number, (shard, size) in enumerate(zip(shards, SIZES, strict=False)):
+        priorities = random.uniform(0.1, 1.0, size) * (number + 1)
+        shard.buffer.add(**rows_with(np.arange(first, first + size)), priorities=priorities)
+        leaves.append(shard.buffer._get_leaves(np.arange(size)))
+        first += size
+    return np.concatenate(leaves)
+
+
+def test_weights_are_those_of_one_buffer_with_all_rows(make_shards, learn):
+    shards = make_shards(3)
+    leaves, learner = fill(shards), learn(shards)
+    for _ in range(5):
+        batch = learner.sample(64, beta=0.7)
+        assert are_whole(batch) and batch["weights"].dtype == np.float32
+        expected = (leaves[batch["id"].ravel()] / leaves.min()) ** -0.7
+        np.testing.assert_allclose(batch["weights"], expected, rtol=1e-6)
+
+
+def excess(drawn: np.ndarray, leaves: np.ndarray) -> float:
+    """The probability of so large a deviation from draws in proportion to the leaves, or of a larger one."""
+    expected = drawn.sum() * leaves / leaves.sum()
+    return float(chi2.sf(((drawn - expected) ** 2 / expected).sum(), len(leaves) - 1))
+
+
+@pytest.mark.parametrize("shares", ["by priority", "equal"])
+def test_rows_of_all_shards_are_drawn_in_proportion_to_their_priorities(shares, make_shards, learn, monkeypatch):
+    if shares == "equal":  # the negative control
+        monkeypatch.setattr(Learner, "_shares", lambda _self, totals: np.full(len(totals), 1 / len(totals)))
+    shards = make_shards(3)
+    leaves, learner = fill(shards), learn(shards)
+    drawn = sum(np.bincount(learner.sample(256, 0.4)["id"].ravel(), minlength=len(leaves)) for _ in range(400))
+    assert (excess(drawn, leaves) > 1e-4) is (shares == "by priority")
+
+
+def test_new_priorities_reach_the_row_that_was_sampled_and_no_other(make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    learner = learn(shards, prefetch=0)
+    batch = learner.sample(16, 0.4)
+    index, row = batch["indexes"][:1].copy(), int(batch["id"][0, 0])
+    late = batch["indexes"][-1:].copy()
+    learner.update_priorities(index, np.array([1e12]))
+    learner.sample(16, 0.4)  # its sum is known from now on
+    assert set(learner.sample(32, 0.4)["id"].ravel()) == {row}
+
+    learner.update_priorities(index, np.array([1e-3]))
+    shards[1].buffer.add(**rows_with(np.arange(10_000, 10_000 + ROWS)))  # overwrites the row of `late`
+    before = shards[1].buffer._get_leaves(np.arange(ROWS))
+    learner.update_priorities(late, np.array([1e12]))
+    learner.update_priorities(np.array([77 << ROW_BITS]), np.array([1e12]))  # a shard that does not exist
+    learner.sample(16, 0.4)
+    learner.sample(16, 0.4)
+    np.testing.assert_array_equal(shards[1].buffer._get_leaves(np.arange(ROWS)), before)
+
+
+def test_a_batch_that_is_held_is_not_overwritten(make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    learner = learn(shards)
+    held = [learner.sample(32, 0.4) for _ in range(20)]
+    copies = [{name: array.copy() for name, array in batch.items()} for batch in held]
+    for _ in range(20):
+        learner.sample(32, 0.4)
+    for batch, copy in zip(held, copies, strict=True):
+        for name in copy:
+            np.testing.assert_array_equal(batch[name], copy[name])
+
+
+def test_batch_sizes_may_change(make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    learner = learn(shards)
+    for rows in (1, 64, 7, 64, 300):
+        batch = learner.sample(rows, 0.4)
+        assert are_whole(batch) and len(batch["id"]) == len(batch["weights"]) == len(batch["indexes"]) == rows
+
+
+def test_an_empty_buffer_and_bad_priorities_are_named(make_shards, learn):
+    shards = make_shards(2)
+    learner = learn(shards)
+    with pytest.raises(ValueError, match="cannot sample from an empty buffer"):
+        learner.sample(4, 0.4)
+    fill(shards[:1])
+    batch = learner.sample(4, 0.4)  # the other shard is still empty
+    with pytest.raises(ValueError, match=r"priorities\[2\] must be finite and not negative, got nan"):
+        learner.update_priorities(batch["indexes"], [1, 2, np.nan, 4])
+    with pytest.raises(ValueError, match="priorities must have one value per index, got 3 values for 4 indexes"):
+        learner.update_priorities(batch["indexes"], [1, 2, 3])
+
+
+def samples_until(condition, learner: Learner) -> None:
+    """Draw batches, all of which must be whole, until one meets the condition."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        batch = learner.sample(64, 0.4)
+        assert are_whole(batch)
+        if condition(batch):
+            return
+    raise AssertionError(f"no such batch within {PATIENCE} s")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_learner_goes_on_without_a_shard_that_dies_or_hangs_and_takes_it_back_with_its_rows(how, make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    learner = learn(shards)
+    learner.sample(64, 0.4)
+    victim = shards[0].get_servers()["drawing"]
+    os.kill(victim, how)
+    samples_until(lambda batch: learner.lost == ["127.0.0.1"] and batch["id"].min() >= SIZES[0], learner)
+    if how == signal.SIGSTOP:
+        os.kill(victim, signal.SIGCONT)
+    samples_until(lambda batch: not learner.lost and batch["id"].min() < SIZES[0], learner)
+    assert learner.get_stored_size() == sum(SIZES[:2])
+
+
+def test_a_learner_without_shards_says_so(make_shards, learn):
+    shards = make_shards(1)
+    fill(shards)
+    learner = learn(shards, deadline=0.5)
+    learner.sample(4, 0.4)
+    for server in shards[0].servers.values():
+        server.close()
+    with pytest.raises(ShardsLost, match=r"no shard answered within 0\.5 s"):
+        for _ in range(10):  # some batches were requested ahead
+            learner.sample(4, 0.4)
+
+
+def test_only_a_shared_buffer_has_row_numbers():
+    buffer = PrioritizedReplayBuffer(10, {"obs": {}})
+    buffer.add(obs=1.0)
+    with pytest.raises(TypeError, match=r"_draw\(\) requires a shared buffer"):
+        buffer._draw(1)
+    with pytest.raises(TypeError, match=r"_update_rows\(\) requires a shared buffer"):
+        buffer._update_rows([0], [1.0])

@@ -1,0 +1,89 @@
+"""The ports of a shard: processes without its keys get nothing, and disturb nobody."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+import pytest
+import zmq
+
+from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.wire import Reply, Request
+
+from .conftest import are_whole, rows_with
+
+
+def replies(link: Link, *messages: list[bytes], seconds: float = 1.0) -> list[list[bytes]]:
+    for message in messages:
+        link.socket.send_multipart(message)
+    found = []
+    while len(found) < len(messages) and link.socket.poll(int(1000 * seconds)):
+        found.append(link.socket.recv_multipart())
+    return found
+
+
+DRAW = [Request(wire.DRAW, 3, 1).packed()]
+
+
+@pytest.fixture
+def shard(make_shards):
+    (shard,) = make_shards(1)
+    shard.buffer.add(**rows_with(np.arange(100)))
+    return shard
+
+
+@pytest.fixture
+def link(shard, keys):
+    context = zmq.Context()
+    made = []
+
+    def connect(with_keys: Keys = keys, port: int = shard.address.drawing_port) -> Link:
+        made.append(Link(context, "127.0.0.1", port, with_keys))
+        return made[-1]
+
+    yield connect
+    for each in made:
+        each.close()
+    context.term()
+
+
+def test_other_keys_get_nothing(shard, link, keys, learn):
+    strangers = [Keys.make(encrypt=False), Keys.make(encrypt=True)]
+    if keys.server:  # who knows only the server's public key
+        strangers.append(Keys(b"", (keys.server[0], b""), zmq.curve_keypair()))
+    for stranger in strangers:
+        for port in (shard.address.drawing_port, shard.address.storing_port):
+            assert replies(link(stranger, port), DRAW) == []
+    assert len(replies(link(), DRAW)) == 1  # the control
+    assert are_whole(learn([shard]).sample(32, 0.4))
+
+
+def test_garbage_costs_one_connection(shard, link, learn):
+    learner = learn([shard])
+    greeting = b"\xff" + bytes(7) + b"\x01\x7f"  # of ZeroMQ
+    for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 70_000, greeting + b"\x03" * 90):
+        with socket.create_connection(("127.0.0.1", shard.address.drawing_port)) as stream:
+            stream.sendall(junk)
+        assert are_whole(learner.sample(32, 0.4))
+    assert shard.servers["drawing"].restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ([b""], "a request must have 13 bytes, got 0"),
+        ([b"x" * 13], "must be to draw or to update, got b'x'"),
+        ([*DRAW, b"more"], "must be to draw or to update, got b'd'"),
+        ([Request(wire.DRAW, 2**32 - 1, 1).packed()], "MemoryError"),
+        ([Request(wire.UPDATE, 2, 1).packed(), b"1234567", b"1234"], "rows must have 16 bytes for 2 rows, got 7"),
+        ([Request(wire.UPDATE, 1, 1).packed(), bytes(8), np.float32(np.nan).tobytes()], "finite and not negative"),
+        ([Request(wire.ADD, 1, 1).packed()], "must be to draw or to update"),
+    ],
+)
+def test_a_malformed_message_of_an_owner_is_refused_with_the_reason(message, why, shard, link):
+    ((head, *reason),) = replies(link(), message)
+    assert Reply.read(head).kind == wire.REFUSED and why in reason[0].decode()
+    assert len(replies(link(), DRAW)) == 1 and shard.servers["drawing"].restarts == 0
