@@ -31,7 +31,8 @@ class Picture:
 
     @property
     def file(self) -> str:
-        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in self.name)
+        ascii_name = self.name.replace("µ", "u")
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in ascii_name)
         return f"plots/{name.strip('-').lower()}.png"
 
 

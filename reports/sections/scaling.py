@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from reports import plots
-from reports.figures.formatting import NOTHING, number, percent
+from reports.figures.formatting import NOTHING, number, percent, times
 from reports.figures.ratios import figure_of
 from reports.figures.statistics import Figure
 from reports.plots import Picture
@@ -25,9 +26,10 @@ FITTED = 2  # explorers; the model sees no more
 TWICE = 2 * FITTED
 CORES = (16, 64, 256)
 DRAWN = 64  # cores
-TRUSTED = 0.25  # the largest median error with which a buffer is predicted on larger machines
+TRUSTED = 0.25  # the largest error of the explorers' rate with which a buffer is predicted on larger machines
 NEAR = 0.9  # of the most: the knee of a curve
-FIGURES = ("explorers", "learner", "explorers_blocked", "learner_blocked")  # the fields of Rates
+SIDES = ("explorers", "learner")
+FIGURES = (*SIDES, "explorers_blocked", "learner_blocked")  # the fields of Rates
 STEPS = (20e-6, 200e-6)  # seconds of the environments for which larger machines are predicted
 EXPLAINED = (
     "The model has five costs per buffer, in CPU time: what a call of add and a step of the learner take, how much of "
@@ -36,6 +38,16 @@ EXPLAINED = (
     "environments of known cost. Mean-value analysis and a discrete-event simulation then predict more explorers, and "
     "all numbers of explorers on a single core. The errors compare these predictions with what was measured; the model "
     "has not seen those figures. In the plots, markers are measured and lines are predicted."
+)
+FAILS = (
+    "With steps of 0 µs the model fails: all processes then compete for the lock or the processors all the time, and a "
+    "learner may ask explorers to yield, which the model does not know. The table gives the worst ratio of the "
+    "predicted to the measured rate there."
+)
+TRUST = (
+    "Larger machines are predicted only for the {trusted} buffers whose predicted explorers are within {limit} of "
+    "every measured rate with steps of 20 µs or more, and were not measured to be faster, with steps of 0 µs, than the "
+    "model allows. The numbers of explorers are powers of two, up to one per core beside the learner."
 )
 LEFT_OUT = (
     "Left out: memory on several sockets (NUMA), clock frequencies that fall when many cores are busy, the bandwidth "
@@ -50,24 +62,25 @@ class Fitted:
     costs: Costs
     measured: Mapping[Crowd, Rates]
 
-    def errors(
-        self, by: Callable[[Costs, Crowd], Rates], cores: int, explorers: int | None = None
-    ) -> list[tuple[float, float]]:
-        """The relative errors of both rates in each environment, on so many cores, with this or any number of
-        explorers."""
-        found = []
-        for crowd, rates in self.measured.items():
-            if crowd.cores == cores and explorers in (None, crowd.explorers):
-                said = by(self.costs, crowd)
-                found.append((said.explorers / rates.explorers - 1, said.learner / rates.learner - 1))
-        return found
+    def compared(self, side: str, by: Callable[[Costs, Crowd], Rates], crowds: Callable[[Crowd], bool]) -> list[float]:
+        """The ratios of the predicted to the measured rate of "explorers" or "learner", for these crowds."""
+        return [
+            getattr(by(self.costs, crowd), side) / getattr(rates, side)
+            for crowd, rates in self.measured.items()
+            if crowds(crowd)
+        ]
+
+    def is_trusted(self, cores: int) -> bool:
+        costly = self.compared("explorers", predict, lambda each: _unseen(each, cores) and each.step > 0)
+        free = self.compared("explorers", predict, lambda each: _unseen(each, cores) and each.step == 0)
+        return _worst(costly) <= TRUSTED and min(free, default=1.0) >= 1 - TRUSTED
 
 
 @dataclass(frozen=True)
 class Scaling:
     explained: str
     left_out: str
-    summary: str
+    summary: Sequence[str]
     error_columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[str]]]  # peer and cells
     knee_columns: Sequence[str]
@@ -81,26 +94,34 @@ def parts(context: Context) -> list[Part]:
         return []
     cores = int(context.run.machine["cores"])
     more = sorted({crowd.explorers for each in fitted for crowd in each.measured if crowd.explorers > FITTED})
-    medians = [_median(each.errors(predict, cores, TWICE)) for each in fitted]
-    trusted = [each for each, error in zip(fitted, medians, strict=True) if error <= TRUSTED]
-    simulated = [_median(each.errors(simulate, cores, TWICE)) for each in fitted]
-    summary = (
-        f"With {TWICE} explorers on {cores} cores, the median error over {len(fitted)} buffers is "
-        f"{_rounded(statistics.median(medians))} by mean-value analysis and "
-        f"{_rounded(statistics.median(simulated))} by simulation. Larger machines are predicted only for the "
-        f"{len(trusted)} buffers whose own error by mean-value analysis is at most {_rounded(TRUSTED)}."
-    )
+    trusted = [each for each in fitted if each.is_trusted(cores)]
+    medians = {
+        (side, by): statistics.median(
+            _median(each.compared(side, by, lambda crowd: _is_costly(crowd, cores, TWICE))) for each in fitted
+        )
+        for side in SIDES
+        for by in (predict, simulate)
+    }
+    said = {place: _rounded(median) for place, median in medians.items()}
+    summary = [
+        f"With {TWICE} explorers on {cores} cores and steps of 20 µs or more, the median error over {len(fitted)} "
+        f"buffers is {said['explorers', predict]} for explorers and {said['learner', predict]} for the learner by "
+        f"mean-value analysis, and {said['explorers', simulate]} and {said['learner', simulate]} by simulation.",
+        FAILS,
+        TRUST.format(trusted=len(trusted), limit=_rounded(TRUSTED)),
+    ]
     drawings = [*_against(context, fitted, cores), *_curves(context, trusted)]
     pictures = [plots.draw(title, make) for title, make in drawings]
     body = Scaling(
         explained=EXPLAINED,
         left_out=LEFT_OUT,
         summary=summary,
-        error_columns=[*(f"N={each}" for each in more), "one core, any N", f"N={TWICE}, simulated"],
-        rows=[
-            (each.peer, [*_costs(each.costs), *_errors(each, more, cores), _rounded(error)])
-            for each, error in zip(fitted, simulated, strict=True)
+        error_columns=[
+            *(f"{side}, N={number}" for number in more for side in SIDES),
+            *(f"{side}, one core" for side in SIDES),
+            *(f"{side}, 0 µs, worst" for side in SIDES),
         ],
+        rows=[(each.peer, [*_costs(each.costs), *_errors(each, more, cores)]) for each in fitted],
         knee_columns=[f"{1e6 * step:g} µs, {each} cores" for step in STEPS for each in CORES],
         knees=[(each.peer, [_knee(each, step, size) for step in STEPS for size in CORES]) for each in trusted],
         pictures=pictures,
@@ -136,8 +157,23 @@ def _fitted(context: Context) -> Iterator[Fitted]:
             yield Fitted(peer.name, fit(seen), measured)
 
 
-def _median(errors: Sequence[tuple[float, float]]) -> float:
-    return statistics.median(abs(error) for pair in errors for error in pair)
+def _unseen(crowd: Crowd, cores: int) -> bool:
+    """Whether this is a crowd on all cores that the fit has not seen."""
+    return crowd.cores == cores and crowd.explorers > FITTED
+
+
+def _is_costly(crowd: Crowd, cores: int, explorers: int | None) -> bool:
+    """Whether this is a crowd on so many cores whose environment costs time, with this or any number of explorers."""
+    return crowd.cores == cores and crowd.step > 0 and explorers in (None, crowd.explorers)
+
+
+def _median(ratios: Sequence[float]) -> float:
+    """Return the median error of these predictions."""
+    return statistics.median(abs(ratio - 1) for ratio in ratios)
+
+
+def _worst(ratios: Sequence[float]) -> float:
+    return max((abs(ratio - 1) for ratio in ratios), default=0.0)
 
 
 def _rounded(error: float) -> str:
@@ -150,8 +186,16 @@ def _costs(costs: Costs) -> list[str]:
 
 
 def _errors(each: Fitted, more: Sequence[int], cores: int) -> list[str]:
-    found = [*(each.errors(predict, cores, explorers) for explorers in more), each.errors(predict, 1)]
-    return [_rounded(_median(errors)) if errors else NOTHING for errors in found]
+    cells = []
+    for size, explorers in [*((cores, each_number) for each_number in more), (1, None)]:
+        for side in SIDES:
+            found = each.compared(side, predict, partial(_is_costly, cores=size, explorers=explorers))
+            cells.append(_rounded(_median(found)) if found else NOTHING)
+    for side in SIDES:
+        free = each.compared(side, predict, lambda crowd: _unseen(crowd, cores) and crowd.step == 0)
+        worst = max(free, key=lambda ratio: abs(math.log(max(ratio, 1e-9))), default=None)
+        cells.append(NOTHING if worst is None else times(worst, 2))
+    return cells
 
 
 def _curve(each: Fitted, step: float, cores: int) -> dict[int, float]:
@@ -169,7 +213,8 @@ def _knee(each: Fitted, step: float, cores: int) -> str:
     curve = _curve(each, step, cores)
     most = max(curve.values())
     knee = min(count for count, rate in curve.items() if rate >= NEAR * most)
-    return f"{knee}, {number(most / 1e6, 2)} M/s"
+    where = "no limit" if knee == max(curve) else str(knee)
+    return f"{where}, {number(most / 1e6, 2)} M/s"
 
 
 def _against(context: Context, fitted: Sequence[Fitted], cores: int) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+from reports.figures.formatting import TIMES
 from reports.queueing.model import Costs, Crowd
 from reports.queueing.mva import predict
 from reports.sections import context_of, scaling
 from reports.sections.scaling import FIGURES
 from results import Run
+from results.record import Sample
 
 from .synthetic_runs import MACHINE, add_apex_job, add_workload, empty_run
 
@@ -43,20 +47,35 @@ def scaling_part(peers: dict[str, float]) -> scaling.Scaling:
 
 def test_a_buffer_that_follows_the_model_is_predicted():
     body = scaling_part({"cpprb[MP]": 1.0})
-    assert list(body.error_columns) == ["N=4", "N=8", "one core, any N", "N=4, simulated"]
+    assert list(body.error_columns) == [
+        "explorers, N=4", "learner, N=4", "explorers, N=8", "learner, N=8", "explorers, one core", "learner, one core",
+        "explorers, 0 µs, worst", "learner, 0 µs, worst",
+    ]  # fmt: skip
     ((peer, cells),) = body.rows
     assert peer == "cpprb[MP]"
-    four, eight, one_core, simulated = (float(cell.removesuffix("%").removeprefix("-")) for cell in cells[-4:])
-    assert max(four, eight, one_core) < 5 and simulated < 25
+    assert max(float(cell.removesuffix("%").removeprefix("-")) for cell in cells[-8:-2]) < 5
+    assert cells[-2:] == [f"1.0{TIMES}"] * 2
+    assert re.search(r"explorers and .*% for the learner by mean-value analysis", body.summary[0])
     ((_, knees),) = body.knees
     # Rows pass the exclusive part one call at a time, on any machine: at most 100 rows per 100 us.
-    assert all(knee.endswith(" M/s") and float(knee.split()[1]) <= 1.0 for knee in knees)
+    assert all(knee.endswith(" M/s") and float(knee.rpartition(", ")[2].split()[0]) <= 1.0 for knee in knees)
 
 
 def test_a_buffer_that_does_not_follow_it_is_not_predicted_on_larger_machines():
     body = scaling_part({"cpprb[MP]": 1.0, "other": 3.0})
     assert [peer for peer, _ in body.rows] == ["cpprb[MP]", "other"]
     assert [peer for peer, _ in body.knees] == ["cpprb[MP]"]
+
+
+def test_a_buffer_that_is_faster_without_environments_than_the_model_allows_is_not_predicted():
+    run = modelled_run({"cpprb[MP]": 1.0, "other": 1.0})
+    for record in run.records:
+        place = record.peer, record.benchmark, record.params["environment"], record.params["explorers"]
+        if place == ("other", "explorers", "0 us", 8):
+            record.samples = [Sample(sample.block, 3 * sample.value) for sample in record.samples]
+    (part,) = scaling.parts(context_of(run))
+    assert [peer for peer, _ in part.body.knees] == ["cpprb[MP]"]
+    assert dict(part.body.rows)["other"][-2] == f"0.33{TIMES}"
 
 
 def test_without_enough_figures_there_is_no_section():
