@@ -12,6 +12,7 @@ if the learner died or an explorer cannot run, 2 for bad arguments, 130 after Ct
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import multiprocessing
 import os
@@ -23,7 +24,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import gymnasium
 
@@ -285,7 +286,33 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     for name in (each.name for each in fields(Settings) if type(each.default) is int and each.name != "seed"):
         if getattr(args, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
+    if args.seed < 0:
+        parser.error(f"--seed must be at least 0, got {args.seed}")
+    if not args.seconds > 0:
+        parser.error(f"--seconds must be above 0, got {args.seconds:g}")
     return args
+
+
+def _threshold(settings: Settings) -> float | None:
+    """Return the score at which the environment counts as solved. Raises what makes a training in it impossible."""
+    env = gymnasium.make(settings.env)  # which imports the module of "module:Env-v0", too
+    try:
+        network_for(env, settings)
+        return env.spec.reward_threshold if env.spec else None
+    finally:
+        env.close()
+
+
+def _claim(folder: Path, is_new: bool) -> TextIO:
+    """Make the folder, and lock it while the returned file is open. Raises OSError if another training uses it."""
+    folder.mkdir(parents=True, exist_ok=not is_new)
+    lock = (folder / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise OSError(f"another training uses {folder}") from None
+    return lock
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -294,20 +321,24 @@ def main(arguments: list[str] | None = None) -> int:
         folder, settings = args.resume, Settings(**json.loads((args.resume / "settings.json").read_text()))
     else:
         settings = Settings(**{each.name: getattr(args, each.name) for each in fields(Settings)})
-        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         folder = args.folder or RUNS / f"apex-{settings.env.replace('/', '-')}-{now}"
+    saves = checkpoint.supported(settings.peer)
     try:
-        threshold = gymnasium.spec(settings.env).reward_threshold
+        threshold = _threshold(settings)
+        if args.resume and not saves:
+            raise ValueError(f"a training with {settings.peer} cannot be resumed: its buffer cannot be saved")
+        if args.resume:
+            checkpoint.newest(folder)
+        lock = _claim(folder, is_new=not (args.folder or args.resume))
     except gymnasium.error.Error as error:
         print(f"unknown environment: {error}", file=sys.stderr)
         return 2
-    folder.mkdir(parents=True, exist_ok=True)
+    except (ValueError, ImportError, OSError, checkpoint.NotResumable) as error:
+        print(error, file=sys.stderr)
+        return 2
     if not args.resume:
         (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=1))
-    saves = checkpoint.supported(settings.peer)
-    if args.resume and not saves:
-        print(f"a training with {settings.peer} cannot be resumed: its buffer cannot be saved", file=sys.stderr)
-        return 2
     print(
         f"checkpoints and logs are in {folder}" if saves else f"logs are in {folder}; {settings.peer} cannot be saved"
     )
@@ -332,6 +363,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         display.close()
+        lock.close()
     last = f"{outcome.evaluations[-1].score:.1f}" if outcome.evaluations else "none"
     print(
         f"{'solved' if outcome.solved else 'ended'} after {outcome.seconds:.0f} s: score {last}, "

@@ -183,6 +183,8 @@ def test_the_examples_run(example):
         (("--env", "Pendulum-v1"), "Discrete actions, got Box and Box"),
         (("--peer", "cpprb"), "--peer must be a buffer that processes share"),
         (("--resume", "/nowhere"), "has no settings.json"),
+        (("--seed", "-1"), "--seed must be at least 0, got -1"),
+        (("--seconds", "0"), "--seconds must be above 0, got 0"),
         (("--explorers", "0"), "--explorers must be at least 1, got 0"),
         (("--target-every", "0"), "--target-every must be at least 1, got 0"),
         (("--peer", "rllib[Ray actor]"), "--peer must be a buffer that forked processes can use"),
@@ -191,4 +193,25 @@ def test_the_examples_run(example):
 def test_bad_arguments_are_named(arguments, said, tmp_path):
     run = Training(*arguments, "--folder", tmp_path / "run")
     status, printed = run.ends()
-    assert status in (1, 2) and said in printed and "Traceback" not in printed
+    assert status == 2 and said in printed and "Traceback" not in printed
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_is_used_by_one_training_at_a_time(tmp_path):
+    folder = tmp_path / "run"
+    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=1", "--checkpoint-seconds=2")
+    run.wait_for(lambda: checkpoints(folder), "no checkpoint")
+    for options in (("--folder", folder), ("--resume", folder)):
+        status, said = Training(*ENDLESS, *options).ends()
+        assert status == 2 and f"another training uses {folder}" in said
+    run.process.terminate()
+    assert run.ends()[0] == 130
+
+
+def test_a_folder_without_a_checkpoint_cannot_be_resumed(tmp_path):
+    folder = tmp_path / "run"
+    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--least-rows=1000000000")
+    run.wait_for(lambda: (folder / "settings.json").exists(), "no folder")
+    run.process.kill()
+    status, said = Training("--resume", folder).ends()
+    assert status == 2 and "contains no checkpoint" in said and "Traceback" not in said
