@@ -49,7 +49,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(BUILT) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b]
+setup: $(BUILT) $(if $(filter apex learning,$(PROFILE)),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
 bench: $(BUILT) $(if $(filter apex learning,$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]

@@ -20,7 +20,7 @@ UNCOMMITTED = (
 class Again:
     run: Run
     started: str
-    peers_option: str
+    setup_options: str
 
     @property
     def commit(self) -> str:
@@ -34,9 +34,7 @@ class Again:
 
 def parts(context: Context) -> list[Part]:
     run = context.run
-    return [
-        Part("again", "again", "Reproduce this run", Again(run, spoken_time(run.started), peers_option(run.command)))
-    ]
+    return [Part("again", "again", "Reproduce this run", Again(run, spoken_time(run.started), setup_options(run)))]
 
 
 def peers_option(command: str) -> str:
@@ -45,6 +43,11 @@ def peers_option(command: str) -> str:
     parser.add_argument("--peers")
     peers = parser.parse_known_args(shlex.split(command))[0].peers
     return f" PEERS={shlex.quote(peers)}" if peers else ""
+
+
+def setup_options(run: Run) -> str:
+    """Return the options of `make setup` that install what this run needs."""
+    return f" PROFILE={shlex.quote(run.profile)}{peers_option(run.command)}"
 
 
 SECTION = Section(parts)

@@ -343,7 +343,7 @@ def _spreads(jobs: Sequence[Job]) -> Iterator[str]:
         yield f"With {crowd}, the fastest buffer's explorers are, relative to the slowest's, {ends}."
     ties = [environment for environment, ratio in spreads.items() if ratio <= MATTERS]
     if ties:
-        yield f"With {listed(ties)} the choice of a buffer changes the explorers' rate by at most 10%."
+        yield f"With {listed(ties)}, also with {crowd}, the choice of a buffer changes this rate by at most 10%."
 
 
 def _map(rates: Mapping[str, Sequence[Job]], safety: Mapping[str, Safety]) -> list[tuple[str, list[str]]]:

@@ -133,10 +133,10 @@ def test_integrity_has_its_own_section_and_a_word_beside_every_speed(tmp_path):
 @pytest.mark.usefixtures("without_pictures")
 def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
     run = throughput_run(blocks=1)
-    assert "\nmake setup\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
+    assert f"\nmake setup PROFILE={run.profile}\n" in build(run, tmp_path)[1].read_text(encoding="utf-8")
     run.command = "python -m suites.run --profile tiny --peers 'torchrl[naive],cpprb' --out x.json"
     page = build(run, tmp_path)[1].read_text(encoding="utf-8")
-    assert "\nmake setup PEERS='torchrl[naive],cpprb'\n.venv/bin/python -m suites.run" in page
+    assert f"\nmake setup PROFILE={run.profile} PEERS='torchrl[naive],cpprb'\n.venv/bin/python -m suites.run" in page
 
 
 def test_a_command_names_the_interpreter_of_its_peer():
