@@ -31,6 +31,7 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 log = logging.getLogger("cpprb_impl.hosts")
 
+LOOK_SECONDS = 0.05  # between two looks at whether the shard of this host exists
 BATCH_ROWS = 100  # which are sent together, as in Ape-X
 WINDOW = 8  # batches that are sent before the first is acknowledged
 STAGED, MOST_STAGED = 4096, 1024  # rows; and of one call
@@ -44,10 +45,14 @@ class LocalExplorer:
     def __init__(self, address: Address) -> None:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
         self._name = Path("/dev/shm", address.segment.lstrip("/"))
+        self._looked = time.monotonic()
         self.add, self.on_episode_end, self.close = self._buffer.add, self._buffer.on_episode_end, self._buffer.close
 
     def is_there(self) -> bool:
-        """Whether the shard still exists: its memory loses its name with its supervisor."""
+        """Whether the shard still exists: its memory loses its name with its supervisor. Looks now and then."""
+        if time.monotonic() < self._looked + LOOK_SECONDS:
+            return True
+        self._looked = time.monotonic()
         return self._name.exists()
 
     def flush(self) -> None:

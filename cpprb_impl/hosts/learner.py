@@ -9,12 +9,10 @@ but not biased.
 from __future__ import annotations
 
 import logging
-import secrets
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,6 @@ log = logging.getLogger("cpprb_impl.hosts")
 ROW_BITS = 48  # of an index; the bits above are the shard's number
 PROBE_SECONDS = 0.05  # between two questions to a shard that gave no rows lately
 GRACE_SECONDS = 0.15  # for the remaining shards to replace rows of one that was given up at the deadline
-KEPT = 8  # batches whose memory is used again once the caller has released it
 
 
 class ShardsLost(ConnectionError):  # noqa: N818 (says what happened)
@@ -46,6 +43,7 @@ class Batch:
     probabilities: np.ndarray
     indexes: np.ndarray
     missing: int  # rows
+    is_lost: bool = False  # no shard could give the missing rows
     least: float = float("inf")  # the smallest probability of any stored row
 
 
@@ -57,7 +55,6 @@ class Piece:
     start: int
     stop: int
     share: float  # of the batch's rows that come from this shard, in the mean
-    asked: float = field(default_factory=time.monotonic)
 
 
 class Source:
@@ -99,14 +96,9 @@ class Learner:
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
         self._numbers = 0
-        self._random = np.random.default_rng(secrets.randbits(64))
+        self._random = np.random.default_rng()
         self._ahead: deque[Batch] = deque()
-        self._memory: list[tuple[dict[str, np.ndarray], np.ndarray]] = []
         self._columns: Sequence[wire.Column] = ()
-
-    def seed(self, seed: int) -> None:
-        """Set the seed of the division into shards. The shards draw with generators of their own."""
-        self._random = np.random.default_rng(seed)
 
     # Shards that appear, answer, and are lost.
 
@@ -197,7 +189,7 @@ class Learner:
     def _ask_others(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             if piece.batch is not None and not self._divide(piece.batch, piece.start, piece.stop):
-                piece.batch.missing = -1  # there is nobody left to ask
+                piece.batch.is_lost = True
 
     def _probe(self) -> None:
         """Ask shards that gave no rows lately how large their sums are."""
@@ -207,15 +199,8 @@ class Learner:
                 self._ask(source, None, 0, 1, 0.0)
 
     def _new_batch(self, rows: int) -> Batch:
-        for columns, indexes in self._memory:
-            arrays = [*columns.values(), indexes]
-            if len(indexes) == rows and all(sys.getrefcount(array) == 3 for array in arrays):
-                break
-        else:
-            columns = {name: np.empty((rows, *shape), dtype) for name, dtype, shape in self._columns}
-            indexes = np.empty(rows, np.int64)
-            self._memory = [*self._memory[-KEPT:], (columns, indexes)]
-        return Batch(columns, np.empty(rows), indexes, rows)
+        columns = {name: np.empty((rows, *shape), dtype) for name, dtype, shape in self._columns}
+        return Batch(columns, np.empty(rows), np.empty(rows, np.int64), rows)
 
     # Replies.
 
@@ -234,13 +219,15 @@ class Learner:
     def _take(self, source: Source, reply: Reply) -> None:
         source.link.heard = time.monotonic()
         source.answers, source.is_new = True, False
-        source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
         piece = source.pieces.pop(reply.number, None)
         socket = source.link.socket
+        if reply.kind == wire.REFUSED and piece is None:  # new priorities, not a draw
+            log.warning("shard %d: %s", source.address.number, socket.recv().decode(errors="replace"))
+            return
+        source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
         if reply.kind == wire.REFUSED:
             socket.recv_multipart()  # why: it is empty, or every row is being overwritten
-            if piece:
-                self._ask_others([piece])
+            self._ask_others([piece] if piece else [])
             return
         if piece is None or piece.batch is None:
             socket.recv_multipart()
@@ -327,7 +314,7 @@ class Learner:
     def _wait(self, batch: Batch, start: float) -> bool:
         """Wait until the batch is complete. Return False if its rows are lost, and it must be asked for again."""
         end = start + self._deadline
-        while batch.missing > 0:
+        while batch.missing and not batch.is_lost:
             left = end - time.monotonic()
             if left > 0:
                 self._poll(left)
@@ -338,7 +325,7 @@ class Learner:
             end += GRACE_SECONDS
             for source in late:
                 self._lose(source, f"did not answer within {self._deadline:g} s")
-        return batch.missing == 0
+        return not batch.is_lost
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
         """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped."""

@@ -15,14 +15,13 @@ import numpy as np
 Column = tuple[str, str, tuple[int, ...]]  # name, dtype, shape of one row
 Kind = Literal[b"d", b"u", b"h", b"a", b"x"]
 
-DRAW: Kind = b"d"  # draw `count` rows; the reply has their leaves, their numbers, and a part per column
-UPDATE: Kind = b"u"  # new priorities of `count` rows: parts are row numbers and priorities; there is no reply
+DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, their numbers, and a part per column
+UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
 HELLO: Kind = b"h"  # the reply says, as `stored`, which process answers: one started again does not know explorers
-ADD: Kind = b"a"  # store `count` rows: parts are the explorer's name, each column, and perhaps priorities
+ADD: Kind = b"a"  # store `rows` rows: parts are the explorer's name, each column, and perhaps priorities
 REFUSED: Kind = b"x"  # only as a reply: nothing was done; its one part says why
 
 ROWS: Column = ("rows", "<i8", ())
-LEAVES: Column = ("leaves", "<f4", ())
 PRIORITIES: Column = ("priorities", "<f4", ())
 
 

@@ -78,19 +78,6 @@ def test_new_priorities_reach_the_row_that_was_sampled_and_no_other(make_shards,
     np.testing.assert_array_equal(shards[1].buffer._get_leaves(np.arange(ROWS)), before)
 
 
-def test_a_batch_that_is_held_is_not_overwritten(make_shards, learn):
-    shards = make_shards(2)
-    fill(shards)
-    learner = learn(shards)
-    held = [learner.sample(32, 0.4) for _ in range(20)]
-    copies = [{name: array.copy() for name, array in batch.items()} for batch in held]
-    for _ in range(20):
-        learner.sample(32, 0.4)
-    for batch, copy in zip(held, copies, strict=True):
-        for name in copy:
-            np.testing.assert_array_equal(batch[name], copy[name])
-
-
 def test_batch_sizes_may_change(make_shards, learn):
     shards = make_shards(2)
     fill(shards)

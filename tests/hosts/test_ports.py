@@ -1,4 +1,4 @@
-"""The ports of a shard: processes without its keys get nothing, and disturb nobody."""
+"""The ports of a shard: processes without its keys get no reply, and cannot disturb other processes."""
 
 from __future__ import annotations
 
