@@ -54,7 +54,10 @@ def _trained(context: Context, job: Job, peer: str) -> str:
     """Say how long trainings of one task took, how many solved it, and whether a reference or another peer differs."""
     record, reference, scale = job.shown[peer], learning.reference_of(job), scale_of(job)
     solved = next(each for each in context.jobs_of(learning.SUITE) if _is_of(each, job, "solved")).shown[peer]
-    seeds = f"{sum(sample.value for sample in solved.samples):.0f} of {counted(_launches(job, peer), 'seed')}"
+    count = sum(sample.value for sample in solved.samples)
+    seeds = f"{count:.0f} of {counted(_launches(job, peer), 'seed')}"
+    if not count:
+        return f"{learning.title_of(job)} not reached ({seeds})"
     said = f"{learning.title_of(job)} in {scale.of(figure_of(record))} s ({seeds})"
     if ratio := ratio_of(record, job.shown[reference]):
         clear = ratio.clearly_faster or ratio.clearly_slower or _launches(job, peer) < FEWEST_FOR_CLEAR

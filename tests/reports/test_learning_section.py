@@ -83,15 +83,20 @@ def test_the_first_headline_is_a_whole_training():
 
 
 def test_the_headline_of_a_training_says_what_it_does_not_show():
-    run = trainings(5, {}, unsolved="cpprb_impl[lock=none]")
+    run = trainings(5, {})
     for record in run.records:
         if record.benchmark == "seconds" and record.peer == "cpprb_impl[lock=none]":
             record.samples = [Sample(sample.block, 70.0 + 10 * sample.block) for sample in record.samples]
         if record.benchmark == "seconds" and record.peer == "cpprb[PER behind one lock]":
             record.samples = [Sample(sample.block, 50.0) for sample in record.samples]
     said = headlines(context_of(run))[0].text
-    assert "(0 of 5 seeds), not clearly different from cpprb[MP] (1.00" in said
+    assert "(5 of 5 seeds), not clearly different from cpprb[MP] (1.00" in said
     assert said.endswith("fastest is cpprb[PER behind one lock], 50.0 s.")
+
+
+def test_a_training_that_was_never_solved_has_no_time():
+    said = headlines(context_of(trainings(5, {}, unsolved="cpprb_impl[lock=none]")))[0].text
+    assert said.endswith("CartPole-v1 to a mean return of 475 not reached (0 of 5 seeds).")
 
 
 def test_the_curves_end_with_the_last_training(monkeypatch):
