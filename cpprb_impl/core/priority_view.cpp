@@ -56,6 +56,7 @@ PriorityView::PriorityView(SharedStore& store)
 PriorityView::~PriorityView() {
   if (registration_.ticket() == 0 || process_ != getpid()) return;  // a forked child may have a copy
   header_.learners[place_].compare_exchange_strong(registration_.bits, 0);
+  end_yielding();
 }
 
 float PriorityView::leaf_in(std::uint64_t slot) const {
@@ -161,7 +162,7 @@ void PriorityView::request_yielding(std::uint64_t head, std::uint64_t new_rows) 
     give_way_until(head + store_.capacity());  // a limit, for a learner that ends or no longer samples
   } else if (yielding_samples_ > 0) {
     --yielding_samples_;
-    if (yielding_samples_ == 0) give_way_until(0);
+    if (yielding_samples_ == 0) end_yielding();
   }
 }
 
@@ -170,10 +171,18 @@ void PriorityView::give_way_until(std::uint64_t head) {
   header_.give_way_until.store(head, relaxed);
 }
 
+// Another learner's later request stays.
+void PriorityView::end_yielding() {
+  std::uint64_t requested = store_.requested_until_.load(relaxed);
+  store_.requested_until_.store(0, relaxed);
+  header_.give_way_until.compare_exchange_strong(requested, 0, relaxed);
+}
+
 void PriorityView::catch_up() {
   RB_FAILPOINT(T0);
-  const bool joins = !is_registered();  // a learner that joins is not late
-  if (joins) join();
+  const bool has_sampled = registration_.ticket() != 0;  // otherwise it is not late
+  const std::uint64_t seen_before = seen_;               // an evicted learner starts again
+  if (!is_registered()) join();
   if (const std::uint64_t cleared = header_.cleared.load(acquire); cleared != cleared_) {
     tree_.clear();
     open_.clear();
@@ -181,7 +190,7 @@ void PriorityView::catch_up() {
   }
   RB_FAILPOINT(T1);
   const std::uint64_t head = std::max(header_.head.load(acquire), seen_);
-  if (!joins) request_yielding(head, std::min(head - seen_, store_.capacity()));
+  if (has_sampled) request_yielding(head, std::min(head - std::max(seen_before, seen_), store_.capacity()));
   RB_FAILPOINT(T2);
   std::erase_if(open_, [&](Open& open) {
     const bool still = ClaimWord{header_.registrations[open.registration].claim.load(acquire)} == open.claim;

@@ -90,6 +90,7 @@ class PriorityView {
   void refresh_open_claim(Open& open);
   void request_yielding(std::uint64_t head, std::uint64_t new_rows);
   void give_way_until(std::uint64_t head);
+  void end_yielding();
   void read_journal();
   bool is_registered() const {
     return registration_.ticket() != 0 && header_.learners[place_].load() == registration_.bits;

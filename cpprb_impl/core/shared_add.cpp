@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "failpoints.hpp"
@@ -65,10 +66,17 @@ std::uint64_t SharedStore::add(const NewRows& given, Waiting& waiting) {
   return first_slot;
 }
 
-// E9. A learner's own process does not give way to it.
-void SharedStore::give_way(std::uint64_t end) const {
+// E9. A learner's own process does not give way to it. The processor that is given up may go to a process other than
+// the learner: therefore, an explorer gives way to each request for a limited time.
+void SharedStore::give_way(std::uint64_t end) {
   const std::uint64_t until = header_->give_way_until.load(relaxed);
   if (end >= until || until == requested_until_.load(relaxed)) return;
+  const std::uint64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  if (seen_until_.load(relaxed) != until) {
+    seen_until_.store(until, relaxed);
+    gives_way_until_.store(now + kGivesWayNanoseconds, relaxed);
+  }
+  if (now > gives_way_until_.load(relaxed)) return;
   RB_FAILPOINT(E9);
   sched_yield();
 }

@@ -97,7 +97,7 @@ class SharedStore final : public Store {
   bool reclaim_if_dead(std::size_t registration);
   void reclaim(std::size_t registration);
   void expect_holes_until(std::uint64_t head);
-  void give_way(std::uint64_t end) const;
+  void give_way(std::uint64_t end);
   // Rows per claim: so few that a process stopped while writing holds only a small part of the ring.
   std::uint64_t chunk() const;
 
@@ -126,6 +126,10 @@ class SharedStore final : public Store {
   std::uint64_t process_ = 0;                       // the owner word of this process
   std::size_t registrations_held_ = 0;              // by the learner, in discipline "critical"
   Atomic requested_until_ = 0;                      // give_way_until as this process set it last
+  // Several of the scheduler's time slices: less, and the learner would not run on every processor meanwhile.
+  static constexpr std::uint64_t kGivesWayNanoseconds = 20'000'000;
+  Atomic seen_until_ = 0;       // give_way_until as this process saw it last
+  Atomic gives_way_until_ = 0;  // when that request expires for this process, by the monotonic clock
   struct Holes {
     std::uint64_t made = 0, cleared = 0;  // the segment's counters at the last scan of all slots
     std::uint64_t looked_at = 0;          // slots before this one were scanned
