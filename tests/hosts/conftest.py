@@ -25,9 +25,15 @@ def are_whole(batch: Mapping[str, np.ndarray]) -> bool:
     return all((batch[name].ravel() == expected[name].ravel()).all() for name in FIELDS)
 
 
-@pytest.fixture(params=[False, True], ids=["password", "encrypted"])
+with_and_without_encryption = pytest.mark.parametrize(
+    "keys", [False, True], ids=["password", "encrypted"], indirect=True
+)
+
+
+@pytest.fixture
 def keys(request) -> Keys:
-    return Keys.make(encrypt=request.param)
+    """A password only, unless the test is marked otherwise."""
+    return Keys.make(encrypt=getattr(request, "param", False))
 
 
 @pytest.fixture

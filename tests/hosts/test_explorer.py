@@ -13,7 +13,7 @@ import pytest
 
 from cpprb_impl.hosts.explorer import BATCH_ROWS, MOST_STAGED, LocalExplorer, RemoteExplorer
 
-from .conftest import FIELDS, are_whole, rows_with
+from .conftest import FIELDS, are_whole, rows_with, with_and_without_encryption
 
 LARGE = 100_000
 
@@ -39,6 +39,7 @@ def ids_in(shard) -> list[int]:
     return rows["id"].ravel().tolist()
 
 
+@with_and_without_encryption
 @pytest.mark.parametrize("rows", [1, 7, BATCH_ROWS, MOST_STAGED + 1, 10_000])
 def test_rows_are_stored_once_and_in_order(rows, make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from cpprb_impl import PrioritizedReplayBuffer
 from cpprb_impl.hosts.learner import ROW_BITS, Learner, ShardsLost
 
-from .conftest import ROWS, are_whole, rows_with
+from .conftest import ROWS, are_whole, rows_with, with_and_without_encryption
 
 PATIENCE = 60.0  # seconds
 SIZES = (300, 900, 1500)  # rows of the shards, whose priorities differ as well
@@ -31,6 +31,7 @@ def fill(shards) -> np.ndarray:
     return np.concatenate(leaves)
 
 
+@with_and_without_encryption
 def test_weights_are_those_of_one_buffer_with_all_rows(make_shards, learn):
     shards = make_shards(3)
     leaves, learner = fill(shards), learn(shards)
@@ -111,6 +112,7 @@ def samples_until(condition, learner: Learner) -> None:
     raise AssertionError(f"no such batch within {PATIENCE} s")
 
 
+@with_and_without_encryption
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_learner_goes_on_without_a_shard_that_dies_or_hangs_and_takes_it_back_with_its_rows(how, make_shards, learn):
     shards = make_shards(2)

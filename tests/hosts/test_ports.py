@@ -13,7 +13,9 @@ from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.wire import Reply, Request
 
-from .conftest import are_whole, rows_with
+from .conftest import are_whole, rows_with, with_and_without_encryption
+
+pytestmark = with_and_without_encryption
 
 
 def replies(link: Link, *messages: list[bytes], seconds: float = 1.0) -> list[list[bytes]]:
