@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import Job, fastest_first
+from reports.figures.jobs import Job
 from reports.figures.peers import base_name
-from reports.figures.ratios import FEWEST_FOR_CLEAR, figure_of, ratio_of
+from reports.figures.ratios import FEWEST_FOR_CLEAR, Ratio, figure_of, ratio_of
 from reports.sections import apex, learning, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
@@ -36,38 +36,64 @@ def headlines(context: Context) -> list[Headline]:
 
 
 def _training(context: Context, subject: str) -> Headline | None:
-    tasks = [job for job in context.jobs_of(learning.SUITE) if job.benchmark == "seconds"]
-    peer = _variant(context.run, tasks, subject)
-    if peer is None:
+    names = _variants(context.run, subject)
+    tasks = [
+        task
+        for task in learning.tasks_of(context)
+        if "seconds" in task.jobs and any(name in task.solved for name in names)
+    ]
+    if not tasks:
         return None
-    cores, explorers = int(context.run.machine["cores"]), int(tasks[0].params["explorers"])
+    cores, explorers = int(context.run.machine["cores"]), tasks[0].explorers
     return Headline(
         "training",
         f"A whole training: Ape-X with a DQN, {counted(explorers, 'explorer')} and one learner",
-        f"{peer}: {'; '.join(_trained(context, job, peer) for job in tasks)}.",
+        " ".join(_trained(task, [name for name in names if name in task.solved]) for task in tasks),
         "Networks and environments take most of the time of these processes, which share "
         f"{counted(cores, 'core')}. Times of few seeds vary widely.",
     )
 
 
-def _trained(context: Context, job: Job, peer: str) -> str:
-    """Say how long trainings of one task took, how many solved it, and whether a reference or another peer differs."""
-    record, reference, scale = job.shown[peer], learning.reference_of(job), scale_of(job)
-    solved = next(each for each in context.jobs_of(learning.SUITE) if _is_of(each, job, "solved")).shown[peer]
-    count = sum(sample.value for sample in solved.samples)
-    seeds = f"{count:.0f} of {counted(_launches(job, peer), 'seed')}"
-    if not count:
-        return f"{learning.title_of(job)} not reached ({seeds})"
-    said = f"{learning.title_of(job)} in {scale.of(figure_of(record))} s ({seeds})"
-    if ratio := ratio_of(record, job.shown[reference]):
-        clear = ratio.clearly_faster or ratio.clearly_slower or _launches(job, peer) < FEWEST_FOR_CLEAR
-        said += f", {ratio.over(reference)}" if clear else f", not clearly different from {reference} ({ratio.words})"
-    first = fastest_first(list(job.shown.values()))[0]
-    return said if first is record else f"{said}; fastest is {first.peer}, {scale.of(figure_of(first))} s"
+def _trained(task: learning.Task, variants: Sequence[str]) -> str:
+    """Say how long trainings with these variants took, how many solved the task, and which differences are shown."""
+    job, reference = task.reached("seconds"), task.reference
+    scale, said = scale_of(job), []
+    for peer in variants:
+        seeds = f"({task.count(peer)} seeds)"
+        if peer not in job.cells:
+            said.append(f"not reached with {peer} {seeds}")
+            continue
+        ratio = task.ratio("seconds", peer, reference)
+        verdict = f", {_verdict(ratio, str(reference))}" if ratio else ""
+        said.append(f"{scale.of(figure_of(job.cells[peer]))} {scale.unit} with {peer} {seeds}{verdict}")
+    first = task.fastest("seconds")
+    if first and first not in variants:
+        always = "" if all(map(task.is_complete, task.solved)) else " of those that always reached it"
+        said.append(f"fastest{always} is {first}, {scale.of(figure_of(job.cells[first]))} {scale.unit}")
+    locks: dict[str, list[str]] = {}
+    for each in apex.of_locks(base_name(variants[0])):
+        if ratio := task.ratio("seconds", each.after, each.before):
+            locks.setdefault(_certainty(ratio), []).append(f"{each.changed} ({ratio.words})")
+    compared = [f" {certainty[0].upper()}{certainty[1:]}: {listed(each)}." for certainty, each in locks.items()]
+    return f"{task.title}: {'; '.join(said)}.{''.join(compared)}"
 
 
-def _is_of(each: Job, job: Job, benchmark: str) -> bool:
-    return (each.workload, each.benchmark) == (job.workload, benchmark)
+CLEAR, NOT_SHOWN, NOT_CLEAR = "clearly different", "no difference shown", "not clearly different"
+
+
+def _certainty(ratio: Ratio) -> str:
+    """Return what a ratio of trainings shows."""
+    if ratio.is_bound or ratio.clearly_faster or ratio.clearly_slower:
+        return CLEAR
+    if ratio.figure.launches < FEWEST_FOR_CLEAR:
+        return learning.no_verdict(ratio.figure.launches)
+    return NOT_SHOWN if ratio.figure.low <= 1 <= ratio.figure.high else NOT_CLEAR
+
+
+def _verdict(ratio: Ratio, reference: str) -> str:
+    """Say how many times as fast as the reference, and what that shows."""
+    certainty = _certainty(ratio)
+    return ratio.over(reference) + ("" if certainty == CLEAR else f": {certainty}")
 
 
 def _ape_x(context: Context, subject: str) -> Headline | None:
@@ -121,8 +147,11 @@ def _launches(job: Job, peer: str) -> int:
 
 def _variant(run: Run, jobs: Sequence[Job], subject: str) -> str | None:
     """Return the subject's first variant with figures for all of these jobs; the library's default is the first."""
-    names = [peer.name for peer in run.peers if base_name(peer.name) == base_name(subject)]
-    return next((name for name in names if jobs and all(name in job.shown for job in jobs)), None)
+    return next((name for name in _variants(run, subject) if jobs and all(name in job.shown for job in jobs)), None)
+
+
+def _variants(run: Run, subject: str) -> list[str]:
+    return [peer.name for peer in run.peers if base_name(peer.name) == base_name(subject)]
 
 
 def _steps(context: Context, subject: str) -> Headline | None:

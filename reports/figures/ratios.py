@@ -20,7 +20,7 @@ class Ratio:
     """How many times as fast as the reference."""
 
     figure: Figure
-    is_bound: bool = False  # faster than a reference that made fewer than FEWEST_CALLS calls
+    is_bound: bool = False  # only a lower bound is known
 
     @property
     def value(self) -> float:
@@ -33,11 +33,11 @@ class Ratio:
 
     @property
     def clearly_slower(self) -> bool:
-        return self.figure.launches >= FEWEST_FOR_CLEAR and self.figure.high < 1 / MATTERS
+        return not self.is_bound and self.figure.launches >= FEWEST_FOR_CLEAR and self.figure.high < 1 / MATTERS
 
     @property
     def text(self) -> str:
-        """ "1.94", "~1.9" if too few launches for an interval, or ">500" if the reference made too few calls."""
+        """ "1.94", "~1.9" if too few launches for an interval, or ">500" if only a bound is known."""
         return self._text(digits_of(self.figure))
 
     @property
@@ -80,8 +80,8 @@ class Ratio:
 
 
 def ratio_of(record: Record | None, reference: Record | None) -> Ratio | None:
-    """Return the ratio to the reference; None if there is no reference, for the reference itself, or without a
-    common block."""
+    """Return the ratio to the reference: a bound if that made fewer than FEWEST_CALLS calls; None for the reference
+    itself, without a reference, or without a common block."""
     if record is None or reference is None or record is reference:
         return None
     found = speed_up(record, reference)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -222,10 +222,18 @@ def _claimed() -> list[Comparison]:
 
 def _ours(context: Context) -> list[Comparison]:
     subject = base_name(context.run.peers[0].name)
+    locks = [replace(each, changed=f"our storage: {each.changed}") for each in of_locks(subject)]
     without = f"{subject}[lock=none]"
+    return [*locks, Comparison("our buffer without a lock instead of the reference", without, SHARED_REFERENCE)]
+
+
+def of_locks(library: str) -> list[Comparison]:
+    """Return the comparisons of a buffer's settings of its lock."""
+    none, critical, buffer = (f"{library}[lock={lock}]" for lock in ("none", "critical", "buffer"))
     return [
-        Comparison("our storage: no lock instead of one around each call", without, f"{subject}[lock=buffer]"),
-        Comparison("our buffer without a lock instead of the reference", without, SHARED_REFERENCE),
+        Comparison("no lock instead of one around each call", none, buffer),
+        Comparison("no lock instead of one around the critical section", none, critical),
+        Comparison("the scope of the lock alone", critical, buffer),
     ]
 
 

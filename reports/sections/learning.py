@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from reports import plots
-from reports.figures.formatting import counted, listed, number
-from reports.figures.jobs import SHARED_REFERENCE, Job, Kind, Suite
+from reports.figures.formatting import Scale, counted, listed, number
+from reports.figures.jobs import SHARED_REFERENCE, Job, Kind, Suite, fastest_first, has_figure
 from reports.figures.peers import base_name
-from reports.figures.ratios import FEWEST_FOR_CLEAR, figure_of, ratio_of
+from reports.figures.ratios import FEWEST_FOR_CLEAR, Ratio, figure_of, ratio_of
+from reports.figures.statistics import speed_up
 from reports.plots import Picture
-from reports.sections.matrix import MatrixTable, matrix
+from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
+from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
+from reports.tables.troubles import number_of
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
 SUITE = Suite(
@@ -31,10 +34,73 @@ SUITE = Suite(
 )
 EXPLAINED = (
     "Each launch trains a dueling double DQN with {explorers}, one learner and one evaluator, which are the same for "
-    "all buffers, until the mean return of 100 greedy episodes reaches the target. A training that does not reach it "
-    "counts with the time limit, so a median over such trainings is a lower bound. The seed is the number of the "
-    "launch."
+    "all buffers, until the mean return of 100 greedy episodes reaches the target. The seed is the number of the "
+    "launch. Medians and ratios cover only the trainings that reached the target, so they flatter a buffer if some of "
+    "its trainings did not; such a buffer is never the best of a column. If none did, its cell says how much the "
+    "shortest one had used when its time was up, which is a lower bound."
 )
+
+
+@dataclass(frozen=True)
+class Task:
+    """The trainings of one environment."""
+
+    workload: str
+    target: float
+    explorers: int
+    jobs: Mapping[str, Job]  # by benchmark, without the scores
+    scores: Sequence[Job]
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload} to a mean return of {self.target:g}"
+
+    @cached_property
+    def solved(self) -> dict[str, dict[int, bool]]:
+        """Peer -> block -> whether that training reached the target, for the peers of which this is known."""
+        job = self.jobs.get("solved")
+        shown = job.shown if job else {}
+        return {peer: {each.block: each.value > 0 for each in record.samples} for peer, record in shown.items()}
+
+    def is_complete(self, peer: str) -> bool:
+        return all(self.solved.get(peer, {0: False}).values())
+
+    def count(self, peer: str) -> str:
+        """Return how many trainings reached the target, such as "4 of 5"."""
+        outcomes = self.solved[peer].values()
+        return f"{sum(outcomes)} of {len(outcomes)}"
+
+    def reached(self, name: str) -> Job:
+        """Return the job with only the trainings that reached the target; the others give lower bounds."""
+        job = self.jobs[name]
+        cells = {}
+        for peer, record in job.shown.items():
+            samples = [each for each in record.samples if self.solved.get(peer, {}).get(each.block)]
+            if samples:
+                cells[peer] = replace(record, samples=samples)
+        return replace(job, cells=cells)
+
+    @property
+    def reference(self) -> str | None:
+        """The buffer to which others are compared: the usual one, another of the same library, or the first."""
+        alike = [peer for peer in self.solved if base_name(peer) == base_name(SHARED_REFERENCE)]
+        return SHARED_REFERENCE if SHARED_REFERENCE in alike else next(iter([*alike, *self.solved]), None)
+
+    def ratio(self, name: str, peer: str, reference: str | None) -> Ratio | None:
+        """Return the ratio over the seeds with which both reached the target, or a lower bound if the reference never
+        did."""
+        job, against = self.reached(name), self.jobs[name].shown.get(reference or "")
+        if peer not in job.cells or against is None or peer == reference:
+            return None
+        if reference in job.cells:
+            return ratio_of(job.cells[peer], job.cells[reference])
+        found = speed_up(job.cells[peer], against) if reference in self.solved else None
+        return Ratio(found, is_bound=True) if found else None
+
+    def fastest(self, name: str) -> str | None:
+        """Return the best of the peers whose every training reached the target."""
+        complete = [record for peer, record in self.reached(name).measured.items() if self.is_complete(peer)]
+        return fastest_first(complete)[0].peer if complete else None
 
 
 @dataclass(frozen=True)
@@ -42,8 +108,8 @@ class TaskPart:
     title: str
     solved: Sequence[tuple[str, str]]  # peer, "5 of 5"
     table: MatrixTable
-    per_sample: str
-    picture: Picture
+    notes: Sequence[str]
+    picture: Picture | None
 
 
 @dataclass(frozen=True)
@@ -53,82 +119,124 @@ class LearningBody:
 
 
 def parts(context: Context) -> list[Part]:
-    jobs = context.jobs_of(SUITE)
-    tasks = [
-        _task(context, [job for job in jobs if job.workload == workload])
-        for workload in dict.fromkeys(job.workload for job in jobs if job.shown)
-    ]
+    tasks = tasks_of(context)
     if not tasks:
         return []
-    explorers = counted(int(jobs[0].params["explorers"]), "explorer")
-    pictures = [task.picture for task in tasks]
-    return [
-        Part("learning", "learning", SUITE.title, LearningBody(EXPLAINED.format(explorers=explorers), tasks), pictures)
-    ]
+    explained = EXPLAINED.format(explorers=counted(tasks[0].explorers, "explorer"))
+    body = LearningBody(explained, [_part(context, task) for task in tasks])
+    pictures = [task.picture for task in body.tasks if task.picture]
+    return [Part("learning", "learning", SUITE.title, body, pictures)]
 
 
-def _task(context: Context, jobs: Sequence[Job]) -> TaskPart:
-    by_name = {job.benchmark: job for job in jobs if job.benchmark != "score"}
-    target = float(jobs[0].params["target"])
-    title = title_of(jobs[0])
-    reference = reference_of(by_name["seconds"])
+def tasks_of(context: Context) -> list[Task]:
+    """Return the tasks of which the run has a figure."""
+    tasks = []
+    jobs = context.jobs_of(SUITE)
+    for workload in dict.fromkeys(job.workload for job in jobs if job.shown):
+        mine = [job for job in jobs if job.workload == workload]
+        params = mine[0].params
+        once = {job.benchmark: job for job in mine if job.benchmark != "score"}
+        scores = [job for job in mine if job.benchmark == "score"]
+        tasks.append(Task(workload, float(params["target"]), int(params["explorers"]), once, scores))
+    return tasks
+
+
+def _part(context: Context, task: Task) -> TaskPart:
     return TaskPart(
-        title=title,
-        solved=[
-            (peer, f"{sum(sample.value for sample in record.samples):.0f} of {len(record.samples)}")
-            for peer, record in by_name["solved"].shown.items()
-        ],
-        table=matrix(context, title, [(label, by_name[name]) for name, label in NEEDED.items()], reference),
-        per_sample=_per_sample(by_name, reference),
-        picture=_curves(context, [job for job in jobs if job.benchmark == "score"], by_name["seconds"], title, target),
+        title=task.title,
+        solved=[(peer, task.count(peer)) for peer in task.solved],
+        table=_table(context, task),
+        notes=list(_notes(task)),
+        picture=_curves(context, task),
     )
 
 
-def title_of(job: Job) -> str:
-    return f"{job.workload} to a mean return of {float(job.params['target']):g}"
+def _table(context: Context, task: Task) -> MatrixTable:
+    names = [name for name in NEEDED if name in task.jobs]
+    scales = {name: scale_of(task.reached(name)) for name in names}
+    peers = [peer.name for peer in context.run.peers if any(peer.name in task.jobs[name].cells for name in names)]
+    return MatrixTable(
+        task.title,
+        [(NEEDED[name], scales[name].unit) for name in names],
+        [(peer, [_cell(context, task, name, peer, scales[name]) for name in names]) for peer in peers],
+        task.reference,
+    )
 
 
-def reference_of(job: Job) -> str:
-    """Return the buffer to which others are compared: the usual one, or another of the same library."""
-    alike = [peer for peer in job.shown if base_name(peer) == base_name(SHARED_REFERENCE)]
-    return SHARED_REFERENCE if SHARED_REFERENCE in alike else alike[0] if alike else next(iter(job.shown))
+def _cell(context: Context, task: Task, name: str, peer: str, scale: Scale) -> Cell | None:
+    record, reached, marks = task.jobs[name].cells.get(peer), task.reached(name), context.signs[peer]
+    if record is None:
+        return None
+    if not has_figure(record):
+        return without_figure(record, marks, context.troubles)
+    if peer not in task.solved:
+        return Cell(peer, marks, status="not known whether solved")
+    if peer not in reached.cells:
+        least = min(each.value for each in record.samples)
+        return Cell(peer, marks, status=f"not solved, > {scale.number(least)} {scale.unit}")
+    cell = speed_cell(reached, peer, task.reference, context.troubles, marks, scale)
+    ratio = task.ratio(name, peer, task.reference)
+    return cell and replace(
+        cell,
+        interval=cell.interval if task.is_complete(peer) else f"{cell.interval} ({task.count(peer)} solved)",
+        ratio=ratio.text if ratio else cell.ratio,
+        ratio_interval=ratio.interval if ratio else "",
+        trouble=number_of(record, context.troubles),
+        fastest=peer == task.fastest(name),
+    )
 
 
-def _per_sample(by_name: dict[str, Job], reference: str) -> str:
-    """Return a sentence on whether some buffer needs more or fewer transitions or steps than the reference does."""
-    said, launches = [], 0
+def _notes(task: Task) -> Iterator[str]:
+    """Yield whether some buffer needs more or fewer transitions or steps than the reference does, and for which there
+    is no verdict."""
+    reference, alike = task.reference, False
+    clear: list[str] = []
+    few: dict[int, dict[str, None]] = {}
     for name in ("transitions", "steps"):
-        job = by_name[name]
-        for peer, record in job.shown.items():
-            ratio = ratio_of(record, job.shown[reference])
-            if ratio is None or peer == reference:
+        for peer in task.solved if name in task.jobs else ():
+            ratio = task.ratio(name, peer, reference)
+            if ratio is None or ratio.is_bound:
                 continue
-            launches = max(launches, ratio.figure.launches)
-            if ratio.clearly_faster or ratio.clearly_slower:
-                said.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {NEEDED[name]}")
-    if said:
-        return f"Compared with {reference}, {listed(said)}."
-    if not launches:
-        return ""  # there is nothing to compare with
-    if launches < FEWEST_FOR_CLEAR:
-        return f"With {counted(launches, 'seed')} there is no verdict on the transitions and learner steps it needs."
-    return f"No buffer clearly needs more or fewer transitions or learner steps than {reference}."
+            if ratio.figure.launches < FEWEST_FOR_CLEAR:
+                few.setdefault(ratio.figure.launches, {})[peer] = None
+            elif ratio.clearly_faster or ratio.clearly_slower:
+                clear.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {NEEDED[name]}")
+            else:
+                alike = True
+    if clear:
+        yield f"Compared with {reference}, {listed(clear)}."
+    elif alike:
+        yield f"No buffer clearly needs more or fewer transitions or learner steps than {reference}."
+    for launches, peers in few.items():
+        yield (
+            f"{no_verdict(launches)} on {listed(list(peers))} relative to {reference}: that takes "
+            f"{FEWEST_FOR_CLEAR} with which both reach the target."
+        )
+    if reference and not any(task.solved[reference].values()):
+        yield f"{reference} never reached the target, so ratios to it are lower bounds."
 
 
-def _curves(context: Context, jobs: Sequence[Job], needed: Job, title: str, target: float) -> Picture:
+def no_verdict(seeds: int) -> str:
+    return f"{counted(seeds, 'seed')} {'gives' if seeds == 1 else 'give'} no verdict"
+
+
+def _curves(context: Context, task: Task) -> Picture | None:
     """Draw the scores until the last training has ended."""
-    last = max(sample.value for record in needed.shown.values() for sample in record.samples)
-    moments = sorted({int(job.params["second"]) for job in jobs})
+    needed = task.jobs["seconds"].shown.values() if "seconds" in task.jobs else ()
+    last = max((sample.value for record in needed for sample in record.samples), default=float("inf"))
+    moments = sorted({int(job.params["second"]) for job in task.scores})
     shown = moments[: 1 + sum(moment < last for moment in moments)]
-    jobs = [job for job in jobs if job.params["second"] in shown]
+    jobs = [job for job in task.scores if job.params["second"] in shown]
     names = [peer.name for peer in context.run.peers if any(peer.name in job.shown for job in jobs)]
+    if not names:
+        return None
     look = plots.looks([peer.name for peer in context.run.peers], names)
     lines = {
         peer: {int(job.params["second"]): figure_of(job.shown[peer]) for job in jobs if peer in job.shown}
         for peer in names
     }
-    draw = partial(plots.curves, title, lines, "mean return", "seconds", target, look)
-    return plots.draw(f"learning: {title}", draw)
+    draw = partial(plots.curves, task.title, lines, "mean return", "seconds", task.target, look)
+    return plots.draw(f"learning: {task.title}", draw)
 
 
 SECTION = Section(parts, SUITE)

@@ -17,6 +17,12 @@ class MatrixTable:
     rows: Sequence[tuple[str, Sequence[Cell | None]]]
     reference: str | None  # of the ratios; None: there are none
 
+    @property
+    def caption(self) -> str:
+        ratio = f", its interval, and its ratio to {self.reference}: above 1 is better"
+        shown = ratio if self.reference else " and its interval"
+        return f"{self.title}. Median over launches{shown}. Bold: best in its column."
+
 
 def matrix(context: Context, title: str, columns: Sequence[tuple[str, Job]], reference: str | None) -> MatrixTable:
     """Return the table of these jobs by label, with ratios to `reference`, if any."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from reports.answer.headlines import headlines
+from reports.build import build
 from reports.figures.formatting import TIMES
 from reports.sections import context_of, learning
 from results import Run
@@ -11,16 +16,18 @@ from results.record import Sample
 from .synthetic_runs import add_workload, empty_run
 
 SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
+LIMIT = 300.0  # seconds
 
 
-def trainings(seeds: int, transitions: dict[str, float], unsolved: str = "") -> Run:
+def trainings(seeds: int, transitions: dict[str, float], unsolved: str = "", solved_by: int = 0) -> Run:
+    """Invented trainings. With the buffer `unsolved`, only the first `solved_by` seeds reach the target."""
     run = empty_run()
     add_workload(run, "CartPole-v1")
     for peer, seconds in SECONDS.items():
         run.add_peer(peer, "1", "invented")
         params = {"target": 475.0, "explorers": 4}
         figures = {
-            ("solved", None): (float(peer != unsolved), "of 1"),
+            ("solved", None): (1.0, "of 1"),
             ("seconds", None): (seconds, "s"),
             ("transitions", None): (transitions.get(peer, 1e5), "transitions"),
             ("steps", None): (1e4, "learner steps"),
@@ -33,7 +40,11 @@ def trainings(seeds: int, transitions: dict[str, float], unsolved: str = "") -> 
                 better="higher" if benchmark in ("solved", "score") else "lower",
             )  # fmt: skip
             for block in range(seeds):
-                record.add_sample(block, value * (1 + 0.001 * block) if benchmark == "seconds" else value)
+                if benchmark == "seconds":
+                    value = seconds * (1 + 0.001 * block)
+                if peer == unsolved and block >= solved_by:
+                    value = {"solved": 0.0, "seconds": LIMIT}.get(benchmark, value)
+                record.add_sample(block, value)
     return run
 
 
@@ -50,16 +61,21 @@ def test_the_table_compares_times_to_the_target():
     assert dict(found.solved)["cpprb[PER behind one lock]"] == "0 of 5"
     cells = {peer: row[0] for peer, row in found.table.rows}
     assert found.table.reference == "cpprb[MP]" and cells["cpprb_impl[lock=none]"].ratio.startswith("1.50")
-    assert "No buffer clearly needs" in found.per_sample
+    assert "No buffer clearly needs" in " ".join(found.notes)
 
 
 def test_arms_that_learn_less_per_sample_are_named():
     found = task(trainings(5, {"cpprb_impl[lock=none]": 2e5}))
-    assert "cpprb_impl[lock=none] needs 2.0 times as many transitions" in found.per_sample
+    assert "cpprb_impl[lock=none] needs 2.0 times as many transitions" in " ".join(found.notes)
 
 
 def test_too_few_seeds_say_nothing_about_learning_per_sample():
-    assert "With 3 seeds there is no verdict" in task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).per_sample
+    (said,) = task(trainings(3, {"cpprb_impl[lock=none]": 2e5})).notes
+    assert said.startswith(
+        "3 seeds give no verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to cpprb[MP]"
+    )
+    text = headlines(context_of(trainings(3, {})))[0].text
+    assert f"1.50{TIMES} as fast as cpprb[MP] [1.50, 1.50]: 3 seeds give no verdict" in text
 
 
 def test_a_curve_may_begin_below_zero(monkeypatch):
@@ -78,8 +94,8 @@ def test_a_curve_may_begin_below_zero(monkeypatch):
 def test_the_first_headline_is_a_whole_training():
     first = headlines(context_of(trainings(5, {})))[0]
     assert first.kind == "training"
-    said = f"CartPole-v1 to a mean return of 475 in 60.1 s (5 of 5 seeds), 1.50{TIMES} as fast as cpprb[MP]"
-    assert said in first.text and "fastest is" not in first.text
+    said = "CartPole-v1 to a mean return of 475: 60.1 s with cpprb_impl[lock=none] (5 of 5 seeds), "
+    assert f"{said}1.50{TIMES} as fast as cpprb[MP]" in first.text and "fastest is" not in first.text
 
 
 def test_the_headline_of_a_training_says_what_it_does_not_show():
@@ -90,13 +106,91 @@ def test_the_headline_of_a_training_says_what_it_does_not_show():
         if record.benchmark == "seconds" and record.peer == "cpprb[PER behind one lock]":
             record.samples = [Sample(sample.block, 50.0) for sample in record.samples]
     said = headlines(context_of(run))[0].text
-    assert "(5 of 5 seeds), not clearly different from cpprb[MP] (1.00" in said
+    assert f"(5 of 5 seeds), 1.00{TIMES} as fast as cpprb[MP] [0.821, 1.29]: no difference shown" in said
     assert said.endswith("fastest is cpprb[PER behind one lock], 50.0 s.")
 
 
 def test_a_training_that_was_never_solved_has_no_time():
     said = headlines(context_of(trainings(5, {}, unsolved="cpprb_impl[lock=none]")))[0].text
-    assert said.endswith("CartPole-v1 to a mean return of 475 not reached (0 of 5 seeds).")
+    assert ": not reached with cpprb_impl[lock=none] (0 of 5 seeds)" in said
+
+
+def test_the_headline_compares_the_settings_of_our_lock():
+    run = trainings(5, {})
+    renamed = {"cpprb[MP]": "cpprb_impl[lock=critical]", "cpprb[PER behind one lock]": "cpprb_impl[lock=buffer]"}
+    run.peers[:] = [replace(peer, name=renamed.get(peer.name, peer.name)) for peer in run.peers]
+    for record in run.records:
+        record.peer = renamed.get(record.peer, record.peer)
+        if record.benchmark == "seconds" and record.peer == "cpprb_impl[lock=critical]":
+            record.samples = [Sample(sample.block, 50.0 + 10 * sample.block) for sample in record.samples]
+    said = headlines(context_of(run))[0].text
+    assert "90.4 s" not in said and "200 s with cpprb_impl[lock=buffer]" in said
+    assert (
+        f"No difference shown: no lock instead of one around the critical section (1.16{TIMES} [0.833, 1.49])." in said
+    )
+    assert "Clearly different: no lock instead of one around each call (3.33" in said
+    assert "the scope of the lock alone (2.8" in said
+
+
+def test_a_training_that_was_never_solved_is_no_time_in_the_table():
+    found = task(trainings(5, {}, unsolved="cpprb_impl[lock=none]"))
+    rows = dict(found.table.rows)
+    assert [cell.status for cell in rows["cpprb_impl[lock=none]"]] == [
+        "not solved, > 300 s", "not solved, > 100,000 transitions", "not solved, > 10,000 learner steps",
+    ]  # fmt: skip
+    assert not any(cell.fastest for cell in rows["cpprb_impl[lock=none]"])
+    assert all(cell.fastest for cell in rows["cpprb[MP]"][:1])
+    assert "cpprb_impl[lock=none] needs" not in " ".join(found.notes)
+
+
+def test_medians_and_ratios_leave_out_trainings_that_were_not_solved():
+    found = task(trainings(5, {"cpprb_impl[lock=none]": 2e5}, unsolved="cpprb_impl[lock=none]", solved_by=2))
+    cells = dict(found.table.rows)["cpprb_impl[lock=none]"]
+    assert (cells[0].value, cells[0].interval) == ("60", "range 60 to 60 (2 of 5 solved)")
+    assert cells[0].ratio == f"~1.5{TIMES}" and not any(cell.fastest for cell in cells)
+    assert "2 seeds give no verdict on cpprb_impl[lock=none] relative to cpprb[MP]" in " ".join(found.notes)
+
+
+def test_ratios_to_a_reference_that_never_solved_the_task_are_bounds():
+    run = trainings(5, {}, unsolved="cpprb[MP]")
+    found = task(run)
+    cell = dict(found.table.rows)["cpprb_impl[lock=none]"][0]
+    assert (cell.ratio, cell.ratio_interval) == (f">2{TIMES}", "")
+    assert "cpprb[MP] never reached the target, so ratios to it are lower bounds." in found.notes
+    assert not any("clearly needs" in note for note in found.notes)
+    assert f"more than 2{TIMES} as fast as cpprb[MP]" in headlines(context_of(run))[0].text
+
+
+@pytest.mark.parametrize("benchmarks", [{"solved"}, {"seconds"}, {"score"}, {"seconds", "score"}, {"steps"}])
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("peers", [set(SECONDS), {"cpprb_impl[lock=none]"}])
+def test_records_that_are_partly_withdrawn_still_give_a_page(benchmarks, drop, peers, tmp_path):
+    run = trainings(2, {})
+    withdrawn = [record for record in run.records if record.benchmark in benchmarks and record.peer in peers]
+    if drop:
+        run.records[:] = [record for record in run.records if record not in withdrawn]
+    for record in withdrawn:
+        record.status, record.reason, record.invalidated_at = "invalidated", "counted twice", "fedcba9876543210"
+    _, markdown = build(run, tmp_path)
+    assert "## Does it learn?" in markdown.read_text(encoding="utf-8")
+
+
+def test_without_scores_there_is_no_picture():
+    run = trainings(2, {})
+    run.records[:] = [record for record in run.records if record.benchmark != "score"]
+    assert task(run).picture is None
+
+
+def test_a_time_without_its_outcome_is_not_shown():
+    run = trainings(5, {})
+    run.records[:] = [record for record in run.records if record.benchmark != "solved"]
+    assert {cell.status for _, row in task(run).table.rows for cell in row} == {"not known whether solved"}
+    assert not headlines(context_of(run))
+
+
+def test_the_markdown_page_says_which_ratio_is_better(tmp_path):
+    _, markdown = build(trainings(5, {}), tmp_path)
+    assert "and its ratio to cpprb[MP]: above 1 is better." in markdown.read_text(encoding="utf-8")
 
 
 def test_the_curves_end_with_the_last_training(monkeypatch):
