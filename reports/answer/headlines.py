@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
@@ -73,12 +73,13 @@ def _trained(task: learning.Task, variants: Sequence[str]) -> str:
     locks: dict[str, list[str]] = {}
     for each in apex.of_locks(base_name(variants[0])):
         if ratio := task.ratio("seconds", each.after, each.before):
-            locks.setdefault(_certainty(ratio), []).append(f"{each.changed} ({ratio.words})")
-    compared = [f" {certainty[0].upper()}{certainty[1:]}: {listed(each)}." for certainty, each in locks.items()]
-    return f"{task.title}: {'; '.join(said)}.{''.join(compared)}"
+            locks.setdefault(_certainty(ratio), []).append(f"{each.changed} {ratio.words}")
+    compared = "; ".join(f"{listed(each)} ({certainty})" for certainty, each in locks.items())
+    return f"{task.title}: {'; '.join(said)}." + (f" Settings of the lock: {compared}." if compared else "")
 
 
-CLEAR, NOT_SHOWN, NOT_CLEAR = "clearly different", "no difference shown", "not clearly different"
+CLEAR, NOT_CLEAR = "a clear difference", "no clear difference"
+NOT_SHOWN = "no difference shown: seeds of one buffer vary more"
 
 
 def _certainty(ratio: Ratio) -> str:
@@ -93,7 +94,7 @@ def _certainty(ratio: Ratio) -> str:
 def _verdict(ratio: Ratio, reference: str) -> str:
     """Say how many times as fast as the reference, and what that shows."""
     certainty = _certainty(ratio)
-    return ratio.over(reference) + ("" if certainty == CLEAR else f": {certainty}")
+    return ratio.over(reference) + ("" if certainty == CLEAR else f" ({certainty})")
 
 
 def _ape_x(context: Context, subject: str) -> Headline | None:
@@ -104,37 +105,78 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
     if len(sides) < 2 or peer is None:
         return None
     said = [part for job in sides.values() if (part := _figure_and_ratio(context, job, peer, job.benchmark))]
-    elsewhere = _elsewhere(context, sides, peer)
     plain = sides["explorers"]
+    trained, elsewhere = _with_network(context, sides, peer), _elsewhere(context, sides, peer)
     cores, explorers = int(run.machine["cores"]), int(plain.params["explorers"])
     unsafe = safety_of(run).get(context.reference(apex.SUITE) or "")
     note = f" The reference is unsafe: {unsafe.found}." if unsafe and unsafe.mark else ""
+    network = "Except where a DQN is named, there" if trained else "There"
     return Headline(
         "apex",
         f"Ape-X, {counted(explorers, 'explorer')} and one learner",
-        f"{peer} on {plain.workload}: {'; '.join([*said, *elsewhere.values()])}.{note}",
-        "There is no neural network: the learner only samples and updates priorities. "
+        f"{peer} on {plain.workload}: {'; '.join([*said, *trained, *elsewhere.values()])}.{note}{_scopes(sides, peer)}",
+        f"{network} is no neural network: the learner only samples and updates priorities. "
         f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure."
         + (f" {apex.UNSTEADY}" if apex.NO_STEP in elsewhere else ""),
     )
 
 
+def _scopes(sides: Mapping[str, Job], peer: str) -> str:
+    """Say what the scope of the lock alone changes, for the reference and for the peer's library."""
+    said = []
+    for each in (apex.SCOPE, apex.of_locks(base_name(peer))[-1]):
+        found = [f"{side} {ratio.words}" for side, job in sides.items() if (ratio := each.ratio(job))]
+        if found:
+            said.append(f"{each.after} relative to {each.before}: {' and '.join(found)}")
+    return f" {apex.SCOPE.sentence_start} ({'; '.join(said)})." if said else ""
+
+
+def _with_network(context: Context, sides: Mapping[str, Job], peer: str) -> list[str]:
+    """Return the ratios to the reference with a learner that trains, in environments whose steps cost time."""
+    jobs, setting = context.jobs_of(apex.SUITE), replace(apex.Setting.of(sides["explorers"]), learner=apex.DQN)
+    environments = {apex.environment_of(job) for job in jobs if apex.Setting.of(job) == setting} - {apex.NO_STEP}
+    said = []
+    for environment in sorted(environments, key=apex.cost_of):
+        found = _ratios_at(context, sides, peer, setting, environment)
+        if found:
+            where = apex.spoken(environment, setting.workload)
+            launches = counted(min(ratio.figure.launches for ratio in found.values()), "launch")
+            said.append(f"with {setting.learner_spoken} and {where} {_sides(found)} ({launches})")
+    return said
+
+
 def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> dict[str, str]:
     """Return, by environment of known cost, how fast the same number of explorers and the learner are there, relative
     to the reference. Those with fewer launches than the other figures are left to the report."""
-    reference, said = context.reference(apex.SUITE) or "", {}
-    jobs = context.jobs_of(apex.SUITE)
+    jobs, plain, said = context.jobs_of(apex.SUITE), sides["explorers"], {}
     for environment in sorted({apex.environment_of(job) for job in jobs} - {apex.REAL}, key=apex.cost_of):
-        found = []
-        for side, plain in sides.items():
-            wanted = side, apex.Setting.of(plain), apex.explorers_of(plain), environment
-            job = next((each for each in jobs if _place(each) == wanted), None)
-            ratio = ratio_of(job.shown.get(peer), job.shown.get(reference)) if job else None
-            if job and ratio and _launches(job, peer) >= _launches(plain, peer):
-                found.append(f"{side} {ratio.words}")
+        fewest = min(_launches(job, peer) for job in sides.values())
+        found = {
+            side: ratio
+            for side, ratio in _ratios_at(context, sides, peer, apex.Setting.of(plain), environment).items()
+            if ratio.figure.launches >= fewest
+        }
         if found:
-            said[environment] = f"with {apex.spoken(environment, sides['explorers'].workload)} {' and '.join(found)}"
+            said[environment] = f"with {apex.spoken(environment, plain.workload)} {_sides(found)}"
     return said
+
+
+def _ratios_at(
+    context: Context, sides: Mapping[str, Job], peer: str, setting: apex.Setting, environment: str
+) -> dict[str, Ratio]:
+    """Return the ratio of each side to the reference there, with as many explorers as here."""
+    reference, found = context.reference(apex.SUITE) or "", {}
+    for side, here in sides.items():
+        wanted = side, setting, apex.explorers_of(here), environment
+        job = next((each for each in context.jobs_of(apex.SUITE) if _place(each) == wanted), None)
+        ratio = ratio_of(job.shown.get(peer), job.shown.get(reference)) if job else None
+        if ratio:
+            found[side] = ratio
+    return found
+
+
+def _sides(ratios: Mapping[str, Ratio]) -> str:
+    return " and ".join(f"{side} {ratio.words}" for side, ratio in ratios.items())
 
 
 def _place(job: Job) -> tuple[str, apex.Setting, int, str]:

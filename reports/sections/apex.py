@@ -46,7 +46,7 @@ SUITE = Suite(
     counts=(WHOLE, *AMOUNTS),
 )
 
-REAL, NO_STEP, NO_WORK = "real", "0 µs", "0 µs"
+REAL, NO_STEP, NO_WORK, DQN = "real", "0 µs", "0 µs", "DQN"
 #: The author of cpprb's claim about locking only the critical section instead of the whole buffer.
 MORE, AS, LESS = "more than claimed", "as claimed", "less than claimed"
 UNDECIDED = "neither confirmed nor refuted"
@@ -85,6 +85,17 @@ class Comparison:
         return self.changed[0].upper() + self.changed[1:]
 
 
+#: The two changes that the author's claim may mean.
+SCOPE = Comparison(
+    "the scope of the lock alone", SHARED_REFERENCE, f"{base_name(SHARED_REFERENCE)}[MP behind one lock]"
+)
+WHOLE_CHANGE = Comparison(
+    "the whole change: no manager, no pickling, and no lock around each call",
+    SHARED_REFERENCE,
+    f"{base_name(SHARED_REFERENCE)}[PER behind one lock]",
+)
+
+
 @dataclass(frozen=True)
 class Setting:
     """What the jobs of a launch have in common."""
@@ -108,10 +119,22 @@ class Setting:
 
     @property
     def spoken(self) -> str:
-        work = {"DQN": "a learner that trains a DQN", NO_WORK: "a learner that only samples and updates priorities"}
-        learner = work.get(self.learner, f"a learner that works {self.learner} per step")
-        cores = f", on {counted(self.cores, 'core')}" if self.cores else ""
-        return f"{self.workload}, capacity {self.capacity:,}, {counted(self.rows, 'row')} per call, {learner}{cores}"
+        return ", ".join(filter(None, self._words))
+
+    @property
+    def learner_spoken(self) -> str:
+        work = {DQN: "a learner that trains a DQN", NO_WORK: "a learner that only samples and updates priorities"}
+        return work.get(self.learner, f"a learner that works {self.learner} per step")
+
+    def differences(self, other: Setting) -> list[str]:
+        """Return what differs from another setting, in words."""
+        return [mine for mine, theirs in zip(self._words, other._words, strict=True) if mine != theirs]
+
+    @property
+    def _words(self) -> list[str]:
+        cores = f"on {counted(self.cores, 'core')}" if self.cores else ""
+        rows = f"{counted(self.rows, 'row')} per call"
+        return [self.workload, f"capacity {self.capacity:,}", rows, self.learner_spoken, cores]
 
 
 def in_micro(cost: object) -> str:
@@ -185,7 +208,7 @@ def parts(context: Context) -> list[Part]:
         settings.setdefault(Setting.of(job), []).append(job)
     main = max(settings, key=lambda each: len(settings[each]))
     rates = {name: [job for job in settings[main] if job.benchmark == name] for name in RATES}
-    claimed, ours = _claimed(), _ours(context)
+    claimed, ours = [SCOPE, WHOLE_CHANGE], _ours(context)
     columns, claim = _claim(rates, [*claimed, *ours])
     shown = [_setting(context, setting, settings[setting], setting == main) for setting in sorted(settings, key=_order)]
     pictures = [picture for part in shown for picture in part.pictures]
@@ -195,7 +218,7 @@ def parts(context: Context) -> list[Part]:
             filter(None, [EXPLAINED, f"{launches} per cell, each a fresh process." if launches else "",
                           crowding_note(context.run, rates["explorers"])])
         ),
-        verdict=_verdict(rates, claimed, ours) if claim else [],
+        verdict=_verdict(rates, claimed, [span for each in ours if (span := _span(jobs, each, main))]) if claim else [],
         claim_columns=columns,
         claim=claim,
         map_title=main.spoken,
@@ -205,19 +228,6 @@ def parts(context: Context) -> list[Part]:
         safety=integrity.safety_of(context.run),
     )  # fmt: skip
     return [Part("apex", "apex", SUITE.title, body, pictures)]
-
-
-def _claimed() -> list[Comparison]:
-    """Return the two changes that the author's claim may mean."""
-    library = base_name(SHARED_REFERENCE)
-    return [
-        Comparison("the scope of the lock alone", SHARED_REFERENCE, f"{library}[MP behind one lock]"),
-        Comparison(
-            "the whole change: no manager, no pickling, and no lock around each call",
-            SHARED_REFERENCE,
-            f"{library}[PER behind one lock]",
-        ),
-    ]
 
 
 def _ours(context: Context) -> list[Comparison]:
@@ -233,18 +243,18 @@ def of_locks(library: str) -> list[Comparison]:
     return [
         Comparison("no lock instead of one around each call", none, buffer),
         Comparison("no lock instead of one around the critical section", none, critical),
-        Comparison("the scope of the lock alone", critical, buffer),
+        Comparison(SCOPE.changed, critical, buffer),
     ]
 
 
 def _order(setting: Setting) -> tuple[bool, int, str, int, int, float]:
     return (
-        setting.learner == "DQN",
+        setting.learner == DQN,
         setting.cores,
         setting.workload,
         -setting.capacity,
         -setting.rows,
-        0 if setting.learner == "DQN" else cost_of(setting.learner),
+        0 if setting.learner == DQN else cost_of(setting.learner),
     )
 
 
@@ -277,14 +287,10 @@ def _claim(rates: Mapping[str, Sequence[Job]], comparisons: Sequence[Comparison]
     return columns, [ClaimRow(row.changed, row.side, [row.cells[i] for i in kept]) for row in rows]
 
 
-def _verdict(
-    rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison], ours: Sequence[Comparison]
-) -> list[str]:
-    """Return sentences: where the claim is confirmed, what our buffer changes over all cells, and how much buffers
-    differ."""
-    said = [*_answers(rates, claimed), *filter(None, (_span(rates, comparison) for comparison in ours))]
+def _verdict(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison], spans: Sequence[str]) -> list[str]:
+    """Return sentences: where the claim is confirmed, what our buffer changes, and how much buffers differ."""
     unsteady = [UNSTEADY] if NO_STEP in _environments(rates["explorers"]) else []
-    return [*said, *_spreads(rates["explorers"]), *unsteady]
+    return [*_answers(rates, claimed), *spans, *_spreads(rates["explorers"]), *unsteady]
 
 
 def _answers(rates: Mapping[str, Sequence[Job]], claimed: Sequence[Comparison]) -> Iterator[str]:
@@ -321,33 +327,37 @@ def _where(job: Job, ratio: Ratio) -> str:
     return f"{spoken(environment_of(job), job.workload)} ({ratio.words})"
 
 
-def _span(rates: Mapping[str, Sequence[Job]], comparison: Comparison) -> str:
-    """Return the least and the most that the change makes of each side's rate."""
+def _span(jobs: Sequence[Job], comparison: Comparison, main: Setting) -> str:
+    """Return the least and the most that the change makes of each side's rate, in any setting."""
     spans = []
-    for side, jobs in rates.items():
-        ratios = [(ratio, job) for job in jobs if (ratio := comparison.ratio(job))]
+    for side in RATES:
+        ratios = [(ratio, job) for job in jobs if job.benchmark == side and (ratio := comparison.ratio(job))]
         if ratios:
             least, most = (pick(ratios, key=lambda pair: pair[0].value) for pick in (min, max))
-            spans.append(f"{side} {_at(*least)} to {_at(*most)}" if least is not most else f"{side} {_at(*least)}")
+            ends = dict.fromkeys(_at(*each, main) for each in (least, most))
+            spans.append(f"{side} {' to '.join(ends)}")
     which = f"{comparison.after} relative to {comparison.before}"
     return f"{comparison.sentence_start} ({which}): {'; '.join(spans)}." if spans else ""
 
 
-def _at(ratio: Ratio, job: Job) -> str:
-    return f"{ratio.words} ({environment_of(job)}, N={explorers_of(job)})"
+def _at(ratio: Ratio, job: Job, main: Setting) -> str:
+    place = [environment_of(job), f"N={explorers_of(job)}", *Setting.of(job).differences(main)]
+    return f"{ratio.words} ({', '.join(place)})"
 
 
 def _spreads(jobs: Sequence[Job]) -> Iterator[str]:
     """Yield how much the choice of a buffer can matter to the explorers in each environment, and where it does not."""
     explorers, spreads = compared_crowd(jobs), {}
+    crowd = counted(explorers, "explorer")
     for environment in _environments(jobs):
-        job = _pick(jobs, environment, explorers)
-        values = [figure_of(record).value for record in job.shown.values()] if job else []
-        if len(values) > 1:
-            spreads[spoken(environment, jobs[0].workload)] = max(values) / min(values)
+        job, place = _pick(jobs, environment, explorers), spoken(environment, jobs[0].workload)
+        rates = {peer: figure_of(record).value for peer, record in job.shown.items()} if job else {}
+        if idle := [peer for peer, rate in rates.items() if not rate]:
+            yield f"With {place} and {crowd}, the explorers of {listed(idle)} added nothing."
+        elif len(rates) > 1:
+            spreads[place] = max(rates.values()) / min(rates.values())
     if spreads:
         ends = listed([f"{number(ratio, 2)}{TIMES} as fast with {place}" for place, ratio in spreads.items()])
-        crowd = counted(explorers, "explorer")
         yield f"With {crowd}, the fastest buffer's explorers are, relative to the slowest's, {ends}."
     ties = [environment for environment, ratio in spreads.items() if ratio <= MATTERS]
     if ties:

@@ -88,7 +88,7 @@ def is_scaling(jobs: Sequence[Job]) -> bool:
 def crowding_note(run: Run, jobs: Sequence[Job]) -> str:
     """Return a note if explorers and learner outnumber the cores, so that scheduling affects the figures; else ""."""
     cores = int(run.machine["cores"])
-    most = max(int(job.params[ALONG]) for job in jobs)
+    most = max((int(job.params[ALONG]) for job in jobs), default=0)
     if most + 1 <= cores:
         return ""
     return (

@@ -8,10 +8,12 @@ import pytest
 
 from reports.answer.headlines import headlines
 from reports.answer.heatmap import shared_columns
+from reports.build import build
 from reports.figures.formatting import TIMES
 from reports.figures.statistics import Figure
 from reports.sections import apex, context_of
 from results import Run
+from results.record import Sample
 
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 
@@ -112,3 +114,59 @@ def test_the_map_names_the_fastest_buffer_and_those_alike():
 def test_only_the_real_environment_is_on_the_first_screen():
     columns, _ = shared_columns(context_of(apex_grid(APEX_ARMS)).jobs)
     assert columns and {column.job.params["environment"] for column in columns} == {"real"}
+
+
+def test_the_span_of_a_change_includes_every_setting():
+    run = apex_grid(APEX_ARMS)
+    for name, explorers in (("cpprb_impl[lock=none]", 45.0), ("cpprb[MP]", 1000.0)):
+        rates = {"explorers": explorers, "learner": 1e3}
+        add_apex_job(run, name, rates, explorers=1, environment="0 us", cores=1)
+    (part,) = apex.parts(context_of(run))
+    (said,) = (sentence for sentence in part.body.verdict if sentence.startswith("Our buffer without a lock"))
+    assert re.search(r"explorers 0\.045. \[.*?\] \(0 µs, N=1, on 1 core\) to 3\.00. ", said)
+
+
+def test_the_headline_has_the_figures_with_a_learner_that_trains():
+    run = apex_grid(APEX_ARMS)
+    for name, factor in APEX_ARMS.items():
+        for environment in ("0 us", "200 us"):
+            rates = {"explorers": 1e3, "learner": 100 + 10 * factor}
+            add_apex_job(run, name, rates, 3, explorers=8, environment=environment, learner="DQN")
+    (said,) = headlines(context_of(run))
+    assert re.search(
+        r"; with a learner that trains a DQN and steps of 200 µs explorers 1\.00. \[.*?\] and learner 1\.46. \[.*?\] "
+        r"\(3 launches\); with steps of 0 µs ",
+        said.text,
+    )
+    assert "DQN and steps of 0 µs" not in said.text
+    assert said.not_shown.startswith("Except where a DQN is named, there is no neural network")
+
+
+def test_the_headline_says_what_the_scope_of_the_lock_alone_changes():
+    arms = {**APEX_ARMS, "cpprb_impl[lock=critical]": 8.0, "cpprb_impl[lock=buffer]": 4.0}
+    (said,) = headlines(context_of(apex_grid(arms)))
+    assert re.search(
+        r"The scope of the lock alone \(cpprb\[MP\] relative to cpprb\[MP behind one lock\]: explorers 1\.29. .* and "
+        r"learner 3\.00. .*; cpprb_impl\[lock=critical\] relative to cpprb_impl\[lock=buffer\]: explorers 1\.06. .* "
+        r"and learner 2\.00. \[.*\]\)\.",
+        said.text,
+    )
+
+
+def test_explorers_that_add_nothing_are_said_to():
+    run = apex_grid(APEX_ARMS)
+    for record in run.records:
+        if (record.peer, record.params["environment"]) == ("cpprb[MP behind one lock]", "2000 us"):
+            record.samples = [Sample(sample.block, 0.0) for sample in record.samples]
+    (part,) = apex.parts(context_of(run))
+    said = "With steps of 2000 µs and 8 explorers, the explorers of cpprb[MP behind one lock] added nothing."
+    assert said in part.body.verdict
+    assert not any("at most 10%" in sentence for sentence in part.body.verdict)
+
+
+@pytest.mark.parametrize("side", ["explorers", "learner"])
+def test_a_record_without_one_side_still_gives_a_page(side, tmp_path):
+    run = apex_grid(APEX_ARMS)
+    run.records[:] = [record for record in run.records if record.benchmark != side]
+    _, markdown = build(run, tmp_path)
+    assert "## Ape-X" in markdown.read_text(encoding="utf-8")
