@@ -30,7 +30,7 @@ def sentences(context: Context) -> list[Sentence]:
     """The sentences for which the run has records."""
     speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
     small, large = typical_workloads(context.run, speeds)
-    checked = [text for check in context.checks if (text := _checked(context.run, check))]
+    checked = [text for check in _checks(context) if (text := _checked(context.run, check))]
     found = [
         ("One process, small rows", _one_process(context, speeds, small)),
         ("One process, large rows such as Atari frames", _one_process(context, speeds, large)),
@@ -38,6 +38,12 @@ def sentences(context: Context) -> list[Sentence]:
         ("Correctness first", " ".join(checked)),
     ]
     return [Sentence(reader, text) for reader, text in found if text]
+
+
+def _checks(context: Context) -> list[Check]:
+    """Return the suites that check answers; without the integrity suite, what Ape-X checked instead."""
+    absent = bool(integrity.missing(context))
+    return [integrity.ROWS if absent and check is integrity.CHECK else check for check in context.checks]
 
 
 def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | None) -> str:
@@ -113,12 +119,17 @@ def _many_processes(context: Context) -> str:
         return ""
     suite = sides[0].suite
     reference, safety = context.reference(context.suite(suite)), safety_of(context.run)
-    tested = any(each.is_tested for each in safety.values())
+    rows_only = bool(integrity.missing(context))
+    outcomes = integrity.rows_checked(context.run) if rows_only else integrity.outcomes(context.run)
+    passed = {peer: outcome.passed for peer, outcome in outcomes.items()}
+    tested = any(each is not None for each in passed.values())
     measured = list(sides[1].measured)
-    unknown = [peer for peer in measured if peer not in safety or not safety[peer].is_tested] if tested else []
-    sound = [peer for peer in measured if not tested or (peer in safety and safety[peer].word == "sound")]
+    unknown = [peer for peer in measured if passed.get(peer) is None] if tested else []
+    sound = [peer for peer in measured if passed.get(peer) or not tested]
     checked = f" of the {'sound ' if tested else ''}buffers"
-    if unknown:
+    if tested and rows_only:
+        checked = " of the buffers that returned no broken row"
+    elif unknown:
         checked = " of the buffers that were checked and found sound"
     if unknown and not sound:
         sound, checked = unknown, " of the buffers not found unsafe"

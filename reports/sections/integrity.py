@@ -121,6 +121,22 @@ def outcomes(run: Run) -> dict[str, Outcome]:
     return {peer: Outcome(passed.get(each.word), each.found) for peer, each in safety_of(run).items()}
 
 
+def rows_checked(run: Run) -> dict[str, Outcome]:
+    """Peer -> whether every row that its learner sampled in Ape-X had been added, for the peers checked there."""
+    by_peer: dict[str, list[Record]] = {}
+    for record in run.records:
+        if (record.suite, record.benchmark) == (APEX, WHOLE):
+            by_peer.setdefault(record.peer, []).append(record)
+    return {peer: _rows(records) for peer, records in by_peer.items()}
+
+
+def _rows(records: Sequence[Record]) -> Outcome:
+    broken = sum(record.status == "wrong" for record in records)
+    if broken:
+        return Outcome(False, f"broken rows in {broken} of {counted(len(records), 'job')}")
+    return Outcome(True if any(record.ok for record in records) else None)
+
+
 def missing(context: Context) -> str:
     """Return why the page does not say which buffers are sound, or "" if it does."""
     if context.jobs_of(SUITE):
@@ -178,5 +194,7 @@ def _summary(safety: Mapping[str, Safety]) -> str:
     return " ".join(sentences)
 
 
+#: What an Ape-X run shows without this suite.
+ROWS = Check(APEX, "Rows sampled in Ape-X", UNSAFE, UNSAFE_MEANS, rows_checked)
 CHECK = Check(SUITE.name, SUITE.title, UNSAFE, UNSAFE_MEANS, outcomes)
 SECTION = Section(parts, SUITE, CHECK)
