@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import spoken_time
@@ -43,6 +44,15 @@ def peers_option(command: str) -> str:
     parser.add_argument("--peers")
     peers = parser.parse_known_args(shlex.split(command))[0].peers
     return f" PEERS={shlex.quote(peers)}" if peers else ""
+
+
+def narrowed(command: str, peer: str, suites: Sequence[str]) -> str:
+    """Return the command of a run with only this peer and these suites, and without its time budget."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--peers", "--suites", "--minutes"):
+        parser.add_argument(option)
+    kept = parser.parse_known_args(shlex.split(command))[1]
+    return shlex.join([*kept, f"--peers={peer}", f"--suites={','.join(suites)}"])
 
 
 def setup_options(run: Run) -> str:

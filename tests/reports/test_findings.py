@@ -79,3 +79,14 @@ def test_a_run_without_a_budget_says_nothing_of_it():
     run: Run = throughput_run(peers=("cpprb",), blocks=1)
     run.minutes = 10.0
     assert left_out(run) == "The run took 8 minutes of its 10-minute budget; no cell was left out."
+
+
+def test_a_finding_without_a_command_is_reproduced_by_its_suite(tmp_path):
+    run = throughput_run(blocks=3)
+    run.command = "python -m suites.run --profile apex --peers 'cpprb_impl,cpprb' --minutes 10"
+    add_shared(run, blocks=3)
+    for record in run.records:
+        record.reason = record.reason and record.reason.partition("\n")[0]
+    _, markdown = build(run, tmp_path)
+    (row,) = (line for line in markdown.read_text(encoding="utf-8").splitlines() if line.startswith("| 1 | cpprb[MP]"))
+    assert row.endswith("`.venv/bin/python -m suites.run --profile apex '--peers=cpprb[MP]' --suites=apex` |")
