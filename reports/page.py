@@ -17,6 +17,9 @@ from reports.tables import budget
 from results import Run
 from results.machine import changed_since
 
+#: The profile whose launches are too short to compare peers.
+TINY = "tiny"
+
 
 def page_of(run: Run) -> dict[str, Any]:
     """The templates' context."""
@@ -32,6 +35,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "heat": heat_map(context),
         "heat_key": shades.KEY,
         "headlines": headlines(context),
+        "variants": _variants(context),
         "below": _below(context),
         "not_said": not_said(context),
         "left_out": budget.left_out(run),
@@ -52,6 +56,12 @@ def _budget_line(context: Context) -> str:
     return budget.budget_line(context.run, spoken, with_ratios)
 
 
+def _variants(context: Context) -> list[tuple[str, str]]:
+    """Return the names in square brackets that have a figure, and how each of these peers is used."""
+    shown = {peer for job in context.measured for peer in job.shown}
+    return [(peer.name, peer.usage) for peer in context.run.peers if "[" in peer.name and peer.name in shown]
+
+
 def _below(context: Context) -> str:
     """Return a sentence for a page without an answer: which suites the run covers."""
     suites = [context.suite(name).spoken for name in dict.fromkeys(job.suite for job in context.measured)]
@@ -63,6 +73,8 @@ def _below(context: Context) -> str:
 
 def _warnings(run: Run) -> list[str]:
     lines = []
+    if run.profile == TINY:
+        lines.append(f"Profile {TINY} only checks that everything works: its figures mean nothing.")
     if run.interrupted:
         lines.append("This run was interrupted: the report shows only what had been measured by then.")
     elif run.finished is None:

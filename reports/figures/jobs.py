@@ -42,6 +42,8 @@ class Suite:
     explained: Mapping[str, str] = field(default_factory=dict)
     #: Benchmarks whose figures are counts; the suite's other figures are speeds.
     counts: Collection[str] = ()
+    #: Where its rows come from, if it plays a workload's environment instead of using the recorded rows.
+    rows: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.capitalize())

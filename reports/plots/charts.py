@@ -131,14 +131,18 @@ def scaling(
         below = [line[count].value - line[count].low for count in counts]
         above = [line[count].high - line[count].value for count in counts]
         style = look[peer]
+        name = f"{peer} {marks[peer]}".strip()
         axes.errorbar(
-            shifted, values, [below, above], label=f"{peer} {marks[peer]}".strip(),
+            shifted, values, [below, above], label="" if predicted else name,
             color=style.color, marker=style.marker, linestyle="" if predicted else style.line, markersize=6,
             linewidth=1.6, elinewidth=1.6, capsize=3,
         )  # fmt: skip
         if predicted:
             said = predicted[peer]
             axes.plot(sorted(said), [said[at] for at in sorted(said)], color=style.color, linestyle=style.line)
+            axes.plot(
+                [], [], label=name, color=style.color, marker=style.marker, linestyle=style.line
+            )  # for the legend
     if log:
         ends = [
             end for line in lines.values() for figure in line.values() for end in (figure.low, figure.high) if end > 0

@@ -31,6 +31,7 @@ SUITE = Suite(
         "score": "score",
     },
     counts=("solved", "transitions", "steps", "score"),
+    rows="played by the explorers of the trainings, whose rows are obs, act, rew, next_obs and a discount",
 )
 EXPLAINED = (
     "Each launch trains a dueling double DQN with {explorers}, one learner and one evaluator, which are the same for "

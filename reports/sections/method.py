@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reports.figures.jobs import Kind, launches_of
@@ -13,6 +14,7 @@ from results import Run
 class Method:
     run: Run
     launches: str
+    played: Mapping[str, str]  # workload -> where its rows come from, if no suite of the run uses the recorded ones
 
     @property
     def explained(self) -> str:
@@ -30,7 +32,16 @@ class Method:
 
 def parts(context: Context) -> list[Part]:
     ranking = [job for job in context.jobs if context.suite(job.suite).kind is Kind.RANKS]
-    return [Part("method", "method", "How it was measured", Method(context.run, launches_of(ranking)))]
+    return [
+        Part("method", "method", "How it was measured", Method(context.run, launches_of(ranking), _played(context)))
+    ]
+
+
+def _played(context: Context) -> dict[str, str]:
+    rows: dict[str, set[str]] = {}
+    for job in context.jobs:
+        rows.setdefault(job.workload, set()).add(context.suite(job.suite).rows)
+    return {workload: " and ".join(sorted(sources)) for workload, sources in rows.items() if all(sources)}
 
 
 SECTION = Section(parts)

@@ -303,3 +303,11 @@ def test_no_peer_is_named_in_the_rooms_code():
         for peer in large_run().peers:
             if peer.name != REFERENCE:
                 assert not re.search(rf"\b{re.escape(peer.name)}\b", text), f"{path.name} names {peer.name}"
+
+
+def test_the_page_of_the_tiny_profile_says_that_its_figures_mean_nothing(tmp_path):
+    run = throughput_run(blocks=1)
+    run.profile = "tiny"
+    for path in build(run, tmp_path):
+        top = path.read_text(encoding="utf-8").partition("The answer")[0]
+        assert "its figures mean nothing" in top

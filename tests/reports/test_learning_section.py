@@ -14,7 +14,7 @@ from reports.sections import context_of, learning
 from results import Run
 from results.record import Sample
 
-from .synthetic_runs import add_workload, empty_run
+from .synthetic_runs import add_apex_job, add_workload, empty_run
 
 SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
 LIMIT = 300.0  # seconds
@@ -204,3 +204,20 @@ def test_the_curves_end_with_the_last_training(monkeypatch):
     )
     task(run)
     assert {second for lines in shown for line in lines.values() for second in line} == {60, 120}
+
+
+def test_the_page_does_not_describe_recorded_rows_that_no_training_uses(tmp_path):
+    html, markdown = (path.read_text(encoding="utf-8") for path in build(trainings(2, {}), tmp_path))
+    (row,) = (line for line in markdown.splitlines() if line.startswith("| CartPole-v1 | played by the explorers"))
+    assert "done" not in row and "abab" not in html
+    run = trainings(2, {})
+    for peer in SECONDS:
+        add_apex_job(run, peer, {"explorers": 1e3}, explorers=4)
+    _, markdown = build(run, tmp_path)  # Ape-X uses the recording
+    assert "| CartPole-v1 | synthetic: invented for tests |" in markdown.read_text(encoding="utf-8")
+
+
+def test_names_of_variants_are_explained_before_they_are_used(tmp_path):
+    pages = [path.read_text(encoding="utf-8") for path in build(trainings(2, {}), tmp_path)]
+    for page, explained in zip(pages, ("<strong>cpprb[MP]:</strong> invented", "- cpprb[MP]: invented"), strict=True):
+        assert page.index(explained) < page.index("A whole training")

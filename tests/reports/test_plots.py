@@ -72,3 +72,14 @@ def test_a_fill_level_without_any_bytes_is_drawn_at_the_lower_end(values) -> Non
 def test_few_peers_are_one_part() -> None:
     assert plots.in_parts(["cpprb_impl", "cpprb"], LOOKS) == [["cpprb_impl", "cpprb"]]
     assert plots.in_parts([], LOOKS) == []
+
+
+def test_the_legend_of_a_model_shows_its_lines() -> None:
+    peers = PEERS[:2]
+    lines = {peer: {1: FIGURE, 2: FIGURE} for peer in peers}
+    said = {peer: {1: 1e-6, 2: 2e-6} for peer in peers}
+    picture = plots.scaling("title", lines, "steps/s", "explorers", LOOKS, dict.fromkeys(peers, ""), predicted=said)
+    (legend,) = picture.legends
+    assert [text.get_text() for text in legend.get_texts()] == peers
+    for handle, peer in zip(legend.legend_handles, peers, strict=True):
+        assert (handle.get_linestyle(), handle.get_marker()) == (LOOKS[peer].line, LOOKS[peer].marker)
