@@ -94,7 +94,7 @@ def _certainty(ratio: Ratio) -> str:
 def _verdict(ratio: Ratio, reference: str) -> str:
     """Say how many times as fast as the reference, and what that shows."""
     certainty = _certainty(ratio)
-    return ratio.over(reference) + ("" if certainty == CLEAR else f" ({certainty})")
+    return ratio.over(reference) + ("" if certainty == CLEAR else f", {certainty}")
 
 
 def _ape_x(context: Context, subject: str) -> Headline | None:

@@ -14,6 +14,8 @@ from reports.figures.formatting import Scale, number
 from reports.figures.statistics import Figure
 from reports.plots.looks import FAINT, GRID, INK, MARKERS, Look, names_width
 
+LEGEND_LINE = 4.5  # font sizes: enough to tell a dashed line from a dotted one behind a marker
+
 
 @dataclass(frozen=True)
 class Dot:
@@ -104,7 +106,7 @@ def _finish(picture: Drawing, axes: Axes, columns: int) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     if axes.get_legend_handles_labels()[0]:
-        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=columns)
+        picture.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=columns, handlelength=LEGEND_LINE)
 
 
 def scaling(
