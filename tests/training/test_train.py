@@ -30,6 +30,8 @@ class Training:
     @property
     def children(self) -> list[psutil.Process]:
         """The learner, the evaluator and the explorers, in this order."""
+        if self.process.poll() is not None:
+            return []
         found = []
         for each in psutil.Process(self.process.pid).children():
             with suppress(psutil.NoSuchProcess):  # it has just been killed
@@ -41,9 +43,10 @@ class Training:
     def wait_for(self, condition, what: str):
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
+            ended = self.process.poll() is not None
             if found := condition():
                 return found
-            if self.process.poll() is not None:
+            if ended:
                 break
             time.sleep(0.05)
         self.process.kill()
