@@ -46,7 +46,7 @@ def evaluate(settings: Settings, weights: SharedWeights, progress: Progress) -> 
         set_weights(network, found[1])
         number += 1
         score = float(play(network, envs, seed=1_000_000 * (settings.seed + 1) + 1_000 * number).mean())
-        progress.evaluations.put(Evaluation(progress.seconds, score, known))
+        progress.evaluated.send(Evaluation(progress.seconds, score, known))
         until = time.monotonic() + settings.evaluate_every
         while time.monotonic() < until and not progress.stop.value:
             time.sleep(0.05)

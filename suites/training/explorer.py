@@ -9,7 +9,7 @@ import torch
 from adapters.base import Adapter, Array
 from suites.training.dqn import Network, set_weights
 from suites.training.nstep import NStepWindow, Transition
-from suites.training.progress import Progress
+from suites.training.progress import ENDED, Progress
 from suites.training.settings import Settings
 from suites.training.weights import SharedWeights
 
@@ -65,20 +65,14 @@ def explore(
     obs, fetch_in, total = observed(raw), 0, 0.0
 
     def store(transition: Transition, priority: float) -> None:
-        if local.rows + 1 == settings.local_rows:  # so that nothing is added during a pause
-            progress.wait_while_paused(number)
-            if progress.stop.value:  # the pause may not be over: the learner may be writing a checkpoint
-                return
-        progress.transitions[number] += local.store(transition, priority)
+        if local.rows + 1 < settings.local_rows or progress.may_add(number):  # so that nothing is added during a pause
+            progress.transitions[number] += local.store(transition, priority)
 
-    progress.wait_while_paused(number)
-    while not progress.stop.value:
+    while progress.may_add(number):
         if fetch_in == 0:
             fetch_in = settings.refresh_every
             if found := weights.newest():
                 set_weights(network, found[1])
-        if progress.pause.value:
-            progress.wait_while_paused(number)
         values = network.values(obs[None])[0]
         act = int(random.integers(actions)) if random.random() < epsilon else int(values.argmax())
         raw, rew, terminated, truncated, _ = env.step(act)
@@ -90,4 +84,4 @@ def explore(
                 store(*complete)
             progress.last_return[number], total = total, 0.0
             obs = observed(env.reset()[0])
-    progress.paused[number] = True  # it adds nothing more
+    progress.paused[number] = ENDED

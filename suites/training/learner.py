@@ -36,7 +36,7 @@ class Training:
         self.publish()
         if batch is not None:
             self.train_on(batch)
-        self.progress.pause.value = False
+        self.progress.go_on()
         while sum(self.progress.transitions) < self.settings.least_rows and not self.progress.stop.value:
             self.adapter.serve()  # a buffer that only the learner reads takes no more rows once its queue is full
             time.sleep(0.01)
@@ -45,9 +45,9 @@ class Training:
             self.train_on(self.sample())
             if self.folder is not None and time.monotonic() > due:
                 self.train_on(self.save())
-                self.progress.pause.value = False
+                self.progress.go_on()
                 due = time.monotonic() + every
-        while not all(self.progress.paused):  # explorers end only if their last calls return
+        while not self.progress.all_ended():  # explorers end only if their last calls return
             self.adapter.serve()
             time.sleep(0.005)
         if self.folder is not None and self.learner.steps:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+ENDED = -1  # in `paused`: the explorer adds nothing more
+
 
 class Evaluation(NamedTuple):
     """The result of one evaluation."""
@@ -25,36 +27,53 @@ def score_at(evaluations: Sequence[Evaluation], second: float) -> float:
 
 
 class Progress:
-    """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could keep. Only
-    the queue of evaluations has one, which only the evaluator and the supervisor use."""
+    """Shared counters. Each word has one writer at a time, so there is no lock that a killed process could keep.
+
+    Pauses are numbered. Explorers repeat the number of a pause once they wait, so an answer to an earlier pause is not
+    mistaken for one to the current pause.
+    """
 
     def __init__(self, explorers: int) -> None:
         context = multiprocessing.get_context("fork")
         self.stop = context.RawValue(ctypes.c_bool, False)
-        self.pause = context.RawValue(ctypes.c_bool, True)  # explorers wait until the learner is ready
-        self.paused = context.RawArray(ctypes.c_bool, explorers)  # by explorer: does it wait?
+        self.pause = context.RawValue(ctypes.c_int64, 1)  # explorers wait until the learner is ready; 0: no pause
+        self.paused = context.RawArray(ctypes.c_int64, explorers)  # by explorer: the last pause it waited in, or ENDED
         self.transitions = context.RawArray(ctypes.c_int64, explorers)
         self.last_return = context.RawArray(ctypes.c_double, explorers)
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
         self.began = context.RawValue(ctypes.c_double, time.monotonic())  # moved back by what a resumed run took before
-        self.evaluations = context.SimpleQueue()
+        # One evaluator at a time writes a few bytes at once, which is atomic: the pipe needs no lock.
+        self.evaluations, self.evaluated = context.Pipe(duplex=False)
+        self._pauses = 1
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.began.value
 
-    def wait_while_paused(self, explorer: int) -> None:
-        """In an explorer: wait until it may add transitions."""
-        while self.pause.value and not self.stop.value:
-            self.paused[explorer] = True
+    def may_add(self, explorer: int) -> bool:
+        """In an explorer: wait while there is a pause. Return whether it may add transitions, or must end."""
+        while (number := self.pause.value) and not self.stop.value:
+            self.paused[explorer] = number
             time.sleep(0.005)
-        self.paused[explorer] = False
+        return not self.stop.value
 
     def all_paused(self, seconds: float) -> bool:
-        """In the learner: stop the explorers from adding. Return whether all of them wait, after at most `seconds`."""
-        self.pause.value = True
+        """In the learner: begin a pause. Return whether all explorers wait, after at most `seconds`."""
+        self._pauses += 1
+        self.pause.value = self._pauses
         deadline = time.monotonic() + seconds
-        while not all(self.paused) and time.monotonic() < deadline:
+        while not (paused := set(self.paused) <= {self._pauses, ENDED}) and time.monotonic() < deadline:
             time.sleep(0.005)
-        return all(self.paused)
+        return paused
+
+    def all_ended(self) -> bool:
+        return set(self.paused) == {ENDED}
+
+    def close(self) -> None:
+        self.evaluations.close()
+        self.evaluated.close()
+
+    def go_on(self) -> None:
+        """In the learner: end the pause."""
+        self.pause.value = 0

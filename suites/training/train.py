@@ -37,7 +37,7 @@ from suites.training.evaluator import evaluate
 from suites.training.explorer import explore, network_for
 from suites.training.learner import learn
 from suites.training.nstep import fields_of
-from suites.training.progress import Evaluation, Progress
+from suites.training.progress import ENDED, Evaluation, Progress
 from suites.training.settings import Settings
 from suites.training.weights import SharedWeights
 
@@ -131,8 +131,8 @@ class Supervisor:
             self.lives[number] += 1
             shared = (self.settings, self.adapter, self.weights, self.progress)
             self.explorers[number] = self._start(explore, number, self.lives[number], *shared)
-        while not self.progress.evaluations.empty():
-            self.evaluations.append(self.progress.evaluations.get())
+        while self.progress.evaluations.poll():
+            self.evaluations.append(self.progress.evaluations.recv())
 
     @property
     def restarts(self) -> int:
@@ -145,13 +145,14 @@ class Supervisor:
         while self.learner.is_alive() and time.monotonic() < deadline:
             for number, process in enumerate(self.explorers):
                 if not process.is_alive():  # the learner need not wait for it
-                    self.progress.paused[number] = True
+                    self.progress.paused[number] = ENDED
             self.learner.join(LOOK_SECONDS)
         for process in (self.learner, self.evaluator, *self.explorers):
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
+        self.progress.close()
         self.weights.close()
         return self.learner.exitcode == 0
 

@@ -1,0 +1,45 @@
+"""Pauses and evaluations."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing import connection, get_context
+
+from suites.training.progress import ENDED, Evaluation, Progress
+
+
+def test_an_answer_to_an_earlier_pause_is_not_one_to_this_pause(monkeypatch):
+    progress = Progress(1)
+    assert not progress.all_paused(0.0)
+    monkeypatch.setattr("time.sleep", lambda _: progress.go_on())  # while the explorer waits
+    assert progress.may_add(0)
+    monkeypatch.undo()
+    assert not progress.all_paused(0.0)  # it is about to add
+    monkeypatch.setattr("time.sleep", lambda _: setattr(progress.stop, "value", True))
+    assert not progress.may_add(0)
+    assert progress.paused[0] == progress.pause.value
+
+
+def test_an_explorer_that_ended_is_paused():
+    progress = Progress(2)
+    progress.paused[:] = [ENDED, 0]
+    assert not progress.all_paused(0.0) and not progress.all_ended()
+    progress.paused[1] = ENDED
+    assert progress.all_paused(0.0) and progress.all_ended()
+
+
+def test_an_evaluator_that_is_killed_while_it_reports_does_not_block_the_next():
+    progress, context = Progress(1), get_context("fork")
+
+    def report(dies):
+        if dies:
+            connection.Connection._send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        progress.evaluated.send(Evaluation(1.0, 2.0, 3))
+
+    for dies in (True, False):
+        evaluator = context.Process(target=report, args=(dies,), daemon=True)
+        evaluator.start()
+        evaluator.join(30)
+        assert evaluator.exitcode == (-signal.SIGKILL if dies else 0)
+    assert progress.evaluations.recv() == Evaluation(1.0, 2.0, 3) and not progress.evaluations.poll()
