@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import pickle
+import re
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,7 @@ import numpy as np
 import torch
 
 from adapters import registry
-from adapters.base import Adapter, Array
+from adapters.base import Adapter, Columns
 
 MODEL, BUFFER, COUNTERS, NEXT = "model.pt", "buffer.npz", "counters.json", "next_sample.json"
 
@@ -22,57 +27,96 @@ class NotResumable(Exception):  # noqa: N818 (a state, with its reason)
     """There is nothing to resume from, or it cannot be continued; the message says why."""
 
 
+@contextmanager
+def reading(checkpoint: Path) -> Iterator[None]:
+    """Raise `NotResumable` for whatever is wrong with the checkpoint that is being read."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError) as error:
+        raise NotResumable(f"{checkpoint} cannot be read: {_reason(error)}") from error
+    except pickle.UnpicklingError as error:
+        raise NotResumable(f"{checkpoint} cannot be read: {MODEL} is damaged") from error
+
+
+def _reason(error: Exception) -> str:
+    said = re.split(r"\n|\. ", str(error).strip())[0]  # PyTorch adds advice
+    return f"no {said}" if isinstance(error, KeyError) else said or type(error).__name__
+
+
 def supported(peer: str) -> bool:
     """Return whether buffers of this peer can be saved while processes share them."""
     return registry.is_ours(peer)
 
 
-def digest(indexes: Array) -> str:
-    """Return what identifies a sample: a hash of its indexes."""
-    return hashlib.sha256(np.ascontiguousarray(indexes, np.int64).tobytes()).hexdigest()
+def digest(adapter: Adapter, batch: Columns) -> str:
+    """Return what identifies a sample: a hash of its rows."""
+    rows = b"".join(np.ascontiguousarray(batch[name]).tobytes() for name in adapter.fields)
+    return hashlib.sha256(rows).hexdigest()
+
+
+def every(folder: Path) -> list[Path]:
+    """Return the complete checkpoints in `folder`, oldest first. Other names, such as a user's backup, are ignored."""
+    found = [each for each in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", each.name)]
+    return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
 
 
 def newest(folder: Path) -> Path:
     """Return the newest complete checkpoint of the training in `folder`. Raises `NotResumable`."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
-    if not found:
+    if not (found := every(folder)):
         raise NotResumable(f"{folder} contains no checkpoint")
     return found[-1]
 
 
-def save(folder: Path, model: dict[str, Any], adapter: Adapter, counters: dict[str, Any]) -> Path:
-    """Write a checkpoint and remove older ones. The folder gets its name only once it is complete."""
-    unfinished = folder / "unfinished-checkpoint"
+def save(
+    folder: Path, model: dict[str, Any], adapter: Adapter, counters: dict[str, Any], sample: Callable[[], Columns]
+) -> Columns:
+    """Write a checkpoint, remove older ones, and return the next sample.
+
+    The checkpoint gets its name once it is complete, and only then are older ones removed. The buffer continues as it
+    was loaded from the file: loading moves rows into the slots of those that killed explorers lost, so a resumed
+    training would otherwise draw another sample. Raises OSError or RuntimeError if the checkpoint cannot be written,
+    and `NotResumable` if the buffer cannot be loaded again.
+    """
+    unfinished, buffer = folder / "unfinished-checkpoint", adapter.buffer  # type: ignore[attr-defined]
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     torch.save(model, unfinished / MODEL)
-    adapter.buffer.save_transitions(unfinished / BUFFER)  # type: ignore[attr-defined]
     (unfinished / COUNTERS).write_text(json.dumps(counters))
-    complete = folder / f"checkpoint-{counters['steps']}"
-    if complete.exists():  # no step since then
-        shutil.rmtree(complete)
+    buffer.save_transitions(unfinished / BUFFER)
+    with reading(unfinished):
+        buffer.clear()
+        buffer.load_transitions(unfinished / BUFFER)
+    batch = sample()
+    (unfinished / NEXT).write_text(json.dumps({"sha256": digest(adapter, batch)}))
+    for file in unfinished.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+    older, complete = every(folder), folder / f"checkpoint-{counters['steps']}"
     os.replace(unfinished, complete)
-    for old in folder.glob("checkpoint-*"):
-        if old != complete:
-            shutil.rmtree(old)
-    return complete
+    for old in older:
+        shutil.rmtree(old, ignore_errors=True)
+    return batch
 
 
-def load(checkpoint: Path, adapter: Adapter) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Load the buffer; return the model's state and the counters."""
-    adapter.buffer.load_transitions(checkpoint / BUFFER)  # type: ignore[attr-defined]
-    model = torch.load(checkpoint / MODEL, weights_only=True, map_location="cpu")
-    return model, json.loads((checkpoint / COUNTERS).read_text())
+def load(checkpoint: Path, adapter: Adapter, explorers: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Load the buffer; return the model's state and the counters. Raises `NotResumable`."""
+    with reading(checkpoint):
+        model = torch.load(checkpoint / MODEL, weights_only=True, map_location="cpu")
+        counters = json.loads((checkpoint / COUNTERS).read_text())
+        if counters["steps"] != model["steps"]:
+            raise ValueError(f"{COUNTERS} is of step {counters['steps']}, and {MODEL} of step {model['steps']}")
+        if not (math.isfinite(counters["seconds"]) and counters["seconds"] >= 0):
+            raise ValueError(f"seconds in {COUNTERS} must be at least 0, got {counters['seconds']}")
+        added = counters["transitions"]
+        if len(added) != explorers or not all(type(each) is int and each >= 0 for each in added):
+            raise ValueError(f"transitions in {COUNTERS} must be {explorers} numbers of at least 0, got {added}")
+        adapter.buffer.load_transitions(checkpoint / BUFFER)  # type: ignore[attr-defined]
+    return model, counters
 
 
-def keep_next_sample(checkpoint: Path, indexes: Array) -> None:
-    """Store which sample follows this checkpoint."""
-    (checkpoint / NEXT).write_text(json.dumps({"sha256": digest(indexes)}))
-
-
-def check_next_sample(checkpoint: Path, indexes: Array) -> None:
-    """Raise `NotResumable` if another sample followed this checkpoint. If the training was killed before its next
-    sample, there is nothing to compare."""
-    path = checkpoint / NEXT
-    if path.exists() and json.loads(path.read_text())["sha256"] != digest(indexes):
+def check_next_sample(checkpoint: Path, adapter: Adapter, batch: Columns) -> None:
+    """Raise `NotResumable` if another sample followed this checkpoint."""
+    with reading(checkpoint):
+        expected = json.loads((checkpoint / NEXT).read_text())["sha256"]
+    if expected != digest(adapter, batch):
         raise NotResumable(f"{checkpoint}: the first sample after resuming differs from the one that followed it")

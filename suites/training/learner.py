@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -70,30 +71,32 @@ class Training:
     def save(self) -> Columns:
         """Write a checkpoint while the explorers wait; return the next batch, with which they still wait."""
         assert self.folder is not None
-        if self.progress.all_paused(PAUSE_SECONDS):
-            progress = self.progress
-            counters = {
-                "steps": self.learner.steps,
-                "seconds": progress.seconds,
-                "transitions": list(progress.transitions),
-            }
-            saved = checkpoint.save(self.folder, self.learner.state(), self.adapter, counters)
-            batch = self.sample()
-            checkpoint.keep_next_sample(saved, batch["indexes"])
-            return batch
-        print(f"no checkpoint: an explorer did not pause within {PAUSE_SECONDS:.0f} s", flush=True)
-        return self.sample()
+        progress = self.progress
+        if not progress.all_paused(PAUSE_SECONDS):
+            print(f"no checkpoint: an explorer did not pause within {PAUSE_SECONDS:.0f} s", flush=True)
+            return self.sample()
+        counters = {
+            "steps": self.learner.steps,
+            "seconds": progress.seconds,
+            "transitions": list(progress.transitions),
+        }
+        try:
+            return checkpoint.save(self.folder, self.learner.state(), self.adapter, counters, self.sample)
+        except (OSError, RuntimeError) as error:  # a full disk, for instance
+            print(f"no checkpoint: {error}", flush=True)
+            return self.sample()
 
     def _resume(self) -> Columns:
         assert self.folder is not None
         found = checkpoint.newest(self.folder)
-        model, counters = checkpoint.load(found, self.adapter)
-        self.learner.set_state(model)
+        model, counters = checkpoint.load(found, self.adapter, self.settings.explorers)
+        with checkpoint.reading(found):
+            self.learner.set_state(model)
         self.progress.steps.value = counters["steps"]
         self.progress.began.value = time.monotonic() - counters["seconds"]
         self.progress.transitions[:] = counters["transitions"]
         batch = self.sample()
-        checkpoint.check_next_sample(found, batch["indexes"])
+        checkpoint.check_next_sample(found, self.adapter, batch)
         return batch
 
 
@@ -109,4 +112,8 @@ def learn(
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
     np.random.seed(settings.seed)  # for buffers that draw from NumPy's global generator
-    Training(settings, adapter, weights, progress, folder).run(every, resume)
+    try:
+        Training(settings, adapter, weights, progress, folder).run(every, resume)
+    except checkpoint.NotResumable as error:
+        progress.reason.value = str(error).encode()[: len(progress.reason) - 1]
+        sys.exit(1)

@@ -43,6 +43,7 @@ class Progress:
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
         self.began = context.RawValue(ctypes.c_double, time.monotonic())  # moved back by what a resumed run took before
+        self.reason = context.RawArray(ctypes.c_char, 1_000)  # why the learner cannot go on; empty if it can
         # One evaluator at a time writes a few bytes at once, which is atomic: the pipe needs no lock.
         self.evaluations, self.evaluated = context.Pipe(duplex=False)
         self._pauses = 1

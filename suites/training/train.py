@@ -106,6 +106,8 @@ class Supervisor:
         """Restart dead explorers and a dead evaluator, and collect evaluations. Raises `Failed` if the training cannot
         continue."""
         if not self.learner.is_alive():
+            if reason := self.progress.reason.value:
+                raise checkpoint.NotResumable(reason.decode(errors="replace"))
             raise Failed(f"the learner died with exit code {self.learner.exitcode}")
         if not self.evaluator.is_alive():
             ended = len(self.evaluations)
@@ -169,7 +171,8 @@ def train(
 ) -> Outcome:
     """Train until an evaluation reaches `target` or for `seconds`; `watch` is called about ten times per second.
 
-    Raises `Failed`, and ValueError if DQN cannot act in the environment. No process remains, however it ends.
+    Raises `Failed`, `NotResumable`, and ValueError if DQN cannot act in the environment. No process remains, however it
+    ends.
     """
     env = gymnasium.make(settings.env)
     network_for(env, settings)
@@ -358,6 +361,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ninterrupted; continue with --resume {folder}" if saves else "\ninterrupted")
         return 130
+    except checkpoint.NotResumable as error:
+        print(error, file=sys.stderr)
+        return 1
     except (Failed, NotInstalled, Unavailable, ValueError) as error:
         hint = f"; continue with --resume {folder}" if saves and any(folder.glob("checkpoint-*")) else ""
         print(f"{error}{hint}", file=sys.stderr)

@@ -168,7 +168,10 @@ def test_another_next_sample_would_be_noticed(tmp_path):
     assert run.ends()[0] == 130
     (checkpoints(folder)[0] / "next_sample.json").write_text(json.dumps({"sha256": "0" * 64}))
     status, said = Training("--resume", folder, *ENDLESS, "--seconds=60").ends()
-    assert status == 1 and "the first sample after resuming differs" in said
+    assert status == 1 and "the first sample after resuming differs" in said and "Traceback" not in said
+    (checkpoints(folder)[0] / "model.pt").write_bytes(b"")
+    status, said = Training("--resume", folder).ends()
+    assert status == 1 and "cannot be read" in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize("example", ["apex.py", "apex_ray.py"])
