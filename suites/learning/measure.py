@@ -15,7 +15,7 @@ from suites.runner import entry
 from suites.runner.results import PeerTrouble, Result, failure
 from suites.training.progress import score_at
 from suites.training.settings import Settings
-from suites.training.train import Failed, Outcome, train
+from suites.training.supervisor import Failed, Outcome, buffer_for, train
 
 
 def measure(peer: str, task: Task, seed: int) -> Iterator[Result]:
@@ -46,7 +46,8 @@ def measure(peer: str, task: Task, seed: int) -> Iterator[Result]:
 def _train(peer: str, task: Task, seed: int) -> Outcome:
     settings = Settings(env=task.env, peer=peer, explorers=EXPLORERS, seed=seed)
     try:
-        outcome = train(settings, seconds=task.seconds, target=task.target)
+        with buffer_for(settings) as adapter:
+            outcome = train(settings, adapter, seconds=task.seconds, target=task.target)
     except Failed as error:
         raise PeerTrouble(str(error)) from error
     if not outcome.evaluations:

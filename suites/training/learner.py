@@ -48,7 +48,7 @@ class Training:
                 self.train_on(self.save())
                 self.progress.go_on()
                 due = time.monotonic() + every
-        while not self.progress.all_ended():  # explorers end only if their last calls return
+        while not self.progress.all_ended():  # the supervisor kills those that do not; their last calls must return
             self.adapter.serve()
             time.sleep(0.005)
         if self.folder is not None and self.learner.steps:

@@ -1,4 +1,4 @@
-"""Pauses and evaluations."""
+"""Pauses, evaluations and the progress line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import signal
 from multiprocessing import connection, get_context
 
+import pytest
+
+from suites.training.display import line, short
 from suites.training.progress import ENDED, Evaluation, Progress
 
 
@@ -43,3 +46,18 @@ def test_an_evaluator_that_is_killed_while_it_reports_does_not_block_the_next():
         evaluator.join(30)
         assert evaluator.exitcode == (-signal.SIGKILL if dies else 0)
     assert progress.evaluations.recv() == Evaluation(1.0, 2.0, 3) and not progress.evaluations.poll()
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0"), (999.6, "1.00k"), (1_234, "1.23k"), (99_960, "100k"), (999_499, "999k"), (4.567e6, "4.57M")],
+)
+def test_counts_are_short(count, shown):
+    assert short(count) == shown
+
+
+def test_the_progress_line_fits_into_80_columns():
+    assert line(120.4, 487.25, 1_234_567, 12_345, 61_234, 512, 3) == (
+        " 120 s  score 487.2  1.23M transitions 12.3k/s  61.2k steps 512/s  3 restarts"
+    )
+    assert len(line(9_999, -500.0, 12_345_678, 12_345, 123_456, 1_234, 10)) <= 80

@@ -77,6 +77,11 @@ def _session(process: int) -> int | None:
         return None
 
 
+def handles_sigterm(process: int) -> bool:
+    caught = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "SigCgt" in line)
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
 def checkpoints(folder: Path) -> list[Path]:
     return [each for each in folder.glob("checkpoint-*") if (each / "next_sample.json").exists()]
 
@@ -99,7 +104,7 @@ def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
     time.sleep(6)  # until the next line of the log
     run.process.send_signal(signal.SIGINT)
     status, said = run.ends()
-    assert status == 130 and "--resume" in said and "10 explorers restarted" in said
+    assert status == 130 and "--resume" in said and "10 restarts" in said
 
 
 def test_an_evaluator_that_cannot_run_ends_the_training(tmp_path):
@@ -121,10 +126,8 @@ def test_it_ends_clean_while_it_waits_for_rows(peer, tmp_path):
     arguments = (*ENDLESS, "--least-rows=1000000000", "--peer", peer, "--folder", tmp_path / "run", "--explorers=2")
     run = Training(*arguments)
     lines = iter(run.process.stdout.readline, "")
-    rows = (
-        int(line.split(" transitions  ")[0].split()[-1].replace(",", "")) for line in lines if " transitions  " in line
-    )
-    assert any(each > 20_000 for each in rows)  # three times as many as fit into the queue
+    rows = (line.partition(" transitions ")[0].split()[-1] for line in lines if " transitions " in line)
+    assert any(each[-1] == "k" and float(each[:-1]) > 20 for each in rows)  # three times as many as fit into the queue
     run.process.terminate()
     status, _ = run.ends()
     assert status == 130 and not checkpoints(tmp_path / "run")
@@ -221,3 +224,36 @@ def test_a_folder_without_a_checkpoint_cannot_be_resumed(tmp_path):
     run.process.kill()
     status, said = Training("--resume", folder).ends()
     assert status == 2 and "contains no checkpoint" in said and "Traceback" not in said
+
+
+def test_a_stopped_explorer_does_not_lose_the_training(tmp_path):
+    folder = tmp_path / "run"
+    run = Training(*ENDLESS, "--folder", folder, "--explorers=2", "--checkpoint-seconds=1e9", "--evaluate-every=0")
+    lines = iter(run.process.stdout.readline, "")
+    assert any("score" in line and "score none" not in line for line in lines)  # the learner takes steps
+    run.children[-1].suspend()
+    run.process.send_signal(signal.SIGINT)
+    status, said = run.ends()
+    assert status == 130 and "explorer 1 did not end within 10 s: killed" in said and f"--resume {folder}" in said
+    assert len(checkpoints(folder)) == 1
+
+
+def test_stopped_processes_end_with_a_killed_supervisor(tmp_path):
+    run = Training(*ENDLESS, "--folder", tmp_path / "run", "--explorers=2")
+    run.wait_for(lambda: len(run.children) == 4, "no process was started")
+    for each in run.children:
+        each.suspend()
+    run.process.kill()
+    run.ends()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_time_ends_it_without_a_traceback(number, tmp_path):
+    """During imports, and while the processes start. It reaches all of them, as Ctrl-C does."""
+    for seconds in (0.0, 1.0, 2.0, 3.0):
+        run = Training(*ENDLESS, "--folder", tmp_path / f"{seconds}", "--explorers=8")
+        run.wait_for(lambda run=run: handles_sigterm(run.process.pid), "it did not start")
+        time.sleep(seconds)
+        os.killpg(run.process.pid, number)
+        status, said = run.ends()
+        assert status == 130 and "interrupted" in said and "Traceback" not in said and "xception" not in said

@@ -1,0 +1,232 @@
+"""The supervisor: starts the processes of a training, starts explorers and evaluators again that died, and ends all."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from adapters import registry
+from adapters.base import Adapter, Spec
+from suites.training.checkpoint import NotResumable
+from suites.training.evaluator import evaluate
+from suites.training.explorer import explore, network_for
+from suites.training.interrupt import SIGNALS
+from suites.training.learner import learn
+from suites.training.nstep import fields_of
+from suites.training.progress import ENDED, Evaluation, Progress
+from suites.training.settings import Settings
+from suites.training.weights import SharedWeights
+
+LOOK_SECONDS = 0.1
+END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
+EXPLORER_SECONDS = 10.0  # for explorers to end, before they are killed so that the learner need not wait for them
+LIVES = 3  # an explorer that dies so often without adding a transition, or an evaluator without a score, cannot run
+PR_SET_PDEATHSIG = 1
+
+
+class Failed(Exception):  # noqa: N818 (its name is the outcome)
+    """A process ended that the training cannot do without."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training reached."""
+
+    seconds: float
+    steps: int
+    transitions: int
+    evaluations: list[Evaluation]
+    restarts: int
+    solved: bool
+
+
+def _run(supervisor: int, signals: set[signal.Signals], work: Callable[..., None], args: tuple[Any, ...]) -> None:
+    # Unlike a thread that polls the supervisor's id, this also ends a stopped process. Children are forked by the
+    # thread that supervises them until they end, and the kernel sends the signal when that thread ends.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(1)
+    for number in SIGNALS:  # Ctrl-C reaches all processes, but the supervisor ends its children
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+    work(*args)
+
+
+class Supervisor:
+    """The processes of one training."""
+
+    def __init__(self, settings: Settings, adapter: Adapter) -> None:
+        self.settings, self.adapter = settings, adapter
+        self._context, self._pid = multiprocessing.get_context("fork"), os.getpid()
+        env = gymnasium.make(settings.env)
+        size = sum(each.numel() for each in network_for(env, settings).parameters())
+        env.close()
+        self.weights, self.progress = SharedWeights(size), Progress(settings.explorers)
+        self.processes: list[BaseProcess] = []  # every one that was started
+        self.lives = [0] * settings.explorers
+        self._barren = [0] * settings.explorers  # deaths in a row without a transition in between
+        self._known = [0] * settings.explorers  # transitions at the last death
+        self._evaluator_barren = self._evaluated = 0  # its deaths in a row without a score, and scores at the last one
+        self.evaluations: list[Evaluation] = []
+
+    def start(self, folder: Path | None, checkpoint_seconds: float, resume: bool) -> None:
+        shared = (self.settings, self.adapter, self.weights, self.progress)
+        self.learner = self._start(learn, *shared, folder, checkpoint_seconds, resume)
+        self.evaluator = self._start(evaluate, self.settings, self.weights, self.progress)
+        self.explorers = [self._start(explore, number, 0, *shared) for number in range(self.settings.explorers)]
+
+    def _start(self, work: Callable[..., None], *args: Any) -> BaseProcess:
+        signals = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the child ignores them
+        try:
+            process = self._context.Process(target=_run, args=(self._pid, signals, work, args), daemon=True)
+            process.start()
+            self.processes.append(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+        return process
+
+    def look(self) -> None:
+        """Restart dead explorers and a dead evaluator, and collect evaluations. Raises `Failed` if the training cannot
+        continue, and `NotResumable` if its checkpoint cannot be continued."""
+        while self.progress.evaluations.poll():
+            self.evaluations.append(self.progress.evaluations.recv())
+        if not self.learner.is_alive():
+            raise self._end_of_learner()
+        if not self.evaluator.is_alive():
+            ended = len(self.evaluations)
+            self._evaluator_barren = 0 if ended > self._evaluated else self._evaluator_barren + 1
+            self._evaluated = ended
+            if self._evaluator_barren == LIVES:
+                raise Failed(
+                    f"the evaluator died {LIVES} times without a score, the last time with exit code "
+                    f"{self.evaluator.exitcode}"
+                )
+            self.evaluator = self._start(evaluate, self.settings, self.weights, self.progress)
+        for number, process in enumerate(self.explorers):
+            if process.is_alive():
+                continue
+            added = self.progress.transitions[number]
+            self._barren[number] = 0 if added > self._known[number] else self._barren[number] + 1
+            self._known[number] = added
+            if self._barren[number] == LIVES:
+                raise Failed(
+                    f"explorer {number} died {LIVES} times without adding a transition, the last time with exit code "
+                    f"{process.exitcode}"
+                )
+            self.lives[number] += 1
+            shared = (self.settings, self.adapter, self.weights, self.progress)
+            self.explorers[number] = self._start(explore, number, self.lives[number], *shared)
+
+    @property
+    def restarts(self) -> int:
+        return sum(self.lives)
+
+    def end(self) -> None:
+        """End every process. Raises `Failed` if the learner did not end by itself."""
+        self.progress.stop.value = True
+        began = time.monotonic()
+        while self.learner.is_alive() and time.monotonic() < began + END_SECONDS:
+            for number, process in enumerate(self.explorers):
+                if process.is_alive() and time.monotonic() > began + EXPLORER_SECONDS:
+                    print(f"explorer {number} did not end within {EXPLORER_SECONDS:.0f} s: killed", file=sys.stderr)
+                    process.kill()
+                    process.join()
+                if not process.is_alive():  # the learner need not wait for it
+                    self.progress.paused[number] = ENDED
+            self.learner.join(LOOK_SECONDS)
+        if self.learner.is_alive():
+            raise Failed(f"the learner did not end within {END_SECONDS:.0f} s")
+        if self.learner.exitcode:
+            raise self._end_of_learner()
+
+    def _end_of_learner(self) -> Exception:
+        if reason := self.progress.reason.value:
+            return NotResumable(reason.decode(errors="replace"))
+        return Failed(f"the learner died with exit code {self.learner.exitcode}")
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for process in self.processes:
+            process.kill()
+            process.join()
+        self.progress.close()
+        self.weights.close()
+
+
+@contextmanager
+def buffer_for(settings: Settings) -> Iterator[Adapter]:
+    """Make the buffer, and close it at the end. Raises ValueError if DQN cannot act in the environment, and whatever
+    the buffer raises if it cannot be had."""
+    env = gymnasium.make(settings.env)
+    network_for(env, settings)
+    spec = Spec(
+        settings.capacity,
+        fields_of(env.observation_space.shape or ()),
+        prioritized=True,
+        alpha=settings.alpha,
+        beta=settings.beta,
+        seed=settings.seed,
+    )
+    env.close()
+    adapter = registry.adapter_class(settings.peer).make(spec)
+    try:
+        yield adapter
+    finally:
+        adapter.close()
+
+
+def train(
+    settings: Settings,
+    adapter: Adapter,
+    *,
+    seconds: float,
+    target: float | None,
+    watch: Callable[[Supervisor], None] = lambda _: None,
+    interrupted: Callable[[], bool] = lambda: False,
+    folder: Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    resume: bool = False,
+) -> Outcome:
+    """Train until an evaluation reaches `target`, for `seconds` or until `interrupted`; `watch` is called about ten
+    times per second. `adapter` is the buffer, from `buffer_for`. Checkpoints are written to `folder`; None: none are.
+
+    Raises `Failed`, and `NotResumable`. No process remains, however it ends.
+    """
+    supervisor = Supervisor(settings, adapter)
+    progress = supervisor.progress
+    solved = False
+    try:
+        supervisor.start(folder, checkpoint_seconds, resume)
+        while not (solved or interrupted()) and progress.seconds < seconds:
+            supervisor.look()
+            watch(supervisor)
+            solved = target is not None and any(each.score >= target for each in supervisor.evaluations)
+            time.sleep(LOOK_SECONDS)
+        took = progress.seconds
+        supervisor.end()
+    except Failed:
+        with suppress(Failed):
+            supervisor.end()  # which writes a last checkpoint if the learner lives
+        raise
+    finally:
+        supervisor.close()
+    return Outcome(
+        took,
+        progress.steps.value,
+        sum(progress.transitions),
+        supervisor.evaluations,
+        supervisor.restarts,
+        solved,
+    )
