@@ -65,9 +65,13 @@ $(PYTORCH_BUILT): $(BUILT)
 	@$(PYTORCH) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/pytorch --editable .
 	@touch $@
 
+# Our buffer needs a LOCK; any other name is taken as it is.
+APEX_BUFFER = $(or $(BUFFER),cpprb_impl)$(if $(LOCK)$(filter cpprb_impl,$(or $(BUFFER),cpprb_impl)),[lock=$(or $(LOCK),none)])
+
 apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10] [RESUME=folder]
-	@$(PYTORCH) -m suites.training.train --seconds $$((60 * $(MINUTES))) $(if $(RESUME),--resume '$(RESUME)',--env '$(if $(filter command,$(firstword $(origin ENV))),$(ENV),CartPole-v1)' \
-	  --explorers $(or $(EXPLORERS),4) --seed $(or $(SEED),0) --peer '$(if $(filter-out cpprb_impl,$(BUFFER)),$(BUFFER),cpprb_impl[lock=$(or $(LOCK),none)])')
+	@$(PYTORCH) -m suites.training.train --minutes '$(or $(MINUTES),10)' $(if $(RESUME),--resume '$(RESUME)') \
+	  $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(EXPLORERS),--explorers '$(EXPLORERS)') \
+	  $(if $(SEED),--seed '$(SEED)') $(if $(BUFFER)$(LOCK),--buffer '$(APEX_BUFFER)')
 
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)

@@ -1,10 +1,10 @@
 """Ape-X (Horgan et al. 2018): explorers, one learner with a dueling double DQN, and one shared prioritized buffer.
 
-    python -m suites.training.train [--env CartPole-v1] [--explorers 4] [--peer NAME] [--seconds S] ...
+    python -m suites.training.train [--env CartPole-v1] [--explorers 4] [--buffer NAME] [--minutes M] ...
     python -m suites.training.train --resume FOLDER
 
 This process only supervises: it starts an explorer again that has died, prints the progress, and writes TensorBoard's
-logs. The training ends when the score reaches the environment's reward threshold, after `--seconds`, or with Ctrl-C; a
+logs. The training ends when the score reaches the environment's reward threshold, after `--minutes`, or with Ctrl-C; a
 checkpoint is written first, if the buffer can be saved. Exit status: 0 if the target was reached or the time is up, 1
 if the learner died or an explorer cannot run, 2 for bad arguments, 130 after Ctrl-C.
 """
@@ -18,9 +18,12 @@ from suites.training import interrupt
 
 def main(arguments: list[str] | None = None) -> int:
     interrupt.watch()
+    from suites.training import options
+
+    args, settings = options.parse(__doc__.partition("\n")[0], arguments)
     from suites.training import program  # importing PyTorch takes seconds
 
-    return program.run(__doc__.partition("\n")[0], arguments)
+    return program.run(args, settings)
 
 
 if __name__ == "__main__":

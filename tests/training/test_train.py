@@ -87,14 +87,14 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def test_it_learns_a_little_and_ends_clean(tmp_path):
-    run = Training("--target=30", "--seconds=120", "--folder", tmp_path / "run", "--explorers=2", "--episodes=5")
+    run = Training("--target=30", "--minutes=2", "--folder", tmp_path / "run", "--explorers=2", "--episodes=5")
     status, said = run.ends()
     assert status == 0 and "solved after" in said
     assert list((tmp_path / "run").glob("events.out.tfevents.*")) and checkpoints(tmp_path / "run")
 
 
 def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
-    run = Training(*ENDLESS, "--seconds=600", "--folder", tmp_path / "run", "--explorers=2")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", tmp_path / "run", "--explorers=2")
     run.wait_for(lambda: len(run.children) >= 4, "no process was started")
     for _ in range(10):
         known = {each.pid for each in run.children}
@@ -108,7 +108,7 @@ def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
 
 
 def test_an_evaluator_that_cannot_run_ends_the_training(tmp_path):
-    run = Training(*ENDLESS, "--seconds=600", "--folder", tmp_path / "run", "--explorers=1", "--least-rows=1000000000")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", tmp_path / "run", "--explorers=1", "--least-rows=1000000000")
     run.wait_for(lambda: len(run.children) == 3, "no process was started")
     evaluator = run.children[1]
     for _ in range(3):
@@ -123,18 +123,19 @@ def test_an_evaluator_that_cannot_run_ends_the_training(tmp_path):
 @pytest.mark.parametrize("peer", ["cpprb_impl[lock=none]", "cpprb[queue]"])
 def test_it_ends_clean_while_it_waits_for_rows(peer, tmp_path):
     """The queue would be full if the learner read it only to sample: no explorer would add more, nor end."""
-    arguments = (*ENDLESS, "--least-rows=1000000000", "--peer", peer, "--folder", tmp_path / "run", "--explorers=2")
+    arguments = (*ENDLESS, "--least-rows=1000000000", "--buffer", peer, "--folder", tmp_path / "run", "--explorers=2")
     run = Training(*arguments)
     lines = iter(run.process.stdout.readline, "")
     rows = (line.partition(" transitions ")[0].split()[-1] for line in lines if " transitions " in line)
     assert any(each[-1] == "k" and float(each[:-1]) > 20 for each in rows)  # three times as many as fit into the queue
     run.process.terminate()
-    status, _ = run.ends()
+    status, said = run.ends()
     assert status == 130 and not checkpoints(tmp_path / "run")
+    assert "--resume" not in said
 
 
 def test_an_explorer_that_cannot_run_ends_the_training(tmp_path):
-    run = Training(*ENDLESS, "--seconds=600", "--folder", tmp_path / "run", "--explorers=1", "--local-rows=100000")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", tmp_path / "run", "--explorers=1", "--local-rows=100000")
     run.wait_for(lambda: len(run.children) >= 3, "no process was started")
     for _ in range(30):
         if run.process.poll() is not None:
@@ -149,14 +150,25 @@ def test_an_explorer_that_cannot_run_ends_the_training(tmp_path):
 
 def test_a_killed_learner_is_resumed_with_the_same_next_sample(tmp_path):
     folder = tmp_path / "run"
-    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
     run.wait_for(lambda: checkpoints(folder), "no checkpoint")
     run.children[0].kill()
     status, said = run.ends()
-    assert status == 1 and "the learner died with exit code -9" in said and f"--resume {folder}" in said
+    assert status == 1 and "the learner died with exit code -9" in said and f"RESUME={folder}" in said
 
     steps = json.loads((checkpoints(folder)[0] / "counters.json").read_text())["steps"]
-    resumed = Training("--resume", folder, *ENDLESS, "--seconds=600", "--checkpoint-seconds=2")
+    status, said = Training("--folder", folder).ends()
+    assert status == 2 and f"{folder} contains a training: choose another --folder" in said
+    status, said = Training("--resume", folder, "--explorers=3").ends()
+    assert status == 2 and "--explorers cannot change when a training is resumed: it is 2, got 3" in said
+    settings = (folder / "settings.json").read_text()
+    for damaged in ("", "[]", settings.replace('"gamma"', '"gama"'), settings.replace("0.99", "NaN")):
+        (folder / "settings.json").write_text(damaged)
+        status, said = Training("--resume", folder).ends()
+        assert status == 2 and "settings.json cannot be read" in said and "Traceback" not in said
+    (folder / "settings.json").write_text(settings)
+
+    resumed = Training("--resume", folder, *ENDLESS, "--minutes=10", "--checkpoint-seconds=2")
     resumed.wait_for(lambda: any(int(each.name[11:]) > steps for each in checkpoints(folder)), "no later checkpoint")
     resumed.process.send_signal(signal.SIGINT)
     assert resumed.ends()[0] == 130
@@ -165,12 +177,12 @@ def test_a_killed_learner_is_resumed_with_the_same_next_sample(tmp_path):
 def test_another_next_sample_would_be_noticed(tmp_path):
     """The negative control: the sample that is stored with the checkpoint is not the one that follows it."""
     folder = tmp_path / "run"
-    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", folder, "--explorers=2", "--checkpoint-seconds=2")
     run.wait_for(lambda: checkpoints(folder), "no checkpoint")
     run.process.terminate()
     assert run.ends()[0] == 130
     (checkpoints(folder)[0] / "next_sample.json").write_text(json.dumps({"sha256": "0" * 64}))
-    status, said = Training("--resume", folder, *ENDLESS, "--seconds=60").ends()
+    status, said = Training("--resume", folder, *ENDLESS, "--minutes=1").ends()
     assert status == 1 and "the first sample after resuming differs" in said and "Traceback" not in said
     (checkpoints(folder)[0] / "model.pt").write_bytes(b"")
     status, said = Training("--resume", folder).ends()
@@ -188,15 +200,23 @@ def test_the_examples_run(example):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--env", "NoSuchEnvironment-v0"), "unknown environment"),
+        (("--env", "NoSuchEnvironment-v0"), "--env NoSuchEnvironment-v0 cannot be used"),
         (("--env", "Pendulum-v1"), "Discrete actions, got Box and Box"),
-        (("--peer", "cpprb"), "--peer must be a buffer that processes share"),
+        (("--buffer", "cpprb"), "--buffer must be one of cpprb_impl[lock=none], "),
         (("--resume", "/nowhere"), "has no settings.json"),
-        (("--seed", "-1"), "--seed must be at least 0, got -1"),
-        (("--seconds", "0"), "--seconds must be above 0, got 0"),
-        (("--explorers", "0"), "--explorers must be at least 1, got 0"),
-        (("--target-every", "0"), "--target-every must be at least 1, got 0"),
-        (("--peer", "rllib[Ray actor]"), "--peer must be a buffer that forked processes can use"),
+        (("--seed", "-1"), "--seed must be from 0 to 4294967295, got -1"),
+        (("--minutes", "0"), "--minutes must be above 0, got 0"),
+        (("--explorers", "0"), "--explorers must be from 1 to 1000, got 0"),
+        (("--target-every", "0"), "--target-every must be from 1 to 1000000000000, got 0"),
+        (("--buffer", "rllib[Ray actor]"), "torchrl[shared], got rllib[Ray actor]"),
+        (("--minutes", "abc"), "--minutes: invalid float value: 'abc'"),
+        (("--minutes", "nan"), "--minutes must be above 0, got nan"),
+        (("--checkpoint-seconds", "nan"), "--checkpoint-seconds must be above 0, got nan"),
+        (("--target", "nan"), "--target must be a number, got nan"),
+        (("--gamma", "nan"), "--gamma must be from 0 to 1, got nan"),
+        (("--gamma", "1000"), "--gamma must be from 0 to 1, got 1000"),
+        (("--learning-rate", "nan"), "--learning-rate must be from 0 to 1, got nan"),
+        (("--capacity", "1000000000000"), "No space left on device"),
     ],
 )
 def test_bad_arguments_are_named(arguments, said, tmp_path):
@@ -208,7 +228,7 @@ def test_bad_arguments_are_named(arguments, said, tmp_path):
 
 def test_a_folder_is_used_by_one_training_at_a_time(tmp_path):
     folder = tmp_path / "run"
-    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--explorers=1", "--checkpoint-seconds=2")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", folder, "--explorers=1", "--checkpoint-seconds=2")
     run.wait_for(lambda: checkpoints(folder), "no checkpoint")
     for options in (("--folder", folder), ("--resume", folder)):
         status, said = Training(*ENDLESS, *options).ends()
@@ -219,7 +239,7 @@ def test_a_folder_is_used_by_one_training_at_a_time(tmp_path):
 
 def test_a_folder_without_a_checkpoint_cannot_be_resumed(tmp_path):
     folder = tmp_path / "run"
-    run = Training(*ENDLESS, "--seconds=600", "--folder", folder, "--least-rows=1000000000")
+    run = Training(*ENDLESS, "--minutes=10", "--folder", folder, "--least-rows=1000000000")
     run.wait_for(lambda: (folder / "settings.json").exists(), "no folder")
     run.process.kill()
     status, said = Training("--resume", folder).ends()
@@ -234,7 +254,7 @@ def test_a_stopped_explorer_does_not_lose_the_training(tmp_path):
     run.children[-1].suspend()
     run.process.send_signal(signal.SIGINT)
     status, said = run.ends()
-    assert status == 130 and "explorer 1 did not end within 10 s: killed" in said and f"--resume {folder}" in said
+    assert status == 130 and "explorer 1 did not end within 10 s: killed" in said and f"RESUME={folder}" in said
     assert len(checkpoints(folder)) == 1
 
 
