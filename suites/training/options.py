@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from dataclasses import fields
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
     for name in ("minutes", "checkpoint_seconds"):
         if not getattr(args, name) > 0:  # NaN is not, either
             parser.error(f"{_option(name)} must be above 0, got {getattr(args, name):g}")
-    if args.target is not None and args.target != args.target:
+    if args.target is not None and math.isnan(args.target):
         parser.error("--target must be a number, got nan")
     given = {each.name: getattr(args, each.name) for each in fields(Settings) if hasattr(args, each.name)}
     try:

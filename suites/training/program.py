@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         except NotResumable as error:
             print(error, file=sys.stderr)
             return 1
-        except (Failed, *TROUBLE) as error:
+        except (Failed, OSError, MemoryError) as error:
             print(f"{error}{hint()}", file=sys.stderr)
             return 1
     interrupted = interrupt.received() and not outcome.solved
