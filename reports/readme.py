@@ -92,10 +92,8 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
         )
         if chosen:
             each, headline = chosen
-            lines += [
-                f"- **{headline.title}.** {headline.text} *Limits:* {headline.not_shown}",
-                f"  {each.source}",
-            ]
+            points = [*headline.points, f"*Limits:* {headline.not_shown}", each.source]
+            lines += [f"- **{headline.title}**", *(f"  - {point}" for point in points)]
     return [*lines, ""] if lines else []
 
 

@@ -21,8 +21,12 @@ from results import Run
 class Headline:
     kind: str  # README shows one headline of each kind
     title: str
-    text: str
+    points: Sequence[str]  # sentences
     not_shown: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.points)
 
 
 def headlines(context: Context) -> list[Headline]:
@@ -48,13 +52,13 @@ def _training(context: Context, subject: str) -> Headline | None:
     return Headline(
         "training",
         f"A whole training: Ape-X with a DQN, {counted(explorers, 'explorer')} and one learner",
-        " ".join(_trained(task, [name for name in names if name in task.solved]) for task in tasks),
+        [point for task in tasks for point in _trained(task, [name for name in names if name in task.solved])],
         "Networks and environments take most of the time of these processes, which share "
         f"{counted(cores, 'core')}. Times of few seeds vary widely.",
     )
 
 
-def _trained(task: learning.Task, variants: Sequence[str]) -> str:
+def _trained(task: learning.Task, variants: Sequence[str]) -> list[str]:
     """Say how long trainings with these variants took, how many solved the task, and which differences are shown."""
     job, reference = task.reached("seconds"), task.reference
     scale, said = scale_of(job), []
@@ -75,11 +79,11 @@ def _trained(task: learning.Task, variants: Sequence[str]) -> str:
         if ratio := task.ratio("seconds", each.after, each.before):
             locks.setdefault(_certainty(ratio), []).append(f"{each.changed} {ratio.words}")
     compared = "; ".join(f"{listed(each)} ({certainty})" for certainty, each in locks.items())
-    return f"{task.title}: {'; '.join(said)}." + (f" Settings of the lock: {compared}." if compared else "")
+    return [f"{task.title}: {'; '.join(said)}.", *([f"Settings of the lock: {compared}."] if compared else [])]
 
 
 CLEAR, NOT_CLEAR = "a clear difference", "no clear difference"
-NOT_SHOWN = "no difference shown: seeds of one buffer vary more"
+NOT_SHOWN = "no difference shown"
 
 
 def _certainty(ratio: Ratio) -> str:
@@ -109,26 +113,32 @@ def _ape_x(context: Context, subject: str) -> Headline | None:
     trained, elsewhere = _with_network(context, sides, peer), _elsewhere(context, sides, peer)
     cores, explorers = int(run.machine["cores"]), int(plain.params["explorers"])
     unsafe = safety_of(run).get(context.reference(apex.SUITE) or "")
-    note = f" The reference is unsafe: {unsafe.found}." if unsafe and unsafe.mark else ""
+    note = [f"The reference is unsafe: {unsafe.found}."] if unsafe and unsafe.mark else []
     network = "Except where a DQN is named, there" if trained else "There"
     return Headline(
         "apex",
         f"Ape-X, {counted(explorers, 'explorer')} and one learner",
-        f"{peer} on {plain.workload}: {'; '.join([*said, *trained, *elsewhere.values()])}.{note}{_scopes(sides, peer)}",
+        [
+            f"{peer} on {plain.workload}: {'; '.join(said)}.",
+            *trained,
+            *elsewhere.values(),
+            *_scopes(sides, peer),
+            *note,
+        ],
         f"{network} is no neural network: the learner only samples and updates priorities. "
         f"{explorers + 1} processes share {counted(cores, 'core')}, so scheduling is part of every figure."
         + (f" {apex.UNSTEADY}" if apex.NO_STEP in elsewhere else ""),
     )
 
 
-def _scopes(sides: Mapping[str, Job], peer: str) -> str:
+def _scopes(sides: Mapping[str, Job], peer: str) -> list[str]:
     """Say what the scope of the lock alone changes, for the reference and for the peer's library."""
     said = []
     for each in (apex.SCOPE, apex.of_locks(base_name(peer))[-1]):
         found = [f"{side} {ratio.words}" for side, job in sides.items() if (ratio := each.ratio(job))]
         if found:
             said.append(f"{each.after} relative to {each.before}: {' and '.join(found)}")
-    return f" {apex.SCOPE.sentence_start} ({'; '.join(said)})." if said else ""
+    return [f"{apex.SCOPE.sentence_start}: {'; '.join(said)}."] if said else []
 
 
 def _with_network(context: Context, sides: Mapping[str, Job], peer: str) -> list[str]:
@@ -141,7 +151,7 @@ def _with_network(context: Context, sides: Mapping[str, Job], peer: str) -> list
         if found:
             where = apex.spoken(environment, setting.workload)
             launches = counted(min(ratio.figure.launches for ratio in found.values()), "launch")
-            said.append(f"with {setting.learner_spoken} and {where} {_sides(found)} ({launches})")
+            said.append(f"With {setting.learner_spoken} and {where}: {_sides(found)} ({launches}).")
     return said
 
 
@@ -157,7 +167,7 @@ def _elsewhere(context: Context, sides: Mapping[str, Job], peer: str) -> dict[st
             if ratio.figure.launches >= fewest
         }
         if found:
-            said[environment] = f"with {apex.spoken(environment, plain.workload)} {_sides(found)}"
+            said[environment] = f"With {apex.spoken(environment, plain.workload)}: {_sides(found)}."
     return said
 
 
@@ -210,7 +220,7 @@ def _steps(context: Context, subject: str) -> Headline | None:
     return Headline(
         "step",
         f"A learner's whole step: {adds} adds, a prioritized sample of {batch}, and the update of its priorities",
-        f"{subject} on {steps[0].workload}: {'; '.join(said)}.",
+        [f"{subject} on {steps[0].workload}: {'; '.join(said)}."],
         "There is only one process, and nothing runs between the calls: a network would evict the caches and take most "
         "of the time.",
     )
@@ -238,7 +248,7 @@ def _single_calls(context: Context, subject: str) -> Headline | None:
     return Headline(
         "calls",
         "Single calls",
-        f"{subject}, as multiples of {reference}'s speed: {'; '.join(spans)}.",
+        [f"{subject}, as multiples of {reference}'s speed: {'; '.join(spans)}."],
         "Each call runs in a loop of its own, mostly in warm caches; a training loop mixes calls and gains less.",
     )
 
