@@ -54,7 +54,7 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
         result[peer] = Look(
             PALETTE[library],
             MARKERS[(library + variant + 3 * again) % len(MARKERS)],
-            STYLES[(variant + again) % len(STYLES)],
+            STYLES[(variant + variant // len(MARKERS) + 2 * again) % len(STYLES)],
         )
     return result
 
