@@ -154,8 +154,7 @@ class PrioritizedReplayBuffer:
         if isinstance(self._explorer_, LocalExplorer) and not self._explorer_.is_there():
             self._explorer_ = None
         if self._explorer_ is None:
-            here = ray.get_runtime_context().get_node_id()
-            address = next((each for each in self._known()() if each.node == here), None)
+            address = self._shard_here()
             self._explorer_ = (
                 LocalExplorer(address)
                 if address
@@ -164,6 +163,10 @@ class PrioritizedReplayBuffer:
                 )
             )
         return self._explorer_
+
+    def _shard_here(self) -> Address | None:
+        here = ray.get_runtime_context().get_node_id()
+        return next((each for each in self._known()() if each.node == here), None)
 
     def add(self, **steps: Any) -> None:
         """Add one step or many, as `MPPrioritizedReplayBuffer.add` does.
@@ -176,6 +179,11 @@ class PrioritizedReplayBuffer:
     def on_episode_end(self) -> None:
         """End the episode of this process: see `MPPrioritizedReplayBuffer`."""
         self._explorer.on_episode_end()
+        if isinstance(self._explorer_, RemoteExplorer) and self._shard_here() is not None:
+            # This host's shard was lost and is back. Within an episode, pending n-step windows would be lost.
+            self._explorer_.flush()
+            self._explorer_.close()
+            self._explorer_ = None
 
     def flush(self) -> None:
         """Wait until all rows of this process are stored."""

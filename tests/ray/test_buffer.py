@@ -13,6 +13,7 @@ import pytest
 
 ray = pytest.importorskip("ray")
 
+from cpprb_impl.hosts.explorer import LocalExplorer  # noqa: E402 (the same)
 from cpprb_impl.ray import PrioritizedReplayBuffer  # noqa: E402 (only if there is Ray)
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}}
@@ -91,6 +92,25 @@ def test_a_shard_whose_supervisor_dies_comes_back_empty(buffer):
     assert batch["id"].min() >= 1000 and buffer.get_stored_size() == 50
     buffer.update_priorities(old, np.full(8, 1e9))  # of the lost shard: nothing changes
     assert np.allclose(buffer.sample(32)["weights"], 1.0)
+
+
+def test_an_explorer_returns_to_the_shard_of_its_host():
+    buffer = PrioritizedReplayBuffer(10_000, FIELDS, when_lost="wait")
+    try:
+        buffer.add(**rows(0, 10))
+        (address,) = buffer._known()()
+        os.kill(supervisor_of(address.segment), signal.SIGKILL)
+        end = time.monotonic() + PATIENCE
+        while buffer._known()() or isinstance(buffer._explorer, LocalExplorer):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        buffer.add(**rows(10, 10))
+        buffer.flush()  # waits until the shard is back
+        buffer.on_episode_end()
+        buffer.add(**rows(20, 10))
+        assert isinstance(buffer._explorer_, LocalExplorer) and buffer.get_stored_size() == 20
+    finally:
+        buffer.close()
 
 
 def supervisor_of(segment: str) -> int:
