@@ -52,7 +52,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) $(if $(filter apex learning,$(PROFILE)),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) $(if $(filter apex learning,$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) $(if $(filter apex learning,$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning|hosts] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(MEASURED)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
@@ -111,6 +111,10 @@ soak: $(BUILT) ## check that no row is torn or lost, with 8 explorers and 2 lear
 
 crash: $(BUILT) ## kill and stop explorers and learners at each step of docs/protocol.md: [TRIALS=1000 per discipline]
 	@.ci/crash --trials $(TRIALS)
+
+crash-hosts: TRIALS = 300
+crash-hosts: $(BUILT) ## kill processes, cut cables and take power from hosts made of this machine (needs root): [TRIALS=300]
+	@$(PY) -m tests.hosts.trials --trials $(TRIALS)
 
 sequences: $(BUILT) ## make random calls in a tree of processes that fork, close, stop and are killed: [SECONDS=60]
 	@$(PY) -m tests.torture.sequences --seconds $(SECONDS) --record build/sequences.jsonl

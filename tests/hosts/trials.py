@@ -1,0 +1,205 @@
+"""Crash trials over hosts: processes are killed and stopped, cables are pulled, hosts lose power, links become slow.
+
+    python -m tests.hosts.trials [--trials 300] [--seed N]
+
+In each trial two data hosts hold a buffer. One explorer is on the first of them, another on a host without data, and a
+learner on a fourth host. Up to three things happen to them at random. Then every stored row must be whole, and stored
+once; each row that an explorer was told is stored must be there, unless its shard was lost with its host or its
+supervisor; and nothing may hang. Needs root and Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from signal import SIGCONT, SIGKILL, SIGSTOP
+from typing import Any
+
+from tqdm import tqdm
+
+from cpprb_impl.hosts.keys import Keys
+from suites.lan import Lan
+from suites.lan.worker import Worker, WorkerLost
+
+SECONDS, DEADLINE = 3.0, 1.0
+LEARNER, REMOTE, DATA = 1, 2, (3, 4)  # hosts
+HANG_SECONDS = 30.0  # far longer than anything may take
+
+
+@dataclass
+class Trial:
+    """One trial, on hosts of its own."""
+
+    seed: int
+    lan: Lan
+    stack: ExitStack
+    happened: list[str] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)  # shards that were lost, with their rows
+    off: set[int] = field(default_factory=set)  # hosts without power
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.keys = pickle.dumps(Keys.make(encrypt=self.random.random() < 0.5)).hex()
+        self.supervisors = {host: self._start("Supervisor", host) for host in DATA}
+        self.numbers = {host: number for number, host in enumerate(DATA)}
+        self.known = {host: worker.do("start", number=self.numbers[host]) for host, worker in self.supervisors.items()}
+        self.explorers = {1: self._start("Explorer", DATA[0]), 2: self._start("Explorer", REMOTE)}
+        for number, explorer in self.explorers.items():
+            explorer.do("start", number=number, known=[*self.known.values()], local=number == 1)
+        self.learner = self._start("Student", LEARNER)
+        self.learner.do("start", known=[*self.known.values()], deadline=DEADLINE)
+
+    def _start(self, kind: str, host: int) -> Worker:
+        worker = Worker(self.lan, host, "tests.hosts.trial_worker", [kind, self.keys, self.lan.address(host)], {})
+        self.stack.enter_context(closing(worker))
+        return worker
+
+    def run(self) -> tuple[list[str], dict[str, Any]]:
+        """Return what is wrong, and what the learner saw."""
+        for explorer in self.explorers.values():
+            explorer.tell("explore", seconds=SECONDS)
+        self.learner.tell("learn", seconds=SECONDS)
+        for event in self.random.choices(EVENTS, k=self.random.randint(1, 3)):
+            time.sleep(self.random.uniform(0.05, 0.6))
+            event(self)
+        wrong: list[str] = []
+        learned = self._hear(self.learner, "the learner", wrong) or {}
+        explored = {
+            number: self._hear(explorer, f"explorer {number}", wrong) for number, explorer in self.explorers.items()
+        }
+        wrong += [f"{learned['torn']} torn batches"] if learned.get("torn") else []
+        stored = self._stored(wrong)
+        twice = sum(count > 1 for count in stored.values())
+        wrong += [f"{twice} rows were stored twice"] if twice else []
+        for number, flushes in explored.items():
+            wrong += self._missing(number, flushes or [], stored)
+        return wrong, learned
+
+    def _hear(self, worker: Worker, name: str, wrong: list[str]) -> Any:
+        try:
+            return worker.hear(HANG_SECONDS)
+        except WorkerLost as error:
+            if worker.process.poll() is None:
+                wrong.append(f"{name} hangs: {error}")
+            return None  # it was killed, or its host was
+
+    def _stored(self, wrong: list[str]) -> Counter[int]:
+        stored: Counter[int] = Counter()
+        for host, worker in self.supervisors.items():
+            if self.numbers[host] in self.lost:
+                continue
+            try:
+                stored.update(worker.do("ids", limit=HANG_SECONDS))
+            except WorkerLost as error:
+                wrong.append(f"shard {self.numbers[host]}: {error}")
+        return stored
+
+    def _missing(self, number: int, flushes: list[dict[str, Any]], stored: Counter[int]) -> list[str]:
+        """Return which acknowledged rows of an explorer are missing although the shards that may have them exist."""
+        missing = unconfirmed = 0
+        for each in flushes:
+            if not each["trouble"] and not self.lost & set(each["shards"]):
+                missing += sum(row not in stored for row in range(each["first"], each["end"]))
+                unconfirmed += each["unconfirmed"]
+        if missing <= unconfirmed:
+            return []
+        return [f"explorer {number}: {missing} acknowledged rows are missing, and only {unconfirmed} are unconfirmed"]
+
+    # What happens.
+
+    def _data(self) -> int:
+        return self.random.choice(DATA)
+
+    def note(self, what: str) -> None:
+        self.happened.append(what)
+
+    def kill_server(self) -> None:
+        self._signal(SIGKILL, "killed")
+
+    def stop_server(self) -> None:
+        host, storing = self._signal(SIGSTOP, "stopped")
+        time.sleep(self.random.uniform(0.1, 2.0))
+        self._signal(SIGCONT, "continued", host, storing)
+
+    def _signal(self, number: int, word: str, host: int | None = None, storing: bool | None = None) -> tuple[int, bool]:
+        host = self._data() if host is None else host
+        storing = self.random.random() < 0.5 if storing is None else storing
+        self.note(f"{'storing' if storing else 'drawing'} server on host {host} {word}")
+        if self.numbers[host] not in self.lost:
+            self.supervisors[host].do("signal_server", storing=storing, number=int(number))
+        return host, storing
+
+    def kill_supervisor(self) -> None:
+        host = self._data()
+        self.note(f"supervisor on host {host} killed")
+        self.lost.add(self.numbers[host])
+        self.supervisors[host].process.kill()
+        self._forget(host)
+
+    def kill_explorer(self) -> None:
+        number = self.random.choice([*self.explorers])
+        self.note(f"explorer {number} killed")
+        self.explorers[number].process.kill()
+
+    def cut(self) -> None:
+        host = self.random.choice([REMOTE, *DATA])
+        self.note(f"cable of host {host} pulled")
+        self.lan.cut(host)
+        time.sleep(self.random.choice((0.1, 0.5, 1.0, 2.0)))
+        if host not in self.off:
+            self.lan.mend(host)
+
+    def power_off(self) -> None:
+        host = self._data()
+        self.note(f"power of host {host} lost")
+        self.off.add(host)
+        self.lost.add(self.numbers[host])
+        self.lan.power_off(host)
+        self._forget(host)
+
+    def slow(self) -> None:
+        self.note("links slowed to 10 Mbit/s for a while")
+        self.lan.set_rate("10mbit")
+        time.sleep(self.random.uniform(0.2, 1.0))
+        self.lan.set_rate(None)
+
+    def _forget(self, host: int) -> None:
+        """Tell explorers and learner, as the directory would after a while, that a shard is gone."""
+        self.known.pop(host, None)
+
+
+EVENTS: tuple[Callable[[Trial], None], ...] = (
+    Trial.kill_server, Trial.stop_server, Trial.kill_supervisor, Trial.kill_explorer, Trial.cut, Trial.power_off,
+    Trial.slow,
+)  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.hosts.trials", description=__doc__.partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    args = parser.parse_args()
+    failed, worst, batches, events = 0, 0.0, 0, Counter()  # type: ignore[var-annotated]
+    for seed in tqdm(range(args.seed, args.seed + args.trials), unit="trial", disable=not sys.stderr.isatty()):
+        with Lan(4) as lan, ExitStack() as stack:
+            trial = Trial(seed, lan, stack)
+            wrong, learned = trial.run()
+        worst, batches = max(worst, learned.get("worst", 0.0)), batches + learned.get("batches", 0)
+        events.update(each.partition(" of host")[0].partition(" on host")[0] for each in trial.happened)
+        if wrong:
+            failed += 1
+            print(f"seed {seed}: {'; '.join(wrong)} after: {'; '.join(trial.happened)}", flush=True)
+    print(f"{args.trials} trials from seed {args.seed}: {dict(events)}; {batches} batches, worst wait {worst:.2f} s")
+    print(f"{failed} failed" if failed else "nothing found")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
