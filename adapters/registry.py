@@ -10,6 +10,7 @@ from typing import cast
 from adapters import environments, features
 from adapters.base import Adapter, PeerInfo, Unavailable
 from adapters.environments import NotInstalled
+from adapters.hosts import HostsAdapter
 
 #: Single-process peers that are measured by default, in the order of the report's tables.
 PEERS: dict[str, str] = {
@@ -86,11 +87,21 @@ SERVED: dict[str, str] = {
     "torchrl[shared]": "adapters.peers.torchrl.shared:TorchRLShared",
 }
 
+#: Buffers over several hosts. They are measured by the hosts suite only, with its own profile.
+OVER_HOSTS: dict[str, str] = {
+    "cpprb_impl[Ray]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRay",
+    "cpprb_impl[Ray, encrypted]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRayEncrypted",
+    "cpprb_impl[replay server]": "adapters.peers.replay_server:CpprbImplReplayServer",
+    "cpprb[replay server]": "adapters.peers.replay_server:CpprbReplayServer",
+    "reverb[hosts]": "adapters.peers.reverb.on_hosts:ReverbOnHosts",
+    "rllib[Ray actor, hosts]": "adapters.peers.rllib.on_ray:RLlibOnRay",
+}
+
 #: This project's own buffer. A wrong answer from it or one of its variants fails the run.
 OURS = "cpprb_impl"
 
-#: The peers to which ratios are taken: for single-process buffers, and for shared buffers.
-REFERENCES = ("cpprb", "cpprb[MP]")
+#: The peers to which ratios are taken: for single-process buffers, for shared buffers, and for those over hosts.
+REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]")
 
 #: Prefixes of the segments that a killed launch can leave in /dev/shm: this project's and multiprocessing's.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
@@ -114,7 +125,7 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """Return the names of all peers."""
-    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SHARED_ON_REQUEST, *SERVED]))
+    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SHARED_ON_REQUEST, *SERVED, *OVER_HOSTS]))
 
 
 def alone() -> list[str]:
@@ -125,6 +136,11 @@ def alone() -> list[str]:
 def together() -> list[str]:
     """Return the names of buffers shared by explorers and a learner, however their processes start."""
     return [*SHARED, *SHARED_ON_REQUEST, *SERVED]
+
+
+def over_hosts() -> list[str]:
+    """Return the names of buffers whose rows are on other hosts than the processes that use them."""
+    return list(OVER_HOSTS)
 
 
 def chosen(names: Collection[str]) -> list[str]:
@@ -140,13 +156,18 @@ def chosen(names: Collection[str]) -> list[str]:
 
 def adapter_class(name: str) -> type[Adapter]:
     """Import the adapter's module, but not the peer's library, and return the adapter class."""
-    target = {**PEERS, **ON_REQUEST, **SHARED, **SHARED_ON_REQUEST, **SERVED}.get(name)
+    target = {**PEERS, **ON_REQUEST, **SHARED, **SHARED_ON_REQUEST, **SERVED, **OVER_HOSTS}.get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")
     module, _, attribute = target.partition(":")
     cls: type[Adapter] = getattr(importlib.import_module(module), attribute)
     return cls
+
+
+def hosts_class(name: str) -> type[HostsAdapter]:
+    """Return the adapter class of a buffer over several hosts."""
+    return cast("type[HostsAdapter]", adapter_class(name))
 
 
 def describe(name: str) -> PeerInfo:

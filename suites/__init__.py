@@ -20,6 +20,7 @@ SUITES = (
     "latency",  # the slowest calls
     "startup",  # from import to the first batch
     "memory",  # bytes per transition
+    "hosts",  # rows on other hosts than the learner
 )
 
 

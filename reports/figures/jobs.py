@@ -16,6 +16,8 @@ from results import Record, Run
 REFERENCE = "cpprb"
 #: The same for buffers that processes share.
 SHARED_REFERENCE = "cpprb[MP]"
+#: The same for buffers over several hosts.
+HOSTS_REFERENCE = "cpprb[replay server]"
 
 
 class Kind(Enum):

@@ -21,6 +21,7 @@ NAMES = (
     "latency",
     "memory",
     "startup",
+    "hosts",
     "integrity",
     "conformance",
     "left_out",

@@ -57,7 +57,7 @@ def test_names_stand_for_peers() -> None:
     assert chosen([ALL]) == EVERY
     assert set(chosen([])) == set(EVERY) - set(ON_REQUEST) - set(SHARED_ON_REQUEST)
     assert chosen(["cpprb"]) == [name for name in EVERY if name.partition("[")[0] == "cpprb"]
-    assert len(chosen(["cpprb"])) == 6
+    assert len(chosen(["cpprb"])) == 7
     assert set(PEERS) <= set(chosen([]))
     with pytest.raises(UnknownPeer):
         chosen(["cpprb", "cpprbb"])

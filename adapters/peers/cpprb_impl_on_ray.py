@@ -1,0 +1,73 @@
+"""cpprb_impl over the hosts of a Ray cluster: `cpprb_impl.ray.PrioritizedReplayBuffer`.
+
+Each data host has a shard. The learner makes the buffer; explorers get a pickled copy, as a task's argument would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from adapters.base import Spec
+from adapters.contract import Processes, Stated, no
+from adapters.hosts import HostsAdapter, Place
+from adapters.peers.cpprb.adapter import CpprbAPI, env_dict
+from adapters.peers.cpprb_impl import SHARED_CONTRACT
+from adapters.ray_cluster import connect
+
+
+class CpprbImplOnRay(CpprbAPI, HostsAdapter):
+    name = "cpprb_impl[Ray]"
+    distribution = "cpprb-impl"
+    usage = "cpprb_impl.ray.PrioritizedReplayBuffer over all data hosts, passed to explorers (this project's docs)"
+    contract = replace(
+        SHARED_CONTRACT,
+        processes=Stated(Processes.ANY, "on any host; rows over ZeroMQ"),
+        disk=no(),
+        batches_ahead=2,
+    )
+    on_ray = True
+    encrypt: ClassVar[bool] = False
+
+    def __init__(self, spec: Spec, place: Place) -> None:
+        super().__init__(spec)
+        connect(place)
+        from cpprb_impl.ray import PrioritizedReplayBuffer
+
+        self.buffer = PrioritizedReplayBuffer(
+            spec.capacity,
+            env_dict(spec.fields),
+            alpha=spec.alpha,
+            eps=self.contract.eps,
+            hosts=place.data,
+            encrypt=self.encrypt,
+        )
+
+    def handle(self) -> bytes:
+        from ray import cloudpickle
+
+        return cloudpickle.dumps(self.buffer)
+
+    @classmethod
+    def joined(cls, spec: Spec, place: Place, handle: bytes) -> Self:
+        ray = connect(place)
+        adapter = cls.__new__(cls)
+        CpprbAPI.__init__(adapter, spec)
+        buffer: Any = ray.cloudpickle.loads(handle)
+        adapter.buffer = buffer
+        return adapter
+
+    def flush(self) -> None:
+        self.buffer.flush()
+
+    def close(self) -> None:
+        import ray
+
+        self.buffer.close()
+        ray.shutdown()
+
+
+class CpprbImplOnRayEncrypted(CpprbImplOnRay):
+    name = "cpprb_impl[Ray, encrypted]"
+    usage = "the same with encrypt=True: CurveZMQ"
+    encrypt = True

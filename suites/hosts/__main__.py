@@ -1,0 +1,5 @@
+import sys
+
+from suites.hosts.measure import main
+
+sys.exit(main())

@@ -1,0 +1,124 @@
+"""What the hosts suite measures: a prioritized buffer whose rows are on other hosts than its learner and explorer.
+
+The hosts are made of this machine (`suites.lan`), which needs root. The learner and an explorer are on host 1, and rows
+on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from adapters import registry
+from results.record import Param, Run
+from suites.suite import Launch, Quantity, Settings, Suite
+
+DATA, USER = "data", "user"  # roles of processes
+CARTPOLE, SEAQUEST = "CartPole-v1", "ALE/Seaquest-v5"
+UNLIMITED = "none"
+BENCHMARKS = {
+    "learner": Quantity("batches/s", "higher"),
+    "step_p50": Quantity("s/call", "lower"),
+    "step_p99": Quantity("s/call", "lower"),
+    "learner_cpu": Quantity("s/batch", "lower"),
+    "data_cpu": Quantity("s/batch", "lower"),
+    "wire": Quantity("bytes/row", "lower"),
+    "explorer": Quantity("rows/s", "higher"),
+    "explorer_cpu": Quantity("s/row", "lower"),
+    "storing_cpu": Quantity("s/row", "lower"),
+    "explorer_beside": Quantity("rows/s", "higher"),
+    "learner_beside": Quantity("batches/s", "higher"),
+}
+
+
+@dataclass(frozen=True)
+class HostsJob:
+    """A learner's batches of `batch` rows, from `data` hosts, over links of the speed `rate`."""
+
+    workload: str
+    data: int
+    rate: str
+    batch: int
+
+    @classmethod
+    def parse(cls, text: str) -> HostsJob:
+        """Parse the output of `str`: "CartPole-v1:1:none:512"."""
+        workload, data, rate, batch = text.split(":")
+        return cls(workload, int(data), rate, int(batch))
+
+    def __str__(self) -> str:
+        return f"{self.workload}:{self.data}:{self.rate}:{self.batch}"
+
+    @property
+    def params(self) -> dict[str, Param]:
+        return {"data_hosts": self.data, "link": self.rate, "batch": self.batch}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The jobs of one launch."""
+
+    workload: str = CARTPOLE
+    data: int = 1
+    rate: str = UNLIMITED
+    batches: Sequence[int] = (32, 512)
+    blocks: int | None = None
+
+    @property
+    def jobs(self) -> list[HostsJob]:
+        return [HostsJob(self.workload, self.data, self.rate, batch) for batch in self.batches]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsSettings(Settings):
+    groups: Sequence[Group] = field(default_factory=list)
+    seconds: float = 1.0
+
+
+PROFILES = {
+    "hosts": HostsSettings(
+        blocks=5,
+        groups=[
+            Group(),
+            Group(workload=SEAQUEST),
+            *(Group(data=data) for data in (2, 3)),
+            Group(rate="10gbit", blocks=3),
+            Group(rate="1gbit", blocks=3),
+            Group(workload=SEAQUEST, rate="10gbit", blocks=3),
+            Group(workload=SEAQUEST, rate="1gbit", blocks=3),
+        ],
+        seconds=2.0,
+    ),
+}
+
+
+class Hosts(Suite[HostsSettings]):
+    name = "hosts"
+    benchmarks = BENCHMARKS
+    profiles = PROFILES
+
+    def workloads(self, settings: HostsSettings) -> list[str]:
+        return list(dict.fromkeys(group.workload for group in settings.groups))
+
+    def peers(self) -> list[str]:
+        return registry.over_hosts()
+
+    def launches(
+        self, run: Run, settings: HostsSettings, peers: Sequence[str], workloads: Sequence[str]
+    ) -> list[Launch]:
+        return [
+            self._launch(run, settings, group, peer)
+            for group in settings.groups
+            if group.workload in workloads
+            for peer in peers
+        ]
+
+    def _launch(self, run: Run, settings: HostsSettings, group: Group, peer: str) -> Launch:
+        records = [record for job in group.jobs for record in self.declare(run, peer, job.workload, job.params)]
+        name = f"hosts of {peer} on {group.workload}, data hosts: {group.data}, links: {group.rate}"
+        options = {"seconds": settings.seconds, "job": [str(job) for job in group.jobs]}
+        limit = 120 + len(group.jobs) * 10 * settings.seconds
+        return self.launch(name, records, options, least_limit=limit, blocks=group.blocks)
+
+
+SUITE = Hosts()

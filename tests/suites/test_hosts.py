@@ -1,0 +1,53 @@
+"""Hosts made of this machine, and the suite that measures buffers on them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from adapters import registry
+from suites.hosts.spec import BENCHMARKS
+from suites.lan import STATES, Lan, why_not
+from suites.lan.worker import Worker, WorkerLost
+
+needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+
+
+@needs_hosts
+def test_hosts_have_networks_that_can_be_cut_and_leave_nothing():
+    with Lan(2) as lan:
+        states = set(STATES.glob("hosts-*"))
+        assert lan.start(2, ["hostname"], stdout=subprocess.PIPE, text=True).communicate()[0] == "host2\n"
+        listener = "import socket; s = socket.create_server(('', 5000)); print(flush=True); s.accept()[0].sendall(b'x')"
+        server = lan.start(2, ["python3", "-c", listener], stdout=subprocess.PIPE)
+        server.stdout.readline()
+        caller = f"import socket; socket.create_connection(('{lan.address(2)}', 5000), 0.5).recv(1)"
+        lan.cut(2)
+        assert lan.start(1, ["python3", "-c", caller], stderr=subprocess.DEVNULL).wait() == 1
+        lan.mend(2)
+        before = lan.sent_bytes(1)
+        assert lan.start(1, ["python3", "-c", caller]).wait() == 0
+        assert lan.sent_bytes(1) > before and lan.cpu_seconds(1) > 0
+        lan.power_off(2)
+        assert lan.start(2, ["true"], stderr=subprocess.DEVNULL).wait() != 0
+    assert not states & set(STATES.glob("hosts-*"))
+
+
+@needs_hosts
+def test_a_worker_that_dies_is_named():
+    with Lan(1) as lan:
+        worker = Worker(lan, 1, "no.such.module", [], {})
+        with pytest.raises(WorkerLost, match=r"no\.such\.module on host 1 died"):
+            worker.do("anything")
+
+
+@needs_hosts
+@pytest.mark.slow
+@pytest.mark.parametrize("peer", [name for name in registry.over_hosts() if not name.startswith("reverb")])
+def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
+    done = surroundings.run("-m", "suites.hosts", "--peer", peer, "--job=CartPole-v1:2:none:32", "--seconds=0.2")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["benchmark"] for each in results] == list(BENCHMARKS)
+    assert all(each["outcome"] == "ok" and each["value"] > 0 for each in results), done.stdout + done.stderr
