@@ -248,7 +248,7 @@ def test_the_other_learner_knows_of_every_change(size, batch):
         buffer.sample(8)
         indexes = rng.integers(0, size, batch)
         chosen = int(indexes[-1])
-        buffer.update_priorities(indexes, np.where(indexes == chosen, 1e9, 1.0))
+        buffer.update_priorities(indexes, np.where(indexes == chosen, 1e12, 1.0))
         assert set(other.sample(16)["indexes"].tolist()) == {chosen}
         buffer.update_priorities([chosen], [1.0])
         assert set(other.sample(64)["indexes"].tolist()) != {chosen}
