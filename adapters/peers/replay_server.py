@@ -1,12 +1,14 @@
-"""A replay server as users write it first: one process with a ZeroMQ socket, asyncio, a lock, and pickled messages.
+"""A replay server as users write it first: one process with a ZeroMQ socket, asyncio, and pickled messages.
 
-The design is that of the Ape-X servers that this project started from. The buffer behind it is cpprb's or ours.
+The design is that of the Ape-X servers that this project started from, without their lock: calls of the buffer await
+nothing, so they exclude each other anyway. The buffer is cpprb's or ours.
 """
 
 from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,16 +33,12 @@ class ReplayServer(HostsAdapter):
     @classmethod
     @contextmanager
     def serving(cls, spec: Spec, here: str) -> Iterator[str]:
-        import threading
-
         import zmq
         import zmq.asyncio
 
-        context = zmq.asyncio.Context()
-        socket = context.socket(zmq.ROUTER)
+        buffer, socket = cls.behind.make(spec), zmq.asyncio.Context().socket(zmq.ROUTER)
         port = socket.bind_to_random_port(f"tcp://{here}")
-        server = threading.Thread(target=lambda: asyncio.run(_serve(socket, cls.behind.make(spec))), daemon=True)
-        server.start()
+        threading.Thread(target=lambda: asyncio.run(_serve(socket, buffer)), daemon=True).start()
         yield f"{here}:{port}"  # the process ends with the thread
 
     def __init__(self, spec: Spec, place: Place) -> None:
@@ -82,20 +80,14 @@ class ReplayServer(HostsAdapter):
 
 
 async def _serve(socket: Any, buffer: Adapter) -> None:
-    lock = asyncio.Lock()
-
-    async def answer(sender: bytes, message: bytes) -> None:
-        method, args = pickle.loads(message)
-        async with lock:
-            try:
-                result = getattr(buffer, method)(*args)
-            except Exception as error:
-                result = error
-        await socket.send_multipart([sender, pickle.dumps(result, PROTOCOL)])
-
     while True:
         sender, message = await socket.recv_multipart()
-        await answer(sender, message)
+        method, args = pickle.loads(message)
+        try:
+            result = getattr(buffer, method)(*args)
+        except Exception as error:
+            result = error
+        await socket.send_multipart([sender, pickle.dumps(result, PROTOCOL)])
 
 
 def _contract(behind: type[Adapter]) -> Any:
@@ -106,7 +98,7 @@ class CpprbReplayServer(ReplayServer):
     name = "cpprb[replay server]"
     distribution = "cpprb"
     behind = Cpprb
-    usage = "PrioritizedReplayBuffer behind an asyncio server: ZeroMQ, one process, a lock, pickled messages"
+    usage = "PrioritizedReplayBuffer behind an asyncio server: ZeroMQ, one process, pickled messages"
     contract = _contract(Cpprb)
 
 

@@ -24,10 +24,6 @@ class Headline:
     points: Sequence[str]  # sentences
     not_shown: str
 
-    @property
-    def text(self) -> str:
-        return " ".join(self.points)
-
 
 def headlines(context: Context) -> list[Headline]:
     """Headlines about the run's first peer or, for shared buffers, its first variant. Those without records are

@@ -163,6 +163,12 @@ def launches_of(jobs: Sequence[Job]) -> str:
     return counted(counts[0], "launch") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} launches"
 
 
+def per_cell(jobs: Sequence[Job]) -> str:
+    """Return the same as a sentence that follows another one: " 5 launches per cell.", or ""."""
+    launches = launches_of(jobs)
+    return f" {launches} per cell." if launches else ""
+
+
 def fastest_first(records: list[Record]) -> list[Record]:
     """Sort records by their median over launches."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import counted
-from reports.figures.jobs import HOSTS_REFERENCE, Job, Kind, Suite, launches_of
+from reports.figures.jobs import HOSTS_REFERENCE, Job, Kind, Suite, per_cell
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
 
@@ -42,12 +42,11 @@ class Hosts:
 
     @property
     def explained(self) -> str:
-        launches = f" {self.launches} per cell." if self.launches else ""
         return (
             "The learner and the explorer run on one host, and the rows are on the data hosts: a step of the learner "
             "is a prioritized sample and the update of its priorities, and rows count once their storing was "
             "acknowledged. All hosts are Linux namespaces of one machine, with a network each, and share its "
-            f"processors, so more hosts are not faster here; read ratios and CPU times.{launches}"
+            f"processors, so more hosts are not faster here; read ratios and CPU times.{self.launches}"
         )
 
 
@@ -64,7 +63,7 @@ def parts(context: Context) -> list[Part]:
             columns = [(label, by_benchmark[name]) for name, label in labels.items() if name in by_benchmark]
             if columns:
                 tables.append(matrix(context, f"{side}: {place}", columns, context.reference(SUITE)))
-    return [Part("hosts", "hosts", SUITE.title, Hosts(launches_of(jobs), tables))]
+    return [Part("hosts", "hosts", SUITE.title, Hosts(per_cell(jobs), tables))]
 
 
 def _place(job: Job) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.figures.jobs import REFERENCE, Kind, Suite, launches_of
+from reports.figures.jobs import REFERENCE, Kind, Suite, per_cell
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
 
@@ -26,11 +26,10 @@ class Latency:
 
     @property
     def explained(self) -> str:
-        launches = f" {self.launches} per cell." if self.launches else ""
         return (
             f"These tables show how long single calls take ({self.where}): half of them take at most p50, 99% at most "
-            f"p99, and 99.9% at most p99.9.{launches} The buffer is prioritized if the peer supports priorities. Every "
-            "call is timed separately, so the cost of reading the clock (tens of ns) is part of each figure."
+            f"p99, and 99.9% at most p99.9.{self.launches} The buffer is prioritized if the peer supports priorities. "
+            "Every call is timed separately, so the cost of reading the clock (tens of ns) is part of each figure."
         )
 
 
@@ -47,7 +46,7 @@ def parts(context: Context) -> list[Part]:
         columns = [(tail, job) for end, tail in TAILS.items() if (job := by_benchmark.get(f"{call}_{end}"))]
         if columns:
             tables.append(matrix(context, title, columns, reference))
-    return [Part("latency", "latency", SUITE.title, Latency(where, launches_of(jobs), tables))]
+    return [Part("latency", "latency", SUITE.title, Latency(where, per_cell(jobs), tables))]
 
 
 SECTION = Section(parts, SUITE)

@@ -2,8 +2,9 @@
 
     python -m suites.hosts --peer NAME [--job WORKLOAD:DATA_HOSTS:RATE:BATCH ...] [--seconds S]
 
-The processes on the hosts are `role.py`. Rates count whole steps: a batch with its new priorities, and acknowledged
-rows. CPU times are those of a host's processes, whichever they are.
+The processes on the hosts are `role.py`. Sampled rows are compared with those that were added before anything is timed.
+Rates count whole steps (a batch with its new priorities) and acknowledged rows. CPU times are those of all processes of
+a host, so they include Ray's.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from adapters import registry
+from adapters.base import WrongAnswer
 from suites import workloads
 from suites.hosts.spec import BENCHMARKS, CARTPOLE, DATA, SUITE, UNLIMITED, USER, HostsJob
 from suites.lan import Lan, NoHosts, ray_cluster
@@ -23,6 +25,7 @@ from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, fai
 
 JOB = HostsJob(CARTPOLE, 1, UNLIMITED, 512)
 CAPACITY, FILLED, ADDED = 100_000, 20_000, 100  # rows; ADDED per call
+CHECKED = 10  # samples
 WARM_SHARE = 0.25  # of a timed window, before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
 
@@ -49,8 +52,9 @@ class Measured:
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
         self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
 
-    def cpu(self) -> float:
-        return sum(map(self.lan.cpu_seconds, self.data))
+    def cpu(self) -> tuple[float, float]:
+        """Return the CPU time of the users' host, and of the data hosts."""
+        return self.lan.cpu_seconds(1), sum(map(self.lan.cpu_seconds, self.data))
 
     def sent(self) -> int:
         return sum(map(self.lan.sent_bytes, self.data))
@@ -90,21 +94,23 @@ def _failure(error: Exception) -> tuple[Outcome, str]:
 def _measure(figures: dict[str, float], hosts: Measured, job: HostsJob, seconds: float) -> None:
     """Store figures in `figures` one by one, so that those measured before a failure are kept."""
     learn, explore = {"seconds": seconds, "batch": job.batch}, {"seconds": seconds, "batch": ADDED}
+    if wrong := hosts.learner.do("count_wrong", samples=CHECKED, batch=job.batch):
+        raise WrongAnswer(f"{wrong} of {CHECKED * job.batch} sampled rows are none of those that were added")
     hosts.learner.do("learn", **{**learn, "seconds": WARM_SHARE * seconds})
-    cpu, sent = hosts.cpu(), hosts.sent()
+    users, data = hosts.cpu()
+    sent = hosts.sent()
     found = hosts.learner.do("learn", **learn)
-    batches = found["batches"]
+    batches, (users_now, data_now) = found["batches"], hosts.cpu()
     figures["learner"] = batches / found["seconds"]
     figures["step_p50"], figures["step_p99"] = found["p50"], found["p99"]
-    figures["learner_cpu"] = found["cpu"] / batches
-    figures["data_cpu"] = (hosts.cpu() - cpu) / batches
+    figures["learner_cpu"], figures["data_cpu"] = (users_now - users) / batches, (data_now - data) / batches
     figures["wire"] = (hosts.sent() - sent) / (batches * job.batch)
     hosts.explorer.do("explore", **{**explore, "seconds": WARM_SHARE * seconds})
-    cpu = hosts.cpu()
+    users, data = hosts.cpu()
     found = hosts.explorer.do("explore", **explore)
-    figures["explorer"] = found["rows"] / found["seconds"]
-    figures["explorer_cpu"] = found["cpu"] / found["rows"]
-    figures["storing_cpu"] = (hosts.cpu() - cpu) / found["rows"]
+    rows, (users_now, data_now) = found["rows"], hosts.cpu()
+    figures["explorer"] = rows / found["seconds"]
+    figures["explorer_cpu"], figures["storing_cpu"] = (users_now - users) / rows, (data_now - data) / rows
     hosts.explorer.tell("explore", **explore)
     learned = hosts.learner.do("learn", **learn)
     explored = hosts.explorer.hear()

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from adapters.hosts import RAY_PORT
 from suites.lan import Lan
 
-PORT = 6399
 START_SECONDS = 60.0
 OBJECT_STORE_BYTES = 100_000_000  # of each node
 #: Ray notices a lost node after 3 s instead of a minute. Only the hosts reach each other, so no token is needed.
@@ -32,8 +32,8 @@ def start(lan: Lan) -> None:
 
 def start_node(lan: Lan, host: int) -> None:
     """Start the node of one host, which joins the cluster unless it is the head. Raises RuntimeError."""
-    head = ["--head", "--port", PORT, "--include-dashboard", "false"]
-    where = head if host == 1 else ["--address", f"{lan.address(1)}:{PORT}"]
+    head = ["--head", "--port", RAY_PORT, "--include-dashboard", "false"]
+    where = head if host == 1 else ["--address", f"{lan.address(1)}:{RAY_PORT}"]
     command = [
         Path(sys.executable).with_name("ray"), "start", *where, "--node-ip-address", lan.address(host),
         "--num-cpus", 4, "--object-store-memory", OBJECT_STORE_BYTES,

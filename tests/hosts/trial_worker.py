@@ -62,10 +62,10 @@ class Explorer:
     """One that adds rows with consecutive ids."""
 
     def __init__(self, keys: Keys, here: str) -> None:
-        self.keys, self.here, self.known = keys, here, []  # type: ignore[var-annotated]
+        self.keys, self.here = keys, here
 
     def start(self, number: int, known: Known, local: bool) -> None:
-        self.know(known)
+        self.known = [address_of(each) for each in known]
         self.next = number << EXPLORER_BITS
         if local:
             here = next(address for address in self.known if address.host == self.here)
@@ -73,9 +73,6 @@ class Explorer:
             self.explorer.unconfirmed, self.explorer._address = 0, here
         else:
             self.explorer = RemoteExplorer(lambda: self.known, self.keys, OPTIONS, when_lost="elsewhere", deadline=1.0)
-
-    def know(self, known: Known) -> None:
-        self.known = [address_of(each) for each in known]
 
     def explore(self, seconds: float) -> list[dict[str, Any]]:
         """Add rows; return, for each flush, its ids, and what is known about where they are."""
@@ -112,11 +109,8 @@ class Student:
         self.keys = keys
 
     def start(self, known: Known, deadline: float) -> None:
-        self.know(known)
-        self.learner = Learner(lambda: self.known, self.keys, prefetch=2, deadline=deadline)
-
-    def know(self, known: Known) -> None:
         self.known = [address_of(each) for each in known]
+        self.learner = Learner(lambda: self.known, self.keys, prefetch=2, deadline=deadline)
 
     def learn(self, seconds: float) -> dict[str, Any]:
         until, worst, batches, torn, lost = time.monotonic() + seconds, 0.0, 0, 0, 0

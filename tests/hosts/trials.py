@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGKILL, SIGSTOP, Signals
 from typing import Any
 
 from tqdm import tqdm
@@ -43,18 +43,19 @@ class Trial:
     happened: list[str] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)  # shards that were lost, with their rows
     off: set[int] = field(default_factory=set)  # hosts without power
+    killed: set[str] = field(default_factory=set)  # names of processes that were meant to end
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.keys = pickle.dumps(Keys.make(encrypt=self.random.random() < 0.5)).hex()
         self.supervisors = {host: self._start("Supervisor", host) for host in DATA}
         self.numbers = {host: number for number, host in enumerate(DATA)}
-        self.known = {host: worker.do("start", number=self.numbers[host]) for host, worker in self.supervisors.items()}
+        known = [worker.do("start", number=self.numbers[host]) for host, worker in self.supervisors.items()]
         self.explorers = {1: self._start("Explorer", DATA[0]), 2: self._start("Explorer", REMOTE)}
         for number, explorer in self.explorers.items():
-            explorer.do("start", number=number, known=[*self.known.values()], local=number == 1)
+            explorer.do("start", number=number, known=known, local=number == 1)
         self.learner = self._start("Student", LEARNER)
-        self.learner.do("start", known=[*self.known.values()], deadline=DEADLINE)
+        self.learner.do("start", known=known, deadline=DEADLINE)
 
     def _start(self, kind: str, host: int) -> Worker:
         worker = Worker(self.lan, host, "tests.hosts.trial_worker", [kind, self.keys, self.lan.address(host)], {})
@@ -71,9 +72,7 @@ class Trial:
             event(self)
         wrong: list[str] = []
         learned = self._hear(self.learner, "the learner", wrong) or {}
-        explored = {
-            number: self._hear(explorer, f"explorer {number}", wrong) for number, explorer in self.explorers.items()
-        }
+        explored = {number: self._hear(each, f"explorer {number}", wrong) for number, each in self.explorers.items()}
         wrong += [f"{learned['torn']} torn batches"] if learned.get("torn") else []
         stored = self._stored(wrong)
         twice = sum(count > 1 for count in stored.values())
@@ -86,9 +85,9 @@ class Trial:
         try:
             return worker.hear(HANG_SECONDS)
         except WorkerLost as error:
-            if worker.process.poll() is None:
-                wrong.append(f"{name} hangs: {error}")
-            return None  # it was killed, or its host was
+            if name not in self.killed:
+                wrong.append(f"{name}: {error}")
+            return None
 
     def _stored(self, wrong: list[str]) -> Counter[int]:
         stored: Counter[int] = Counter()
@@ -121,31 +120,35 @@ class Trial:
         self.happened.append(what)
 
     def kill_server(self) -> None:
-        self._signal(SIGKILL, "killed")
+        self._server("killed")(SIGKILL)
 
     def stop_server(self) -> None:
-        host, storing = self._signal(SIGSTOP, "stopped")
+        send = self._server("stopped")
+        send(SIGSTOP)
         time.sleep(self.random.uniform(0.1, 2.0))
-        self._signal(SIGCONT, "continued", host, storing)
+        send(SIGCONT)
 
-    def _signal(self, number: int, word: str, host: int | None = None, storing: bool | None = None) -> tuple[int, bool]:
-        host = self._data() if host is None else host
-        storing = self.random.random() < 0.5 if storing is None else storing
+    def _server(self, word: str) -> Callable[[Signals], None]:
+        """Choose a server; return a function that sends it a signal, unless its supervisor is gone."""
+        host, storing = self._data(), self.random.random() < 0.5
         self.note(f"{'storing' if storing else 'drawing'} server on host {host} {word}")
-        if self.numbers[host] not in self.lost:
-            self.supervisors[host].do("signal_server", storing=storing, number=int(number))
-        return host, storing
+
+        def send(signal: Signals) -> None:
+            if self.numbers[host] not in self.lost:
+                self.supervisors[host].do("signal_server", storing=storing, number=signal)
+
+        return send
 
     def kill_supervisor(self) -> None:
         host = self._data()
         self.note(f"supervisor on host {host} killed")
         self.lost.add(self.numbers[host])
         self.supervisors[host].process.kill()
-        self._forget(host)
 
     def kill_explorer(self) -> None:
         number = self.random.choice([*self.explorers])
         self.note(f"explorer {number} killed")
+        self.killed.add(f"explorer {number}")
         self.explorers[number].process.kill()
 
     def cut(self) -> None:
@@ -161,18 +164,15 @@ class Trial:
         self.note(f"power of host {host} lost")
         self.off.add(host)
         self.lost.add(self.numbers[host])
+        if host == DATA[0]:
+            self.killed.add("explorer 1")
         self.lan.power_off(host)
-        self._forget(host)
 
     def slow(self) -> None:
         self.note("links slowed to 10 Mbit/s for a while")
         self.lan.set_rate("10mbit")
         time.sleep(self.random.uniform(0.2, 1.0))
         self.lan.set_rate(None)
-
-    def _forget(self, host: int) -> None:
-        """Tell explorers and learner, as the directory would after a while, that a shard is gone."""
-        self.known.pop(host, None)
 
 
 EVENTS: tuple[Callable[[Trial], None], ...] = (

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 
+import numpy as np
 import pytest
 
 from adapters import registry
-from suites.hosts.spec import BENCHMARKS
+from adapters.base import Columns, Spec
+from adapters.hosts import HostsAdapter
+from suites import workloads
+from suites.hosts.role import User
+from suites.hosts.spec import BENCHMARKS, CARTPOLE
 from suites.lan import STATES, Lan, why_not
 from suites.lan.worker import Worker, WorkerLost
 
@@ -43,11 +48,39 @@ def test_a_worker_that_dies_is_named():
             worker.do("anything")
 
 
+class Memory:
+    """A buffer that returns the rows it got, or rows put together from two of them."""
+
+    def __init__(self, torn: bool) -> None:
+        self.torn = torn
+
+    def sample(self, batch_size: int) -> Columns:
+        columns = workloads.load(CARTPOLE).columns
+        drawn = {name: column[:batch_size].astype(np.float64) for name, column in columns.items()}
+        if self.torn:
+            drawn["rew"], drawn["obs"][0] = drawn["rew"][:, None], columns["obs"][77]
+        return {**drawn, "indexes": np.arange(batch_size)}
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        assert len(indexes) == len(priorities)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_rows_that_were_never_added_are_counted(torn):
+    recorded = workloads.load(CARTPOLE)
+    user = User(HostsAdapter, Spec(10, recorded.fields), recorded.columns, "", "")
+    user.adapter = Memory(torn)
+    assert user.count_wrong(samples=3, batch=20) == (3 if torn else 0)
+
+
 @needs_hosts
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", [name for name in registry.over_hosts() if not name.startswith("reverb")])
+@pytest.mark.parametrize("peer", registry.over_hosts())
 def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
     done = surroundings.run("-m", "suites.hosts", "--peer", peer, "--job=CartPole-v1:2:none:32", "--seconds=0.2")
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["benchmark"] for each in results] == list(BENCHMARKS)
-    assert all(each["outcome"] == "ok" and each["value"] > 0 for each in results), done.stdout + done.stderr
+    if registry.describe(peer).version is None:  # there is no wheel for this Python
+        assert {each["outcome"] for each in results} == {"skipped"}
+    else:
+        assert all(each["outcome"] == "ok" and each["value"] > 0 for each in results), done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """Reverb with a server on each data host.
 
-With several servers, batches come from them in turn, and explorers write to the one that is next after their own host.
-Each server prioritizes its own rows only.
+With several servers, rows go to them in turn, a call to each, and so do requests for batches. Each server prioritizes
+its own rows only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle
 from typing import Self
-from zlib import crc32
 
 import numpy as np
 
@@ -53,8 +52,7 @@ class ReverbOnHosts(HostsAdapter):
         self.fields = spec.fields
         each = replace(spec, capacity=-(-spec.capacity // len(place.data)))
         self.clients = [_Client(each, address) for address in place.data]
-        self.writer = self.clients[crc32(place.here.encode()) % len(self.clients)]
-        self.turns = cycle(self.clients)
+        self.writers, self.readers = cycle(self.clients), cycle(self.clients)
         self.drawn_from = self.clients[0]
 
     @classmethod
@@ -62,13 +60,13 @@ class ReverbOnHosts(HostsAdapter):
         return cls(spec, place)
 
     def add(self, steps) -> None:
-        self.writer.add(steps)
+        next(self.writers).add(steps)
 
     def add_batch(self, columns: Columns, priorities: np.ndarray | None = None) -> None:
-        self.writer.add_batch(columns, priorities)
+        next(self.writers).add_batch(columns, priorities)
 
     def sample(self, batch_size: int) -> Columns:
-        self.drawn_from = next(self.turns)
+        self.drawn_from = next(self.readers)
         return self.drawn_from.sample(batch_size)
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:

@@ -18,8 +18,9 @@ import numpy as np
 
 from adapters.base import Columns, Spec
 from adapters.peers.rllib.adapter import RLlib
+from adapters.ray_cluster import NAMESPACE
 
-ACTOR = NAMESPACE = "replaybench"
+ACTOR = "replaybench"
 OBJECT_STORE_BYTES = 80_000_000  # close to Ray's minimum: batches this small do not use the store
 QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 
