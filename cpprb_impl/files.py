@@ -75,8 +75,8 @@ class SavableBuffer(BufferBase):
         OSError
             If the file does not exist or cannot be read.
         """
-        with _opened_to_read(file) as stream, as_value_errors(_name_of(stream)):
-            contents = file_format.read(self, stream)
+        with _opened_to_read(file) as stream:
+            contents = self._contents_of(stream)
         if contents.position is not None and self._is_empty():
             try:
                 restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
@@ -85,14 +85,26 @@ class SavableBuffer(BufferBase):
                 raise
             vars(self).update(contents.attributes)
         else:
-            self._append(contents)
+            self._append(contents, 0, contents.rows)
 
-    def _append(self, contents: file_format.Contents) -> None:
+    def _load_part(self, stream: IO[bytes], part: int, parts: int) -> None:
+        """Append one of several equal parts of a file. Raises what `load_transitions` raises."""
+        contents = self._contents_of(stream)
+        first, end = (contents.rows * each // parts for each in (part, part + 1))
+        self._append(contents, first, end)
+
+    def _contents_of(self, stream: IO[bytes]) -> file_format.Contents:
+        with as_value_errors(_name_of(stream)):
+            return file_format.read(self, stream)
+
+    def _append(self, contents: file_format.Contents, first: int, end: int) -> None:
+        """Append the rows first .. end - 1 of a file."""
         episode_len = self.get_current_episode_len()
-        rows = min(contents.rows, self.get_buffer_size())  # older ones would be overwritten at once
-        add_columns(self, contents.columns, contents.rows - rows, contents.rows)
+        first = max(first, end - self.get_buffer_size())  # older ones would be overwritten at once
+        rows = end - first
+        add_columns(self, contents.columns, first, end)
         if rows and contents.leaves is not None:
-            self._set_leaves(held_slots(self)[-rows:], contents.leaves[-rows:])
+            self._set_leaves(held_slots(self)[-rows:], contents.leaves[first:end])
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
         self._set_episode_len(episode_len)  # the current episode is not that of the file

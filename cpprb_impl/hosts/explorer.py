@@ -15,14 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zmq
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer
-from cpprb_impl.hosts import wire
+from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
@@ -44,16 +43,21 @@ class LocalExplorer:
 
     def __init__(self, address: Address) -> None:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
-        self._name = Path("/dev/shm", address.segment.lstrip("/"))
-        self._looked = time.monotonic()
+        self.follow(address)
         self.add, self.on_episode_end, self.close = self._buffer.add, self._buffer.on_episode_end, self._buffer.close
 
-    def is_there(self) -> bool:
-        """Whether the shard still exists: its memory loses its name with its supervisor. Looks now and then."""
-        if time.monotonic() < self._looked + LOOK_SECONDS:
-            return True
-        self._looked = time.monotonic()
-        return self._name.exists()
+    def follow(self, address: Address) -> None:
+        """Learn the new address of the same shard, whose supervisor has changed."""
+        self.address = address
+        self._looked = self._seen = time.monotonic()
+
+    def gone_for(self) -> float:
+        """Return for how many seconds the shard's memory has not had its name. Looks now and then."""
+        if (now := time.monotonic()) >= self._looked + LOOK_SECONDS:
+            self._looked = now
+            if kept.exists(self.address.segment):
+                self._seen = now
+        return self._looked - self._seen
 
     def flush(self) -> None:
         """Return at once: rows are stored when `add` returns."""

@@ -104,8 +104,8 @@ class Learner:
 
     def _look_for_shards(self) -> None:
         found = {address.number: address for address in self._find()}
-        for number in [*self._sources]:
-            if number not in found:
+        for number, source in [*self._sources.items()]:
+            if found.get(number) != source.address:  # it is lost, or has a new supervisor
                 self._give_up(self._sources.pop(number))
         for number, address in found.items():
             if number not in self._sources:

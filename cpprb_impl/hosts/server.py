@@ -1,8 +1,9 @@
 """A server of a shard: a process that draws rows for learners, or stores rows of explorers on other hosts.
 
 Its supervisor starts it as `python -m cpprb_impl.hosts.server`, and writes its `Settings` as one line of JSON to its
-standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory that
-belongs to the supervisor, so a server that was killed and started again continues with the same rows.
+standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory, so a
+server that was killed and started again continues with the same rows; and a server whose supervisor was killed keeps
+them for the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import zmq
 
-from cpprb_impl.hosts import wire
+from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
@@ -162,6 +163,7 @@ def main() -> None:
     with bound(settings) as router:
         print(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2], flush=True)
         serve(router, answer, sys.stdin)
+    kept.keep(settings.segment)
 
 
 if __name__ == "__main__":

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpprb_impl.hosts import wire
+from cpprb_impl.hosts import kept, wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.server import DRAWING, STORING, Settings
-from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 PAUSE = 0.05  # seconds from the end of a server to its next start
 END_SECONDS = 3.0  # for a server to end by itself
+SAVE_SECONDS = 10.0
+PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,31 @@ class Server:
 
 
 class Shard:
-    """Makes the shared buffer of one host, and supervises its servers. Runs as an actor of Ray."""
+    """Supervises the servers of one host's shared buffer. Runs as an actor of Ray.
 
-    def __init__(self, number: int, host: str, node: str, options: Mapping[str, Any], keys: Keys) -> None:
+    If it dies, its servers end, and the next shard of the host takes the rows over: `previous` is where they were.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        host: str,
+        node: str,
+        options: Mapping[str, Any],
+        keys: Keys,
+        previous: Address | None = None,
+    ) -> None:
         self._closed = threading.Event()
-        self.buffer = MPPrioritizedReplayBuffer(**options)
+        self._name = kept.new_name()
+        found = kept.take_over(previous.segment, self._name) if previous else None
+        if previous and found:
+            number = previous.number
+        self.buffer = found or kept.make(self._name, options)
         columns = wire.columns_of(self.buffer.get_all_transitions())
-        settings = {role: Settings(role, self.buffer.segment, 0, columns, keys) for role in (DRAWING, STORING)}
+        settings = {role: Settings(role, self._name, 0, columns, keys) for role in (DRAWING, STORING)}
         self.servers = {role: Server(each) for role, each in settings.items()}
         drawing, storing = (self.servers[role].port for role in (DRAWING, STORING))
-        self.address = Address(number, host, drawing, storing, self.buffer.segment, node, columns)
+        self.address = Address(number, host, drawing, storing, self._name, node, columns)
 
     def get_servers(self) -> dict[str, int]:
         """Return the process ids of the servers."""
@@ -109,9 +126,44 @@ class Shard:
         """Return when the shard is closed. A caller elsewhere thus notices when the shard is lost."""
         self._closed.wait()
 
+    def save(self) -> Iterator[bytes]:
+        """Yield the file that `save_transitions` writes, in pieces.
+
+        Rows that come meanwhile make it begin again; raises RuntimeError if they still come after `SAVE_SECONDS`.
+        """
+        end = time.monotonic() + SAVE_SECONDS
+        with tempfile.TemporaryFile() as file:
+            while True:
+                try:
+                    self.buffer.save_transitions(file)
+                    break
+                except RuntimeError:
+                    if time.monotonic() > end:
+                        raise
+                    file.seek(0)
+                    file.truncate()
+            file.seek(0)
+            while piece := file.read(PIECE_BYTES):
+                yield piece
+
+    def begin_to_load(self) -> None:
+        """Forget what `take_piece` received before."""
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (`load` closes it)
+
+    def take_piece(self, piece: bytes) -> None:
+        """Receive the next piece of a file."""
+        self._file.write(piece)
+
+    def load(self, part: int, parts: int) -> None:
+        """Append one of several equal parts of the file that was received. Raises what `load_transitions` raises."""
+        with self._file as file:
+            file.seek(0)
+            self.buffer._load_part(file, part, parts)
+
     def close(self) -> None:
         """End the servers and release the memory."""
         self._closed.set()
+        kept.remove(self._name)  # or else the servers would keep the rows for a while
         for server in self.servers.values():
             server.close()
         self.buffer.close()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.buffers import PrioritizedReplayBuffer as OneHost
@@ -17,11 +19,36 @@ from cpprb_impl.fields import parse_size
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
-from cpprb_impl.hosts.shard import Address
+from cpprb_impl.hosts.shard import PIECE_BYTES, Address
 from cpprb_impl.ray.directory import Directory, nodes
 
 FIND_SECONDS = 0.5  # between two questions to the directory
 START_SECONDS = 60.0  # for the shards to start
+
+
+PIECES_AHEAD = 4  # of a file that a shard sends
+UNANSWERED = 4  # pieces of a file that are sent to a shard
+
+
+def _send(file: Path, shard: Any) -> None:
+    """Send a file to a shard, which loads it later."""
+    ray.get(shard.begin_to_load.remote())
+    sent: list[Any] = []
+    with file.open("rb") as stream:
+        while piece := stream.read(PIECE_BYTES):
+            sent.append(shard.take_piece.remote(piece))
+            if len(sent) > UNANSWERED:
+                ray.get(sent.pop(0))
+    ray.get(sent)
+
+
+@contextmanager
+def _as_raised() -> Iterator[None]:
+    """Raise what a shard raised, rather than what Ray makes of it."""
+    try:
+        yield
+    except RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, Exception) else error) from None
 
 
 class Finder:
@@ -119,7 +146,8 @@ class PrioritizedReplayBuffer:
         OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
         self._keys = Keys.make(encrypt)
         self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
-        start = ray.remote(Directory).options(num_cpus=0).remote
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        start = ray.remote(Directory).options(num_cpus=0, scheduling_strategy=here).remote
         self._directory = cast("Any", start(hosts, self._options, self._keys))
         self._is_maker = True
         try:
@@ -151,7 +179,7 @@ class PrioritizedReplayBuffer:
 
     @property
     def _explorer(self) -> LocalExplorer | RemoteExplorer:
-        if isinstance(self._explorer_, LocalExplorer) and not self._explorer_.is_there():
+        if isinstance(self._explorer_, LocalExplorer) and not self._stays(self._explorer_):
             self._explorer_ = None
         if self._explorer_ is None:
             address = self._shard_here()
@@ -163,6 +191,18 @@ class PrioritizedReplayBuffer:
                 )
             )
         return self._explorer_
+
+    def _stays(self, explorer: LocalExplorer) -> bool:
+        """Return whether its shard exists, or may come back with its rows."""
+        if not (gone := explorer.gone_for()):
+            return True
+        here = self._shard_here()
+        if here is None or here == explorer.address:  # as far as is known yet
+            return gone < self._deadline
+        if here.number != explorer.address.number:  # empty
+            return False
+        explorer.follow(here)
+        return True
 
     def _shard_here(self) -> Address | None:
         here = ray.get_runtime_context().get_node_id()
@@ -215,6 +255,54 @@ class PrioritizedReplayBuffer:
     def get_lost(self) -> list[str]:
         """Return the hosts whose shards do not answer this learner."""
         return self._learner.lost
+
+    def save_transitions(self, folder: str | Path) -> None:
+        """Write the transitions of all shards, with their priorities, into a new folder, a file for each shard.
+
+        The files are those of `MPPrioritizedReplayBuffer.save_transitions`, and can be loaded by it, too. Explorers
+        should pause meanwhile, and call `flush` before.
+
+        Raises
+        ------
+        FileExistsError
+            If the folder exists.
+        RuntimeError
+            If transitions are added all the time.
+        OSError
+            If a file cannot be written. The folder is then incomplete.
+        """
+        path = Path(folder)
+        path.mkdir()
+        for number, shard in enumerate(ray.get(self._directory.get_shards.remote())):
+            with (path / f"shard-{number}.npz").open("xb") as file, _as_raised():
+                for piece in shard.save.options(
+                    num_returns="streaming", _generator_backpressure_num_objects=PIECES_AHEAD
+                ).remote():
+                    file.write(ray.get(piece))
+
+    def load_transitions(self, folder: str | Path) -> None:
+        """Append the transitions that `save_transitions` wrote, which may have been done on another number of hosts.
+
+        If there are more files than shards, the shards share the remaining ones. Nobody else may use the buffer
+        meanwhile.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder has no files of shards.
+        ValueError
+            If a file was truncated or changed, or comes from a buffer with other fields or another `Nstep`.
+        """
+        files = sorted(Path(folder).glob("shard-*.npz"), key=lambda file: int(file.stem.removeprefix("shard-")))
+        if not files:
+            raise FileNotFoundError(f"{folder} has no files of shards")
+        shards = ray.get(self._directory.get_shards.remote())
+        for number, file in enumerate(files):
+            whole = number < len(shards)
+            for part, shard in enumerate([shards[number]] if whole else shards):
+                _send(file, shard)
+                with _as_raised():
+                    ray.get(shard.load.remote(part, 1 if whole else len(shards)))
 
     def close(self) -> None:
         """Close this process's connections. The process that made the buffer also ends all shards."""

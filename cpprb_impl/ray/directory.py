@@ -1,7 +1,8 @@
 """The directory of a buffer over several hosts: an actor of Ray that starts the shards and knows where they are.
 
-A shard whose host is lost is started again, empty and with another number, once the host is back. The directory itself
-is needed only to find shards: learners and explorers that are connected go on without it.
+A shard that dies is started again, with its rows. If its host is lost, it is started again once the host is back, empty
+and with another number. The directory itself is needed only to find shards: learners and explorers that are connected
+go on without it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cpprb_impl.hosts.shard import Address, Shard
 
 log = logging.getLogger("cpprb_impl.hosts")
 
-LOOK_SECONDS = 0.5  # between two looks at the nodes of the cluster
+LOOK_SECONDS = 0.2  # between two looks at the nodes of the cluster, and before a shard is started again
 MOST_SHARDS = 1 << 15  # over the lifetime of a buffer
 
 
@@ -48,6 +49,10 @@ class Directory:
         """Return the addresses of the shards that exist now."""
         return list(self._addresses.values())
 
+    async def get_shards(self) -> list[Any]:
+        """Return the handles of the shards that exist now."""
+        return list(self._shards.values())
+
     async def close(self) -> None:
         """End all shards."""
         self._closed = True
@@ -57,21 +62,25 @@ class Directory:
         await asyncio.wait([asyncio.ensure_future(_end(each)) for each in closing], timeout=10) if closing else None
 
     async def _keep(self, host: str) -> None:
+        kept: Address | None = None  # of the shard that died there, whose rows the next one takes over
         while not self._closed and self._started < MOST_SHARDS:
             node = (await asyncio.to_thread(nodes)).get(host)
             if node is None:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             number, self._started = self._started, self._started + 1
+            if kept is not None and kept.node != node:  # the host has been restarted
+                kept = None
             here = NodeAffinitySchedulingStrategy(node, soft=False)
             shard: Any = (
                 ray.remote(Shard)
                 .options(num_cpus=0, scheduling_strategy=here, max_concurrency=2)
-                .remote(number, host, node, self._options, self._keys)
+                .remote(number, host, node, self._options, self._keys, kept)
             )
+            kept = None
             try:
-                address = await shard.get_address.remote()
-                self._shards[host], self._addresses[host] = shard, address
+                kept = self._addresses[host] = await shard.get_address.remote()
+                self._shards[host] = shard
                 if len(self._addresses) == len(self._hosts):
                     self._complete.set()
                 await shard.wait.remote()  # returns when the shard is closed, and fails when it is lost

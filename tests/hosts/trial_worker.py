@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import pickle
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,26 +28,41 @@ OPTIONS = {"size": 1_000_000, "env_dict": FIELDS}  # more rows than a trial adds
 ADDED, FLUSH_EVERY, DRAWN = 100, 5, 64
 EXPLORER_BITS = 22  # of an id; the bits above are the explorer's number. float32 is exact up to 24 bits
 
-Known = Sequence[dict[str, Any]]
-
 
 def address_of(known: dict[str, Any]) -> Address:
     columns = [(name, dtype, tuple(shape)) for name, dtype, shape in known["columns"]]
     return Address(**{**known, "columns": columns})
 
 
+class Directory:
+    """A file with the addresses of the shards, which all hosts see."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.read = path, -1
+        self.known: Sequence[Address] = []
+
+    def __call__(self) -> Sequence[Address]:
+        if (written := self.path.stat().st_mtime_ns) != self.read:
+            self.read, self.known = written, [address_of(each) for each in json.loads(self.path.read_text())]
+        return self.known
+
+
 class Supervisor:
     """A data host's."""
 
-    def __init__(self, keys: Keys, here: str) -> None:
+    def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
         self.keys, self.here = keys, here
 
-    def start(self, number: int) -> dict[str, Any]:
-        self.shard = Shard(number, self.here, self.here, OPTIONS, self.keys)
+    def start(self, number: int, previous: dict[str, Any] | None) -> dict[str, Any]:
+        kept = address_of(previous) if previous else None
+        self.shard = Shard(number, self.here, self.here, OPTIONS, self.keys, kept)
         return vars(self.shard.get_address())
 
     def signal_server(self, storing: bool, number: int) -> None:
         os.kill(self.shard.get_servers()[STORING if storing else DRAWING], signal.Signals(number))
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def ids(self) -> list[int]:
         rows = self.shard.buffer.get_all_transitions()
@@ -61,18 +78,17 @@ class Supervisor:
 class Explorer:
     """One that adds rows with consecutive ids."""
 
-    def __init__(self, keys: Keys, here: str) -> None:
-        self.keys, self.here = keys, here
+    def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
+        self.keys, self.here, self.directory = keys, here, directory
 
-    def start(self, number: int, known: Known, local: bool) -> None:
-        self.known = [address_of(each) for each in known]
+    def start(self, number: int, local: bool) -> None:
         self.next = number << EXPLORER_BITS
         if local:
-            here = next(address for address in self.known if address.host == self.here)
+            here = next(address for address in self.directory() if address.host == self.here)
             self.explorer: Any = LocalExplorer(here)
             self.explorer.unconfirmed, self.explorer._address = 0, here
         else:
-            self.explorer = RemoteExplorer(lambda: self.known, self.keys, OPTIONS, when_lost="elsewhere", deadline=1.0)
+            self.explorer = RemoteExplorer(self.directory, self.keys, OPTIONS, when_lost="elsewhere", deadline=1.0)
 
     def explore(self, seconds: float) -> list[dict[str, Any]]:
         """Add rows; return, for each flush, its ids, and what is known about where they are."""
@@ -105,12 +121,11 @@ class Explorer:
 class Student:
     """A learner."""
 
-    def __init__(self, keys: Keys, here: str) -> None:
-        self.keys = keys
+    def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
+        self.keys, self.directory = keys, directory
 
-    def start(self, known: Known, deadline: float) -> None:
-        self.known = [address_of(each) for each in known]
-        self.learner = Learner(lambda: self.known, self.keys, prefetch=2, deadline=deadline)
+    def start(self, deadline: float) -> None:
+        self.learner = Learner(self.directory, self.keys, prefetch=2, deadline=deadline)
 
     def learn(self, seconds: float) -> dict[str, Any]:
         until, worst, batches, torn, lost = time.monotonic() + seconds, 0.0, 0, 0, 0
@@ -132,9 +147,10 @@ def main() -> None:
     parser.add_argument("kind", choices=("Supervisor", "Explorer", "Student"))
     parser.add_argument("keys")
     parser.add_argument("here")
+    parser.add_argument("directory", type=Path)
     args = parser.parse_args()
     kinds = {kind.__name__: kind for kind in (Supervisor, Explorer, Student)}
-    worker = kinds[args.kind](pickle.loads(bytes.fromhex(args.keys)), args.here)
+    worker = kinds[args.kind](pickle.loads(bytes.fromhex(args.keys)), args.here, Directory(args.directory))
     obey(worker)
     os._exit(0)
 

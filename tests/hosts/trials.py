@@ -4,13 +4,14 @@
 
 In each trial two data hosts hold a buffer. One explorer is on the first of them, another on a host without data, and a
 learner on a fourth host. Up to three things happen to them at random. Then every stored row must be whole, and stored
-once; each row that an explorer was told is stored must be there, unless its shard was lost with its host or its
-supervisor; and nothing may hang. Needs root and Linux.
+once; each row that an explorer was told is stored must be there, unless its shard was lost with its host, or its
+supervisor was killed and no other one started; and nothing may hang. Needs root and Linux.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import pickle
 import random
 import sys
@@ -19,13 +20,15 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, Signals
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tqdm import tqdm
 
 from cpprb_impl.hosts.keys import Keys
-from suites.lan import Lan
+from suites.lan import CHECKOUT, Lan
 from suites.lan.worker import Worker, WorkerLost
 
 SECONDS, DEADLINE = 3.0, 1.0
@@ -40,6 +43,7 @@ class Trial:
     seed: int
     lan: Lan
     stack: ExitStack
+    directory: Path
     happened: list[str] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)  # shards that were lost, with their rows
     off: set[int] = field(default_factory=set)  # hosts without power
@@ -48,19 +52,30 @@ class Trial:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.keys = pickle.dumps(Keys.make(encrypt=self.random.random() < 0.5)).hex()
-        self.supervisors = {host: self._start("Supervisor", host) for host in DATA}
         self.numbers = {host: number for number, host in enumerate(DATA)}
-        known = [worker.do("start", number=self.numbers[host]) for host, worker in self.supervisors.items()]
+        self.known: dict[int, dict[str, Any]] = {}  # addresses by host
+        self.supervisors: dict[int, Worker] = {}
+        for host in DATA:
+            self._supervise(host)
         self.explorers = {1: self._start("Explorer", DATA[0]), 2: self._start("Explorer", REMOTE)}
         for number, explorer in self.explorers.items():
-            explorer.do("start", number=number, known=known, local=number == 1)
+            explorer.do("start", number=number, local=number == 1)
         self.learner = self._start("Student", LEARNER)
-        self.learner.do("start", known=known, deadline=DEADLINE)
+        self.learner.do("start", deadline=DEADLINE)
 
     def _start(self, kind: str, host: int) -> Worker:
-        worker = Worker(self.lan, host, "tests.hosts.trial_worker", [kind, self.keys, self.lan.address(host)], {})
+        arguments = [kind, self.keys, self.lan.address(host), self.directory]
+        worker = Worker(self.lan, host, "tests.hosts.trial_worker", arguments, {})
         self.stack.enter_context(closing(worker))
         return worker
+
+    def _supervise(self, host: int) -> None:
+        """Start a supervisor, which takes over the rows of one before it, and let everybody know."""
+        worker = self.supervisors[host] = self._start("Supervisor", host)
+        self.known[host] = worker.do("start", number=self.numbers[host], previous=self.known.get(host))
+        written = self.directory.with_suffix(".new")
+        written.write_text(json.dumps([*self.known.values()]))
+        written.replace(self.directory)
 
     def run(self) -> tuple[list[str], dict[str, Any]]:
         """Return what is wrong, and what the learner saw."""
@@ -140,10 +155,17 @@ class Trial:
         return send
 
     def kill_supervisor(self) -> None:
-        host = self._data()
-        self.note(f"supervisor on host {host} killed")
-        self.lost.add(self.numbers[host])
-        self.supervisors[host].process.kill()
+        host, again = self._data(), self.random.random() < 0.8
+        self.note(f"supervisor on host {host} killed{', and another one started' if again else ''}")
+        if self.numbers[host] in self.lost:
+            return
+        worker = self.supervisors[host]
+        worker.tell("die")
+        worker.process.wait(HANG_SECONDS)
+        if again:
+            self._supervise(host)
+        else:
+            self.lost.add(self.numbers[host])
 
     def kill_explorer(self) -> None:
         number = self.random.choice([*self.explorers])
@@ -188,8 +210,8 @@ def main() -> int:
     args = parser.parse_args()
     failed, worst, batches, events = 0, 0.0, 0, Counter()  # type: ignore[var-annotated]
     for seed in tqdm(range(args.seed, args.seed + args.trials), unit="trial", disable=not sys.stderr.isatty()):
-        with Lan(4) as lan, ExitStack() as stack:
-            trial = Trial(seed, lan, stack)
+        with Lan(4) as lan, TemporaryDirectory(dir=CHECKOUT / "build") as folder, ExitStack() as stack:
+            trial = Trial(seed, lan, stack, Path(folder, "directory.json"))
             wrong, learned = trial.run()
         worst, batches = max(worst, learned.get("worst", 0.0)), batches + learned.get("batches", 0)
         events.update(each.partition(" of host")[0].partition(" on host")[0] for each in trial.happened)

@@ -6,15 +6,18 @@ import os
 import pickle
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 ray = pytest.importorskip("ray")
 
+from cpprb_impl.hosts import kept  # noqa: E402 (only if there is Ray)
 from cpprb_impl.hosts.explorer import LocalExplorer  # noqa: E402 (the same)
-from cpprb_impl.ray import PrioritizedReplayBuffer  # noqa: E402 (only if there is Ray)
+from cpprb_impl.ray import PrioritizedReplayBuffer  # noqa: E402 (the same)
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}}
 PATIENCE = 60.0
@@ -77,16 +80,30 @@ def test_closing_leaves_nothing():
     assert not segment.exists()
 
 
-def test_a_shard_whose_supervisor_dies_comes_back_empty(buffer):
+def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
+    buffer.add(**rows(0, 100))
+    drawn = buffer.sample(32)
+    killed = kill_supervisor(buffer)
+    for first in range(100, 1000, 10):  # meanwhile, rows are stored as before
+        buffer.add(**rows(first, 10))
+        time.sleep(0.01)
+    wait_until(lambda: supervisor_of(buffer) not in (None, killed))
+    wait_until(lambda: buffer.get_stored_size() == 1000)
+    buffer.add(**rows(1000, 100))
+    buffer.update_priorities(drawn["indexes"], 1e9)  # the indexes are still those of the same rows
+    wait_until(lambda: set(buffer.sample(64)["id"].ravel()) <= set(drawn["id"].ravel()))
+    batch = buffer.sample(256)
+    assert buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
+
+
+def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
     buffer.add(**rows(0, 500))
     assert buffer.get_stored_size() == 500
     (address,) = buffer._known()()
     old = buffer.sample(8)["indexes"].copy()
-    os.kill(supervisor_of(address.segment), signal.SIGKILL)
-    end = time.monotonic() + PATIENCE
-    while [each.number for each in buffer._known()()] in ([], [address.number]):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    kept.remove(address.segment)
+    kill_supervisor(buffer)
+    wait_until(lambda: [each.number for each in buffer._known()()] not in ([], [address.number]))
     buffer.add(**rows(1000, 50))
     batch = buffer.sample(32)
     assert batch["id"].min() >= 1000 and buffer.get_stored_size() == 50
@@ -99,11 +116,9 @@ def test_an_explorer_returns_to_the_shard_of_its_host():
     try:
         buffer.add(**rows(0, 10))
         (address,) = buffer._known()()
-        os.kill(supervisor_of(address.segment), signal.SIGKILL)
-        end = time.monotonic() + PATIENCE
-        while buffer._known()() or isinstance(buffer._explorer, LocalExplorer):
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        kept.remove(address.segment)
+        kill_supervisor(buffer)
+        wait_until(lambda: not buffer._known()() and not isinstance(buffer._explorer, LocalExplorer))
         buffer.add(**rows(10, 10))
         buffer.flush()  # waits until the shard is back
         buffer.on_episode_end()
@@ -113,9 +128,65 @@ def test_an_explorer_returns_to_the_shard_of_its_host():
         buffer.close()
 
 
-def supervisor_of(segment: str) -> int:
-    """The process that made a segment: its name begins with it."""
-    return int(segment.lstrip("/").split("-")[1])
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def supervisor_of(buffer) -> int | None:
+    """The process of the actor that supervises the only shard, if there is one now."""
+    shards = ray.get(buffer._directory.get_shards.remote())
+    servers = ray.get(shards[0].get_servers.remote()) if shards else {}
+    return next((psutil.Process(server).ppid() for server in servers.values()), None)
+
+
+def kill_supervisor(buffer) -> int:
+    supervisor = supervisor_of(buffer)
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGKILL)
+    return supervisor
+
+
+def test_a_saved_buffer_is_loaded_again(buffer, tmp_path):
+    buffer.add(**rows(0, 100), priorities=np.arange(1.0, 101.0))
+    buffer.save_transitions(tmp_path / "saved")
+    with pytest.raises(FileExistsError):
+        buffer.save_transitions(tmp_path / "saved")
+    with pytest.raises(FileNotFoundError, match="has no files of shards"):
+        buffer.load_transitions(tmp_path)
+    loaded = PrioritizedReplayBuffer(20_000, FIELDS)
+    try:
+        loaded.load_transitions(tmp_path / "saved")
+        drawn = np.concatenate([loaded.sample(100)["id"] for _ in range(20)])
+        assert loaded.get_stored_size() == 100 and 52 < drawn.mean() < 68  # by priority 61, uniform 49.5
+        file = tmp_path / "saved" / "shard-0.npz"
+        file.write_bytes(file.read_bytes()[:-100])
+        with pytest.raises(ValueError, match="cut short"):
+            loaded.load_transitions(tmp_path / "saved")
+        assert loaded.get_stored_size() == 100
+    finally:
+        loaded.close()
+
+
+@ray.remote(num_cpus=0)
+def learn_for(buffer, seconds: float) -> int:
+    until, steps = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        batch = buffer.sample(64)
+        assert (batch["obs"] == batch["id"]).all()
+        buffer.update_priorities(batch["indexes"], batch["id"].ravel() + 1.0)
+        steps += 1
+    return steps
+
+
+def test_two_learners_share_the_buffer(buffer):
+    buffer.add(**rows(0, 1000))
+    assert min(ray.get([learn_for.remote(buffer, 3.0) for _ in range(2)])) > 10
+    drawn = np.concatenate([buffer.sample(500)["id"] for _ in range(20)])
+    expected = np.average(np.arange(1000), weights=(np.arange(1000) + 1) ** 0.6)
+    assert abs(drawn.mean() - expected) < 20  # 7 standard deviations; uniform draws would have 500
 
 
 def test_bad_options_are_named():
