@@ -10,7 +10,7 @@ SECONDS ?= 60
 TRIALS ?= 1000
 EXECUTIONS ?= 200000
 # Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -68,8 +68,10 @@ $(PYTORCH_BUILT): $(BUILT)
 # Our buffer needs a LOCK; any other name is taken as it is.
 APEX_BUFFER = $(or $(BUFFER),cpprb_impl)$(if $(LOCK)$(filter cpprb_impl,$(or $(BUFFER),cpprb_impl)),[lock=$(or $(LOCK),none)])
 
-apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10] [RESUME=folder]
+apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
 	@$(PYTORCH) -m suites.training.train --minutes '$(or $(MINUTES),10)' $(if $(RESUME),--resume '$(RESUME)') \
+	  $(if $(filter command,$(firstword $(origin SECONDS))),--seconds '$(SECONDS)') $(if $(HOSTS),--hosts '$(HOSTS)') \
+	  $(if $(LOSE_HOST),--lose-host '$(LOSE_HOST)') $(if $(ADDRESS),--address '$(ADDRESS)') \
 	  $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(EXPLORERS),--explorers '$(EXPLORERS)') \
 	  $(if $(SEED),--seed '$(SEED)') $(if $(BUFFER)$(LOCK),--buffer '$(APEX_BUFFER)')
 

@@ -5,6 +5,7 @@ Each data host has a shard. The learner makes the buffer; explorers get a pickle
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -30,18 +31,28 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
     encrypt: ClassVar[bool] = False
 
     def __init__(self, spec: Spec, place: Place) -> None:
-        super().__init__(spec)
         connect(place)
+        self._make(spec, place.data)
+
+    def _make(self, spec: Spec, hosts: Sequence[str]) -> None:
         from cpprb_impl.ray import PrioritizedReplayBuffer
 
+        CpprbAPI.__init__(self, spec)
         self.buffer = PrioritizedReplayBuffer(
             spec.capacity,
             env_dict(spec.fields),
             alpha=spec.alpha,
             eps=self.contract.eps,
-            hosts=place.data,
+            hosts=hosts,
             encrypt=self.encrypt,
         )
+
+    @classmethod
+    def over(cls, spec: Spec, hosts: Sequence[str]) -> Self:
+        """Return a buffer over these hosts of the cluster that this process is connected to."""
+        adapter = cls.__new__(cls)
+        adapter._make(spec, hosts)
+        return adapter
 
     def handle(self) -> bytes:
         from ray import cloudpickle

@@ -43,10 +43,11 @@ def why_not() -> str | None:
 class Lan:
     """Hosts 1, 2, ..., which a switch joins. `rate` is the speed of each host's link, such as "1gbit".
 
+    A host has an empty /tmp of its own, in which it finds only this checkout, its Python, and the folders `shown`.
     Raises `NoHosts`.
     """
 
-    def __init__(self, count: int, rate: str | None = None) -> None:
+    def __init__(self, count: int, rate: str | None = None, shown: Sequence[Path] = ()) -> None:
         if reason := why_not():
             raise NoHosts(reason)
         _remove_abandoned()
@@ -54,12 +55,11 @@ class Lan:
         network = f"10.{64 + os.getpid() % 128}.{os.getpid() // 128 % 256}"
         self._env = {**os.environ, "HOSTS_NAME": f"{PREFIX}{os.getpid()}", "HOSTS_NET": network}
         self.addresses = [f"{network}.{host}" for host in range(1, count + 1)]
-        # A host has a /tmp of its own, which would hide a checkout or an interpreter there.
-        used = {Path(path).resolve() for path in (CHECKOUT, sys.prefix, sys.base_prefix)}
-        shown = [str(path) for path in sorted(used) if path.is_relative_to("/tmp")]
+        used = {Path(path).resolve() for path in (CHECKOUT, sys.prefix, sys.base_prefix, *shown)}
+        in_tmp = [str(path) for path in sorted(used) if path.is_relative_to("/tmp")]
         try:
             limited = ["--rate", rate] if rate else []
-            self._do("up", str(count), *limited, *(word for each in shown for word in ("--show", each)))
+            self._do("up", str(count), *limited, *(word for each in in_tmp for word in ("--show", each)))
         except subprocess.CalledProcessError as error:
             raise NoHosts(f"hosts could not be made: {error.stderr.strip()}") from error
 

@@ -15,7 +15,7 @@ from suites.runner import entry
 from suites.runner.results import PeerTrouble, Result, failure
 from suites.training.progress import score_at
 from suites.training.settings import Settings
-from suites.training.supervisor import Failed, Outcome, buffer_for, train
+from suites.training.supervisor import Failed, Outcome, on_this_machine, train
 
 
 def measure(peer: str, task: Task, seed: int) -> Iterator[Result]:
@@ -46,8 +46,8 @@ def measure(peer: str, task: Task, seed: int) -> Iterator[Result]:
 def _train(peer: str, task: Task, seed: int) -> Outcome:
     settings = Settings(env=task.env, peer=peer, explorers=EXPLORERS, seed=seed)
     try:
-        with buffer_for(settings) as adapter:
-            outcome = train(settings, adapter, seconds=task.seconds, target=task.target)
+        with on_this_machine(settings) as (adapter, crew):
+            outcome = train(settings, adapter, crew, seconds=task.seconds, target=task.target)
     except Failed as error:
         raise PeerTrouble(str(error)) from error
     if not outcome.evaluations:

@@ -19,8 +19,10 @@ import torch
 
 from adapters import registry
 from adapters.base import Adapter, Columns
+from adapters.hosts import HostsAdapter
 
 MODEL, BUFFER, COUNTERS, NEXT = "model.pt", "buffer.npz", "counters.json", "next_sample.json"
+SHARDS = "shards"  # instead of BUFFER: a folder with a file for each host
 
 
 class NotResumable(Exception):  # noqa: N818 (a state, with its reason)
@@ -74,23 +76,28 @@ def save(
 
     The checkpoint gets its name once it is complete, and only then are older ones removed. The buffer continues as it
     was loaded from the file: loading moves rows into the slots of those that killed explorers lost, so a resumed
-    training would otherwise draw another sample. Raises OSError or RuntimeError if the checkpoint cannot be written,
-    and `NotResumable` if the buffer cannot be loaded again.
+    training would otherwise draw another sample. A buffer over several hosts just continues: it can be loaded on
+    another number of hosts, and then draws other samples in any case. Raises OSError or RuntimeError if the checkpoint
+    cannot be written, and `NotResumable` if the buffer cannot be loaded again.
     """
     unfinished, buffer = folder / "unfinished-checkpoint", adapter.buffer  # type: ignore[attr-defined]
+    exact = not isinstance(adapter, HostsAdapter)
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     torch.save(model, unfinished / MODEL)
     (unfinished / COUNTERS).write_text(json.dumps(counters))
-    buffer.save_transitions(unfinished / BUFFER)
-    with reading(unfinished):
-        buffer.clear()
-        buffer.load_transitions(unfinished / BUFFER)
+    buffer.save_transitions(unfinished / (BUFFER if exact else SHARDS))
+    if exact:
+        with reading(unfinished):
+            buffer.clear()
+            buffer.load_transitions(unfinished / BUFFER)
     batch = sample()
-    (unfinished / NEXT).write_text(json.dumps({"sha256": digest(adapter, batch)}))
-    for file in unfinished.iterdir():
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
+    if exact:
+        (unfinished / NEXT).write_text(json.dumps({"sha256": digest(adapter, batch)}))
+    for file in unfinished.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
     older, complete = every(folder), folder / f"checkpoint-{counters['steps']}"
     os.replace(unfinished, complete)
     for old in older:
@@ -110,12 +117,15 @@ def load(checkpoint: Path, adapter: Adapter, explorers: int) -> tuple[dict[str, 
         added = counters["transitions"]
         if len(added) != explorers or not all(type(each) is int and each >= 0 for each in added):
             raise ValueError(f"transitions in {COUNTERS} must be {explorers} numbers of at least 0, got {added}")
-        adapter.buffer.load_transitions(checkpoint / BUFFER)  # type: ignore[attr-defined]
+        file = SHARDS if isinstance(adapter, HostsAdapter) else BUFFER
+        adapter.buffer.load_transitions(checkpoint / file)  # type: ignore[attr-defined]
     return model, counters
 
 
 def check_next_sample(checkpoint: Path, adapter: Adapter, batch: Columns) -> None:
-    """Raise `NotResumable` if another sample followed this checkpoint."""
+    """Raise `NotResumable` if another sample followed this checkpoint. With several hosts, none is expected."""
+    if isinstance(adapter, HostsAdapter):
+        return
     with reading(checkpoint):
         expected = json.loads((checkpoint / NEXT).read_text())["sha256"]
     if expected != digest(adapter, batch):

@@ -13,7 +13,7 @@ from suites.training.dqn import Network, set_weights
 from suites.training.explorer import network_for, observed
 from suites.training.progress import Evaluation, Progress
 from suites.training.settings import Settings
-from suites.training.weights import SharedWeights
+from suites.training.weights import Weights
 
 
 def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
@@ -32,7 +32,7 @@ def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
     return returns
 
 
-def evaluate(settings: Settings, weights: SharedWeights, progress: Progress) -> None:
+def evaluate(settings: Settings, weights: Weights, progress: Progress) -> None:
     """Evaluate now and then until the training stops."""
     torch.set_num_threads(1)
     envs = [gymnasium.make(settings.env) for _ in range(settings.episodes)]

@@ -11,7 +11,7 @@ from suites.training.dqn import Network, set_weights
 from suites.training.nstep import NStepWindow, Transition
 from suites.training.progress import ENDED, Progress
 from suites.training.settings import Settings
-from suites.training.weights import SharedWeights
+from suites.training.weights import Weights
 
 
 def network_for(env: gymnasium.Env, settings: Settings) -> Network:
@@ -51,9 +51,7 @@ class LocalBuffer:
         return len(self.priorities)
 
 
-def explore(
-    number: int, life: int, settings: Settings, adapter: Adapter, weights: SharedWeights, progress: Progress
-) -> None:
+def explore(number: int, life: int, settings: Settings, adapter: Adapter, weights: Weights, progress: Progress) -> None:
     """Explore until the training stops. `life` counts how often this explorer was restarted."""
     torch.set_num_threads(1)
     seed = np.random.SeedSequence((settings.seed, number, life))

@@ -14,9 +14,9 @@ from adapters.base import Adapter, Columns
 from suites.training import checkpoint
 from suites.training.dqn import Learner, flat_weights
 from suites.training.explorer import network_for
-from suites.training.progress import Progress
+from suites.training.progress import LONGEST_REASON, Progress
 from suites.training.settings import Settings
-from suites.training.weights import SharedWeights
+from suites.training.weights import Weights
 
 PAUSE_SECONDS = 30.0  # that a checkpoint waits for explorers
 
@@ -25,7 +25,7 @@ class Training:
     """A learner with its buffer. `folder` holds checkpoints; None: none are written."""
 
     def __init__(
-        self, settings: Settings, adapter: Adapter, weights: SharedWeights, progress: Progress, folder: Path | None
+        self, settings: Settings, adapter: Adapter, weights: Weights, progress: Progress, folder: Path | None
     ) -> None:
         self.settings, self.adapter, self.weights = settings, adapter, weights
         self.progress, self.folder = progress, folder
@@ -93,7 +93,7 @@ class Training:
         with checkpoint.reading(found):
             self.learner.set_state(model)
         self.progress.steps.value = counters["steps"]
-        self.progress.began.value = time.monotonic() - counters["seconds"]
+        self.progress.began.value = self.progress.now() - counters["seconds"]
         self.progress.transitions[:] = counters["transitions"]
         batch = self.sample()
         checkpoint.check_next_sample(found, self.adapter, batch)
@@ -103,7 +103,7 @@ class Training:
 def learn(
     settings: Settings,
     adapter: Adapter,
-    weights: SharedWeights,
+    weights: Weights,
     progress: Progress,
     folder: Path | None,
     every: float,
@@ -115,5 +115,5 @@ def learn(
     try:
         Training(settings, adapter, weights, progress, folder).run(every, resume)
     except checkpoint.NotResumable as error:
-        progress.reason.value = str(error).encode()[: len(progress.reason) - 1]
+        progress.reason.value = str(error).encode()[:LONGEST_REASON]
         sys.exit(1)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from adapters import registry
 from suites.training.settings import BadSetting, Settings
 
 SETTINGS = "settings.json"
+MOST_HOSTS = 16  # made of one machine
+ON_HOSTS = ["cpprb_impl[Ray]", "cpprb_impl[Ray, encrypted]"]  # buffers over several hosts; the first is the default
 
 
 def _option(field: str) -> str:
@@ -34,6 +36,15 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
         "--minutes", type=float, default=10.0,
         help="at most, including the time before the training was resumed; default: %(default)s",
     )  # fmt: skip
+    parser.add_argument("--seconds", type=float, help="the same in seconds")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--address", help="run on the Ray cluster at this address, such as auto")
+    where.add_argument(
+        "--hosts", type=int, help="run on so many hosts made of this machine (Linux, root), the first for the learner"
+    )
+    parser.add_argument(
+        "--lose-host", type=float, metavar="SECONDS", help="let the last of the hosts lose power after so long"
+    )
     parser.add_argument(
         "--target", type=float, help="score at which to stop; default: the environment's reward threshold"
     )
@@ -41,21 +52,41 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
     parser.add_argument("--checkpoint-seconds", type=float, default=60.0, help="default: %(default)s")
     parser.add_argument("--resume", type=Path, metavar="FOLDER", help="continue the training in this folder")
     args = parser.parse_args(arguments)
-    for name in ("minutes", "checkpoint_seconds"):
-        if not getattr(args, name) > 0:  # NaN is not, either
-            parser.error(f"{_option(name)} must be above 0, got {getattr(args, name):g}")
+    for name in ("minutes", "seconds", "checkpoint_seconds", "lose_host"):
+        value = getattr(args, name)
+        if value is not None and not value > 0:  # NaN is not, either
+            parser.error(f"{_option(name)} must be above 0, got {value:g}")
+    if args.seconds is None:
+        args.seconds = 60 * args.minutes
+    if args.hosts is not None and not 1 <= args.hosts <= MOST_HOSTS:
+        parser.error(f"--hosts must be from 1 to {MOST_HOSTS}, got {args.hosts}")
+    if args.lose_host is not None and (args.hosts or 0) < 3:
+        parser.error("--lose-host needs --hosts 3 or more: the first has the learner, and another one must remain")
     if args.target is not None and math.isnan(args.target):
         parser.error("--target must be a number, got nan")
     given = {each.name: getattr(args, each.name) for each in fields(Settings) if hasattr(args, each.name)}
+    on_hosts = args.hosts is not None or args.address is not None
     try:
+        if on_hosts and not args.resume:
+            given.setdefault("peer", ON_HOSTS[0])
         settings = _stored(args.resume, given) if args.resume else Settings(**given)
         if args.resume and args.folder:
             raise BadSetting("folder", "cannot be chosen when a training is resumed")
-        if settings.peer not in (usable := _usable()):
+        if settings.peer not in (usable := ON_HOSTS if on_hosts else _usable()):
             raise BadSetting("peer", f"must be one of {', '.join(usable)}, got {settings.peer}")
     except BadSetting as error:
         parser.error(f"{_option(error.name)} {error.problem}")
     return args, settings
+
+
+def arguments_for(args: argparse.Namespace, settings: Settings, address: str) -> list[str]:
+    """Return the arguments for the same training on the Ray cluster at `address`."""
+    chosen = {_option(name): getattr(args, name) for name in ("seconds", "target", "checkpoint_seconds", "folder")}
+    if args.resume:
+        chosen["--resume"] = args.resume
+    else:
+        chosen |= {_option(name): value for name, value in asdict(settings).items()}
+    return [f"--address={address}", *(f"{name}={value}" for name, value in chosen.items() if value is not None)]
 
 
 def _usable() -> list[str]:

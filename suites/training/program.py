@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,11 @@ from adapters.base import Adapter, Unavailable
 from adapters.environments import NotInstalled
 from suites.training import checkpoint, interrupt
 from suites.training.checkpoint import NotResumable
+from suites.training.crew import Crew
 from suites.training.display import Display
 from suites.training.options import SETTINGS
 from suites.training.settings import Settings
-from suites.training.supervisor import Failed, Outcome, buffer_for, train
+from suites.training.supervisor import Failed, Outcome, on_this_machine, train
 
 RUNS = Path(__file__).resolve().parents[2] / "results" / "runs"
 # What is wrong with the options, the environment, the folder or the checkpoint, and needs no traceback.
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 raise ValueError(f"a training with {settings.peer} cannot be resumed: its buffer cannot be saved")
             if resume:
                 checkpoint.newest(folder)
-            adapter = stack.enter_context(buffer_for(settings))
+            adapter, crew = stack.enter_context(_where(args, settings))
             if interrupt.received():
                 print("interrupted before the training began")
                 return 130
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         what = "checkpoints and logs are" if saves else f"{settings.peer} cannot be saved; logs are"
         print(f"{what} in {folder}", flush=True)
         try:
-            outcome = _train(args, settings, adapter, folder if saves else None, Display(folder))
+            outcome = _train(args, settings, adapter, crew, folder if saves else None, Display(folder))
         except NotResumable as error:
             print(error, file=sys.stderr)
             return 1
@@ -100,14 +101,23 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 130 if interrupted else 0
 
 
+def _where(args: argparse.Namespace, settings: Settings) -> AbstractContextManager[tuple[Adapter, Crew]]:
+    if args.address is None:
+        return on_this_machine(settings)
+    from suites.training.cluster.crew import on_cluster  # needs Ray
+
+    return on_cluster(settings, args.address)
+
+
 def _train(
-    args: argparse.Namespace, settings: Settings, adapter: Adapter, folder: Path | None, display: Display
+    args: argparse.Namespace, settings: Settings, adapter: Adapter, crew: Crew, folder: Path | None, display: Display
 ) -> Outcome:
     try:
         return train(
             settings,
             adapter,
-            seconds=60 * args.minutes,
+            crew,
+            seconds=args.seconds,
             target=_threshold(settings) if args.target is None else args.target,
             watch=display,
             interrupted=interrupt.received,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+LONGEST_REASON = 1_000  # bytes
 ENDED = -1  # in `paused`: the explorer adds nothing more
 
 
@@ -43,14 +44,20 @@ class Progress:
         self.steps = context.RawValue(ctypes.c_int64, 0)  # of the learner
         self.error = context.RawValue(ctypes.c_double, 0.0)  # the mean absolute TD error of its last batch
         self.began = context.RawValue(ctypes.c_double, time.monotonic())  # moved back by what a resumed run took before
-        self.reason = context.RawArray(ctypes.c_char, 1_000)  # why the learner cannot go on; empty if it can
+        self.reason = context.RawArray(
+            ctypes.c_char, LONGEST_REASON + 1
+        )  # why the learner cannot go on; empty if it can
         # One evaluator at a time writes a few bytes at once, which is atomic: the pipe needs no lock.
         self.evaluations, self.evaluated = context.Pipe(duplex=False)
         self._pauses = 1
 
+    def now(self) -> float:
+        """Return the seconds of a clock that all processes share."""
+        return time.monotonic()
+
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began.value
+        return self.now() - self.began.value
 
     def may_add(self, explorer: int) -> bool:
         """In an explorer: wait while there is a pause. Return whether it may add transitions, or must end."""

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 
 from adapters import registry
 from adapters.base import Adapter, Spec
 from suites.training.checkpoint import NotResumable
+from suites.training.crew import Crew, Forked, Process
 from suites.training.evaluator import evaluate
 from suites.training.explorer import explore, network_for
-from suites.training.interrupt import SIGNALS
 from suites.training.learner import learn
 from suites.training.nstep import fields_of
-from suites.training.progress import ENDED, Evaluation, Progress
+from suites.training.progress import ENDED, Evaluation
 from suites.training.settings import Settings
-from suites.training.weights import SharedWeights
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
 EXPLORER_SECONDS = 10.0  # for explorers to end, before they are killed so that the learner need not wait for them
 LIVES = 3  # an explorer that dies so often without adding a transition, or an evaluator without a score, cannot run
-PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):  # noqa: N818 (its name is the outcome)
@@ -52,29 +44,12 @@ class Outcome:
     solved: bool
 
 
-def _run(supervisor: int, signals: set[signal.Signals], work: Callable[..., None], args: tuple[Any, ...]) -> None:
-    # Unlike a thread that polls the supervisor's id, this also ends a stopped process. Children are forked by the
-    # thread that supervises them until they end, and the kernel sends the signal when that thread ends.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != supervisor:
-        os._exit(1)
-    for number in SIGNALS:  # Ctrl-C reaches all processes, but the supervisor ends its children
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-    work(*args)
-
-
 class Supervisor:
     """The processes of one training."""
 
-    def __init__(self, settings: Settings, adapter: Adapter) -> None:
-        self.settings, self.adapter = settings, adapter
-        self._context, self._pid = multiprocessing.get_context("fork"), os.getpid()
-        env = gymnasium.make(settings.env)
-        size = sum(each.numel() for each in network_for(env, settings).parameters())
-        env.close()
-        self.weights, self.progress = SharedWeights(size), Progress(settings.explorers)
-        self.processes: list[BaseProcess] = []  # every one that was started
+    def __init__(self, settings: Settings, adapter: Adapter, crew: Crew) -> None:
+        self.settings, self.adapter, self.crew = settings, adapter, crew
+        self.progress = crew.progress
         self.lives = [0] * settings.explorers
         self._barren = [0] * settings.explorers  # deaths in a row without a transition in between
         self._known = [0] * settings.explorers  # transitions at the last death
@@ -82,20 +57,17 @@ class Supervisor:
         self.evaluations: list[Evaluation] = []
 
     def start(self, folder: Path | None, checkpoint_seconds: float, resume: bool) -> None:
-        shared = (self.settings, self.adapter, self.weights, self.progress)
-        self.learner = self._start(learn, *shared, folder, checkpoint_seconds, resume)
-        self.evaluator = self._start(evaluate, self.settings, self.weights, self.progress)
-        self.explorers = [self._start(explore, number, 0, *shared) for number in range(self.settings.explorers)]
+        shared = (self.settings, self.adapter, self.crew.weights, self.progress)
+        self.learner = self.crew.start(learn, *shared, folder, checkpoint_seconds, resume, beside=True)
+        self._start_evaluator()
+        self.explorers = [self._start_explorer(number) for number in range(self.settings.explorers)]
 
-    def _start(self, work: Callable[..., None], *args: Any) -> BaseProcess:
-        signals = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the child ignores them
-        try:
-            process = self._context.Process(target=_run, args=(self._pid, signals, work, args), daemon=True)
-            process.start()
-            self.processes.append(process)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-        return process
+    def _start_evaluator(self) -> None:
+        self.evaluator = self.crew.start(evaluate, self.settings, self.crew.weights, self.progress)
+
+    def _start_explorer(self, number: int) -> Process:
+        shared = (self.settings, self.adapter, self.crew.weights, self.progress)
+        return self.crew.start(explore, number, self.lives[number], *shared)
 
     def look(self) -> None:
         """Restart dead explorers and a dead evaluator, and collect evaluations. Raises `Failed` if the training cannot
@@ -113,7 +85,7 @@ class Supervisor:
                     f"the evaluator died {LIVES} times without a score, the last time with exit code "
                     f"{self.evaluator.exitcode}"
                 )
-            self.evaluator = self._start(evaluate, self.settings, self.weights, self.progress)
+            self._start_evaluator()
         for number, process in enumerate(self.explorers):
             if process.is_alive():
                 continue
@@ -126,8 +98,7 @@ class Supervisor:
                     f"{process.exitcode}"
                 )
             self.lives[number] += 1
-            shared = (self.settings, self.adapter, self.weights, self.progress)
-            self.explorers[number] = self._start(explore, number, self.lives[number], *shared)
+            self.explorers[number] = self._start_explorer(number)
 
     @property
     def restarts(self) -> int:
@@ -156,21 +127,12 @@ class Supervisor:
             return NotResumable(reason.decode(errors="replace"))
         return Failed(f"the learner died with exit code {self.learner.exitcode}")
 
-    def close(self) -> None:
-        """Kill what still runs."""
-        for process in self.processes:
-            process.kill()
-            process.join()
-        self.progress.close()
-        self.weights.close()
 
-
-@contextmanager
-def buffer_for(settings: Settings) -> Iterator[Adapter]:
-    """Make the buffer, and close it at the end. Raises ValueError if DQN cannot act in the environment, and whatever
-    the buffer raises if it cannot be had."""
+def buffer_and_weights(settings: Settings) -> tuple[Spec, int]:
+    """Return what the buffer must store, and the network's number of weights. Raises ValueError if DQN cannot act in
+    the environment."""
     env = gymnasium.make(settings.env)
-    network_for(env, settings)
+    weights = sum(each.numel() for each in network_for(env, settings).parameters())
     spec = Spec(
         settings.capacity,
         fields_of(env.observation_space.shape or ()),
@@ -180,9 +142,17 @@ def buffer_for(settings: Settings) -> Iterator[Adapter]:
         seed=settings.seed,
     )
     env.close()
+    return spec, weights
+
+
+@contextmanager
+def on_this_machine(settings: Settings) -> Iterator[tuple[Adapter, Crew]]:
+    """Make the buffer and its crew; close the buffer at the end. Raises ValueError if DQN cannot act in the
+    environment, and whatever the buffer raises if it cannot be had."""
+    spec, weights = buffer_and_weights(settings)
     adapter = registry.adapter_class(settings.peer).make(spec)
     try:
-        yield adapter
+        yield adapter, Forked(settings.explorers, weights)
     finally:
         adapter.close()
 
@@ -190,6 +160,7 @@ def buffer_for(settings: Settings) -> Iterator[Adapter]:
 def train(
     settings: Settings,
     adapter: Adapter,
+    crew: Crew,
     *,
     seconds: float,
     target: float | None,
@@ -200,11 +171,11 @@ def train(
     resume: bool = False,
 ) -> Outcome:
     """Train until an evaluation reaches `target`, for `seconds` or until `interrupted`; `watch` is called about ten
-    times per second. `adapter` is the buffer, from `buffer_for`. Checkpoints are written to `folder`; None: none are.
+    times per second. Checkpoints are written to `folder`; None: none are.
 
-    Raises `Failed`, and `NotResumable`. No process remains, however it ends.
+    Raises `Failed`, and `NotResumable`. No process of the crew remains, however it ends.
     """
-    supervisor = Supervisor(settings, adapter)
+    supervisor = Supervisor(settings, adapter, crew)
     progress = supervisor.progress
     solved = False
     try:
@@ -221,7 +192,7 @@ def train(
             supervisor.end()  # which writes a last checkpoint if the learner lives
         raise
     finally:
-        supervisor.close()
+        crew.close()
     return Outcome(
         took,
         progress.steps.value,

@@ -2,6 +2,7 @@
 
     python -m suites.training.train [--env CartPole-v1] [--explorers 4] [--buffer NAME] [--minutes M] ...
     python -m suites.training.train --resume FOLDER
+    python -m suites.training.train --hosts 3 | --address auto     over the hosts of a Ray cluster
 
 This process only supervises: it starts an explorer again that has died, prints the progress, and writes TensorBoard's
 logs. The training ends when the score reaches the environment's reward threshold, after `--minutes`, or with Ctrl-C; a
@@ -21,6 +22,10 @@ def main(arguments: list[str] | None = None) -> int:
     from suites.training import options
 
     args, settings = options.parse(__doc__.partition("\n")[0], arguments)
+    if args.hosts is not None:
+        from suites.training.cluster import made_hosts
+
+        return made_hosts.run(args, settings)
     from suites.training import program  # importing PyTorch takes seconds
 
     return program.run(args, settings)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from adapters.base import Array
 from cpprb_impl import MPReplayBuffer
+
+
+class Weights(Protocol):
+    """How the learner's weights reach explorers and the evaluator."""
+
+    def publish(self, version: int, flat: Array) -> None:
+        """Store `flat`, float32 (weights,), as the newest version. `version` must increase."""
+
+    def newest(self) -> tuple[int, Array] | None:
+        """Return the newest version and its weights, or None if none was published yet."""
 
 
 class SharedWeights:
@@ -16,11 +28,9 @@ class SharedWeights:
         self._ring = MPReplayBuffer(2, {"version": {"dtype": np.int64}, "weights": {"shape": weights}})
 
     def publish(self, version: int, flat: Array) -> None:
-        """Store `flat`, float32 (weights,), as the newest version. `version` must increase."""
         self._ring.add(version=version, weights=flat)
 
     def newest(self) -> tuple[int, Array] | None:
-        """Return the newest version and its weights, or None if none was published yet."""
         stored = self._ring.get_all_transitions()
         versions = stored["version"].ravel()
         if not len(versions):
