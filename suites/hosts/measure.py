@@ -31,7 +31,7 @@ START_SECONDS = 90.0  # for a process to import its libraries, and to start its 
 
 
 class Measured:
-    """The hosts of one launch, with the peer's processes on them."""
+    """The hosts of one launch, with the peer's processes on them, and rows on each data host."""
 
     def __init__(self, peer: str, job: HostsJob, stack: ExitStack) -> None:
         kind = registry.hosts_class(peer)
@@ -49,8 +49,14 @@ class Measured:
         serving = [start(host, DATA) for host in self.data]
         addresses = [worker.do("get_address", limit=START_SECONDS) for worker in serving]
         self.learner, self.explorer = start(1, USER), start(1, USER)
+        # An explorer elsewhere would add all its rows to one data host, and a learner would get no others.
+        fillers = [start(host, USER) for host in self.data]
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
-        self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
+        for worker in (self.explorer, *fillers):
+            worker.do("join", limit=START_SECONDS, data=addresses, handle=handle)
+        for filler in fillers:
+            filler.do("fill", rows=FILLED // job.data, batch=ADDED)
+            filler.close()
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU time of the users' host, and of the data hosts."""
@@ -69,7 +75,6 @@ def measure(peer: str, jobs: Sequence[HostsJob], seconds: float) -> Iterator[Res
             registry.hosts_class(peer).version()
             workloads.load(jobs[0].workload)  # recorded once, rather than in each process
             hosts = Measured(peer, jobs[0], stack)
-            hosts.explorer.do("fill", rows=FILLED, batch=ADDED)
         except Exception as error:
             trouble = _failure(error)
         for job in jobs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from adapters import registry
 from adapters.base import Columns, Spec
 from adapters.hosts import HostsAdapter
 from suites import workloads
+from suites.hosts.measure import Measured
 from suites.hosts.role import User
-from suites.hosts.spec import BENCHMARKS, CARTPOLE
+from suites.hosts.spec import BENCHMARKS, CARTPOLE, UNLIMITED, HostsJob
 from suites.lan import STATES, Lan, why_not
 from suites.lan.worker import Worker, WorkerLost
 
@@ -71,6 +73,18 @@ def test_rows_that_were_never_added_are_counted(torn):
     user = User(HostsAdapter, Spec(10, recorded.fields), recorded.columns, "", "")
     user.adapter = Memory(torn)
     assert user.count_wrong(samples=3, batch=20) == (3 if torn else 0)
+
+
+@needs_hosts
+@pytest.mark.slow
+def test_a_learner_gets_rows_of_every_data_host():
+    with ExitStack() as stack:
+        hosts = Measured("cpprb_impl[Ray]", HostsJob(CARTPOLE, 2, UNLIMITED, 512), stack)
+        before = [hosts.lan.sent_bytes(host) for host in hosts.data]
+        assert hosts.learner.do("count_wrong", samples=100, batch=512) == 0
+        sent = [hosts.lan.sent_bytes(host) - old for host, old in zip(hosts.data, before, strict=True)]
+    row_bytes = sum(column[0].nbytes for column in workloads.load(CARTPOLE).columns.values())
+    assert min(sent) > 0.4 * 100 * 512 * row_bytes
 
 
 @needs_hosts
