@@ -9,8 +9,10 @@ MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60
 TRIALS ?= 1000
 EXECUTIONS ?= 200000
+# The variables of `make plan`.
+PLANNED := TRANSITIONS ROW BATCH BATCHES HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
 # Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME LOSE_HOST ADDRESS $(PLANNED)
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -31,7 +33,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report gate test test-slow test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate test test-slow test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +80,10 @@ apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)
 	@$(PY) -m reports.readme
+
+# From the command line only: an environment may have variables of these names.
+plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and how many it needs: [TRANSITIONS=12500] [ROW=bytes] [BATCH=512] [BATCHES=19] [HOSTS=data hosts] [EXPLORER_HOSTS=] [CORES=2] [LINK=10gbit] [CAPACITY=rows] [RUN=record]
+	@$(PY) -m reports.planning $(if $(RUN),--record '$(RUN)') $(foreach name,$(PLANNED),$(if $(filter command,$(firstword $(origin $(name)))),'$(name)=$($(name))'))
 
 gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
 	@.ci/gate '$(BASE)' $(CHOICE)

@@ -1,4 +1,4 @@
-"""Write the figures of README and docs/figures.md from the committed records.  python -m reports.readme
+"""Write the figures of README and docs/ from the committed records.  python -m reports.readme
 
 The text between a line `<!-- generated: NAME -->` and the next `<!-- end -->` is replaced. The heat map is written to
 docs/answer-light.svg and docs/answer-dark.svg. The same records always give the same text.
@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from reports.answer.headlines import headlines
@@ -19,6 +19,7 @@ from reports.answer.heatmap_svg import pictures
 from reports.figures.formatting import NOTHING, TIMES, counted, listed
 from reports.figures.jobs import Job, launches_of
 from reports.figures.ratios import ratio_of
+from reports.planning import page as planning
 from reports.sections import context_of, sharing, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
@@ -26,7 +27,7 @@ from reports.tables import notes
 from results import REFERENCE, BadRecord, Run, load
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/figures.md")
+PAGES = ("README.md", "docs/figures.md", "docs/planning.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
@@ -213,11 +214,18 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
+def planning_lines(part: str, found: Mapping[str, Reference]) -> list[str]:
+    """Return a part of docs/planning.md, from the record of the hosts suite."""
+    each = found.get(planning.PROFILE)
+    return [each.source, "", *planning.PARTS[part](each.path)] if each else []
+
+
 PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "headlines": headline_lines,
     "picture": picture_lines,
     "large rows": large_row_lines,
     "sharing": sharing_lines,
+    **{name: partial(planning_lines, name) for name in planning.PARTS},
 }
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- end -->)", re.DOTALL)
 

@@ -1,0 +1,147 @@
+"""Service times, fitted to the figures with one data host and unlimited links."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from reports.planning.measured import COMMAND, Cell, Unmeasured, cells_of
+from results import Run
+
+NEAR = 4 * 2**20
+SENT_ROWS = 100  # that an explorer sends together
+NEEDED = (
+    "learner",
+    "step_p50",
+    "step_p99",
+    "learner_cpu",
+    "data_cpu",
+    "wire",
+    "explorer",
+    "explorer_cpu",
+    "storing_cpu",
+)
+RESAMPLES = 200
+SEED = 20_261_123
+DIGITS = 6  # of costs, so that another machine's rounding does not change what is simulated
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds, or bytes on the wire, of a message, of each of its rows and bytes, and once more of each byte beyond
+    the first `NEAR`, which no cache holds and for which memory is new."""
+
+    message: float = 0.0
+    row: float = 0.0
+    byte: float = 0.0
+    far: float = 0.0
+
+    def of(self, rows: float, row_bytes: float, messages: float = 1.0) -> float:
+        """Return the cost of so many rows in so many equal messages."""
+        return float(np.dot(_terms(rows, row_bytes, messages), [self.message, self.row, self.byte, self.far]))
+
+
+def _terms(rows: float, row_bytes: float, messages: float = 1.0) -> list[float]:
+    return [messages, rows, rows * row_bytes, max(0.0, rows * row_bytes - messages * NEAR)]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """`learn` and `draw`: CPU time of a request for rows, with their new priorities, at the learner and at a data host.
+    `send` and `store`: of explorers' rows, at the explorer and at a data host. `wire`: bytes of a reply."""
+
+    learn: Cost
+    draw: Cost
+    send: Cost
+    store: Cost
+    wire: Cost
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`costs` from the medians over launches, and `resampled` from launches drawn with replacement.
+
+    `misfit` is the largest relative error of each cost at the cells it was fitted to. `batches` and `row_bytes` are the
+    smallest and the largest that were measured.
+    """
+
+    costs: Costs
+    resampled: Sequence[Costs]
+    misfit: dict[str, float]
+    batches: tuple[int, int]
+    row_bytes: tuple[int, int]
+    launches: int  # fewest
+
+    def interval(self, of: Callable[[Costs], float]) -> tuple[float, float]:
+        """Return the 95% interval of a function of the costs."""
+        low, high = np.percentile([of(costs) for costs in self.resampled], [2.5, 97.5])
+        return float(low), float(high)
+
+
+def fit(run: Run) -> Fit:
+    """Fit all costs. Raises `Unmeasured` if the record lacks the cells."""
+    cells = seen(cells_of(run, NEEDED))
+    chance = random.Random(SEED)
+    costs = _costs(cells, Cell.figure)
+    resampled = [_costs(cells, lambda cell, name: _resampled(cell, name, chance)) for _ in range(RESAMPLES)]
+    misfit = {name: max(abs(said / found - 1) for said, found in _compared(costs, cells, name)) for name in vars(costs)}
+    launches = min(len(cell.figures["learner_cpu"]) for cell in cells)
+    batches, sizes = [cell.batch for cell in cells], [cell.row_bytes for cell in cells]
+    return Fit(costs, resampled, misfit, (min(batches), max(batches)), (min(sizes), max(sizes)), launches)
+
+
+def seen(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that the fit uses. Raises `Unmeasured` unless batches and rows of two sizes are among them."""
+    chosen = [cell for cell in cells if cell.data == 1 and cell.link == float("inf")]
+    kinds = {(cell.row_bytes, cell.batch) for cell in chosen}
+    if min(len({row for row, _ in kinds}), len({batch for _, batch in kinds})) < 2 or len(kinds) < 3:
+        raise Unmeasured(
+            "the record needs figures with one data host and unlimited links, for two sizes of rows and of batches; "
+            f"it has {len(kinds)}; measure them: {COMMAND}"
+        )
+    return chosen
+
+
+def _resampled(cell: Cell, name: str, chance: random.Random) -> float:
+    values = cell.figures[name]
+    return float(np.median(chance.choices(values, k=len(values))))
+
+
+def _costs(cells: Sequence[Cell], figure: Callable[[Cell, str], float]) -> Costs:
+    def whole(benchmark: str, scale: Callable[[Cell], float] = lambda cell: 1.0) -> Cost:
+        rows = [_terms(cell.batch, cell.row_bytes) for cell in cells]
+        return Cost(*_solve(rows, [figure(cell, benchmark) * scale(cell) for cell in cells]))
+
+    def per_row(benchmark: str) -> Cost:
+        rows = [(1.0, float(cell.row_bytes)) for cell in cells]
+        return Cost(0.0, *_solve(rows, [figure(cell, benchmark) for cell in cells]))
+
+    return Costs(
+        learn=whole("learner_cpu"),
+        draw=whole("data_cpu"),
+        send=per_row("explorer_cpu"),
+        store=per_row("storing_cpu"),
+        wire=whole("wire", lambda cell: cell.batch),
+    )
+
+
+def _solve(rows: Sequence[Sequence[float]], found: Sequence[float]) -> list[float]:
+    """Return the coefficients of at least 0 that minimise the squared relative errors."""
+    matrix, values = np.array(rows), np.array(found)
+    solved, _ = nnls(matrix / values[:, None], np.ones(len(values)))
+    return [float(f"{each:.{DIGITS}g}") for each in solved]
+
+
+def _compared(costs: Costs, cells: Sequence[Cell], name: str) -> list[tuple[float, float]]:
+    """Return pairs of the fitted and the measured cost of each cell."""
+    benchmark = {"learn": "learner_cpu", "draw": "data_cpu", "send": "explorer_cpu", "store": "storing_cpu"}.get(name)
+    cost: Cost = getattr(costs, name)
+    if name in ("send", "store"):
+        return [(cost.of(1, cell.row_bytes), cell.figure(str(benchmark))) for cell in cells]
+    if name == "wire":
+        return [(cost.of(cell.batch, cell.row_bytes), cell.batch * cell.figure("wire")) for cell in cells]
+    return [(cost.of(cell.batch, cell.row_bytes), cell.figure(str(benchmark))) for cell in cells]

@@ -1,0 +1,65 @@
+"""The cells of the hosts suite, as a plan needs them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from results import BadRecord, Run
+
+SUITE, PEER = "hosts", "cpprb_impl[Ray]"
+UNLIMITED = "none"
+UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+COMMAND = f"make bench PROFILE=hosts PEERS='{PEER}'"
+
+
+class Unmeasured(BadRecord):
+    """The record lacks cells that a plan needs."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One learner and one explorer on a host, and rows on `data` others. All of them share the cores of one machine."""
+
+    workload: str
+    row_bytes: int
+    data: int
+    link: float  # bytes per second of each host's link
+    batch: int
+    figures: Mapping[str, Sequence[float]]  # by benchmark: one value per launch
+
+    def figure(self, benchmark: str) -> float:
+        """Return the median over launches."""
+        return median(self.figures[benchmark])
+
+
+def link_speed(text: str) -> float:
+    """Convert a speed such as "10gbit" to bytes per second; "none" is unlimited. Raises ValueError."""
+    if text == UNLIMITED:
+        return math.inf
+    for unit, bits in UNITS.items():
+        number = text.removesuffix(unit)
+        if number != text and float(number) > 0:
+            return float(number) * bits / 8
+    raise ValueError(text)
+
+
+def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:
+    """Return the cells in which all needed benchmarks have samples. Raises `Unmeasured` if there are none."""
+    row_bytes = {workload.name: workload.row_bytes for workload in run.workloads}
+    found: dict[tuple[str, int, str, int], dict[str, list[float]]] = {}
+    for record in run.records:
+        if (record.suite, record.peer, record.ok) == (SUITE, PEER, True):
+            params = record.params
+            key = record.workload, int(params["data_hosts"]), str(params["link"]), int(params["batch"])
+            found.setdefault(key, {})[record.benchmark] = [sample.value for sample in record.samples]
+    cells = [
+        Cell(workload, row_bytes[workload], data, link_speed(link), batch, figures)
+        for (workload, data, link, batch), figures in found.items()
+        if figures.keys() >= set(needed)
+    ]
+    if not cells:
+        raise Unmeasured(f"the record has no figures of {PEER} in the suite {SUITE}; measure them: {COMMAND}")
+    return sorted(cells, key=lambda cell: (cell.workload, cell.data, cell.link, cell.batch))

@@ -1,0 +1,87 @@
+"""The generated parts of docs/planning.md, from the committed record of the hosts suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from reports.planning import tables
+from reports.planning.arguments import plan_from
+from reports.planning.costs import NEEDED
+from reports.planning.errors import Model, compare, model_of
+from reports.planning.measured import cells_of
+from reports.planning.plan import verdict
+from results import Run, load
+
+PROFILE = "hosts"
+
+
+@dataclass(frozen=True)
+class Case:
+    """The variables of `make plan`, and changes of them whose verdict is told as well."""
+
+    variables: Mapping[str, str]
+    changes: Sequence[Mapping[str, str]] = ()
+
+
+CASES = {
+    # Horgan et al. 2018: 360 actors with 139 frames per second, four frames per transition; a limit of 2 million rows.
+    "planning: Ape-X": Case(
+        {"TRANSITIONS": "12500", "ROW": "ALE/Seaquest-v5", "BATCH": "512", "BATCHES": "19", "LINK": "10gbit"},
+        ({"LINK": "1gbit"}, {"EXPLORER_HOSTS": "0"}),
+    ),
+    # Kapturowski et al. 2019: 256 actors with 260 steps per second; a sequence of 80 steps begins every 40, and has
+    # 40 more before it; 10^5 sequences are stored. A step has a frame of 84 x 84 bytes and 9 bytes for its action,
+    # reward and end; a sequence, the two states of 512 floats that an LSTM begins with.
+    "planning: R2D2": Case(
+        {"TRANSITIONS": str(256 * 260 // 40), "ROW": str(120 * (84 * 84 + 9) + 2 * 512 * 4), "BATCH": "64",
+         "BATCHES": "5", "LINK": "10gbit", "CAPACITY": "100000"},
+        ({"LINK": "100gbit"}, {"EXPLORER_HOSTS": "0"}),
+    ),
+    "planning: a million": Case(
+        {"TRANSITIONS": "1000000", "ROW": "CartPole-v1", "BATCH": "512", "BATCHES": "19", "LINK": "10gbit",
+         "CAPACITY": "100000000"},
+        ({"BATCHES": "2000"}, {"LINK": "1gbit"}),
+    ),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _prepared(path: Path) -> tuple[Run, Model]:
+    run = load(path)
+    return run, model_of(run)
+
+
+def cost_lines(path: Path) -> list[str]:
+    return tables.cost_lines(_prepared(path)[1])
+
+
+def error_lines(path: Path) -> list[str]:
+    run, model = _prepared(path)
+    return tables.error_lines(compare(run, model))
+
+
+def case_lines(case: Case, path: Path) -> list[str]:
+    """Return the command of a case, its plan, and the verdicts of its changes."""
+    run, model = _prepared(path)
+    lines = ["```", _command(case.variables), "```", ""]
+    lines += tables.plan_lines(plan_from(case.variables, run, model), model, cells_of(run, NEEDED))
+    for change in case.changes:
+        changed = plan_from({**case.variables, **change}, run, model)
+        names = " ".join(f"{name}={value}" for name, value in change.items())
+        lines += ["", f"With `{names}`: {verdict(changed, model)}"]
+    return lines
+
+
+def _command(variables: Mapping[str, str]) -> str:
+    return " ".join(["make plan", *(f"{name}={value}" for name, value in variables.items())])
+
+
+#: Part of the page -> its lines, given the path of a record.
+PARTS: Mapping[str, Callable[[Path], list[str]]] = {
+    "planning: costs": cost_lines,
+    "planning: errors": error_lines,
+    **{name: lambda path, case=case: case_lines(case, path) for name, case in CASES.items()},  # type: ignore[misc]
+}
