@@ -49,10 +49,11 @@ def model_of(run: Run) -> Model:
     cores = int(run.machine["cores"])
     fitted = fit(run)
     cells = seen(cells_of(run, NEEDED))
+    small = [cell for cell in cells if cell.row_bytes == fitted.row_bytes[0]]  # large rows hardly depend on the delay
 
     def error(delay: float) -> float:
         """Return the squared errors of the learners' rates, as logarithms."""
-        said = [_alone(Model(fitted, delay, cores), cell).batches / cell.figure("learner") for cell in cells]
+        said = [_alone(Model(fitted, delay, cores), cell).batches / cell.figure("learner") for cell in small]
         return float(np.sum(np.log(said) ** 2))
 
     found = minimize_scalar(error, bounds=(0.0, LONGEST), method="bounded", options={"xatol": CLOSE})

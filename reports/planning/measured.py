@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -40,10 +41,9 @@ def link_speed(text: str) -> float:
     if text == UNLIMITED:
         return math.inf
     for unit, bits in UNITS.items():
-        number = text.removesuffix(unit)
-        if number != text and float(number) > 0:
-            return float(number) * bits / 8
-    raise ValueError(text)
+        if (found := re.fullmatch(rf"(\d+\.?\d*){unit}", text)) and float(found[1]) > 0:
+            return float(found[1]) * bits / 8
+    raise ValueError(f"{text!r} is no speed of a link")
 
 
 def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:

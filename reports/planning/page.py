@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, partial
 from pathlib import Path
 
 from reports.planning import tables
@@ -48,7 +48,7 @@ CASES = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1)
+@cache
 def _prepared(path: Path) -> tuple[Run, Model]:
     run = load(path)
     return run, model_of(run)
@@ -58,30 +58,36 @@ def cost_lines(path: Path) -> list[str]:
     return tables.cost_lines(_prepared(path)[1])
 
 
+@cache
 def error_lines(path: Path) -> list[str]:
     run, model = _prepared(path)
     return tables.error_lines(compare(run, model))
 
 
-def case_lines(case: Case, path: Path) -> list[str]:
+@cache
+def case_lines(name: str, path: Path) -> list[str]:
     """Return the command of a case, its plan, and the verdicts of its changes."""
+    case = CASES[name]
     run, model = _prepared(path)
     lines = ["```", _command(case.variables), "```", ""]
     lines += tables.plan_lines(plan_from(case.variables, run, model), model, cells_of(run, NEEDED))
     for change in case.changes:
         changed = plan_from({**case.variables, **change}, run, model)
-        names = " ".join(f"{name}={value}" for name, value in change.items())
-        lines += ["", f"With `{names}`: {verdict(changed, model)}"]
+        lines += ["", f"With `{_text(change)}`: {verdict(changed, model)}"]
     return lines
 
 
 def _command(variables: Mapping[str, str]) -> str:
-    return " ".join(["make plan", *(f"{name}={value}" for name, value in variables.items())])
+    return f"make plan {_text(variables)}"
+
+
+def _text(variables: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items())
 
 
 #: Part of the page -> its lines, given the path of a record.
 PARTS: Mapping[str, Callable[[Path], list[str]]] = {
     "planning: costs": cost_lines,
     "planning: errors": error_lines,
-    **{name: lambda path, case=case: case_lines(case, path) for name, case in CASES.items()},  # type: ignore[misc]
+    **{name: partial(case_lines, name) for name in CASES},
 }

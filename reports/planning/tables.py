@@ -163,7 +163,7 @@ def _summary(compared: Sequence[Compared]) -> Iterator[str]:
         worst = max(rates, key=lambda ratio: abs(math.log(ratio)))
         learners = [times(max(each.ratios[name] for each in mine), 2) for name in CPU]
         yield (
-            f"On {data} data hosts, which the fit has not seen, rates of the learner or the explorer alone are off by a "
-            f"factor of {number(typical(rates))} in the median; the worst is predicted at {times(worst, 2)}. CPU times "
-            f"per batch are predicted at up to {learners[0]} for the learner and {learners[1]} for the data hosts."
+            f"On {data} data hosts, which the fit has not seen, rates of a learner or an explorer alone are off by a "
+            f"factor of {number(typical(rates))} in the median, and the worst is predicted at {times(worst, 2)}. CPU "
+            f"times per batch are predicted at up to {learners[0]} for the learner and {learners[1]} for data hosts."
         )
