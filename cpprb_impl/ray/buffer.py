@@ -146,6 +146,7 @@ class PrioritizedReplayBuffer:
         OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
         self._keys = Keys.make(encrypt)
         self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
+        # Ray ends the shards with the directory: it must not be lost with a host on which nothing else depends.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         start = ray.remote(Directory).options(num_cpus=0, scheduling_strategy=here).remote
         self._directory = cast("Any", start(hosts, self._options, self._keys))

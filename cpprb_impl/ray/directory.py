@@ -1,8 +1,8 @@
 """The directory of a buffer over several hosts: an actor of Ray that starts the shards and knows where they are.
 
 A shard that dies is started again, with its rows. If its host is lost, it is started again once the host is back, empty
-and with another number. The directory itself is needed only to find shards: learners and explorers that are connected
-go on without it.
+and with another number. The directory runs on the host of the process that made the buffer, since Ray ends the shards
+if it is lost.
 """
 
 from __future__ import annotations
