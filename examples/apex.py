@@ -44,10 +44,16 @@ def td_errors(network: nn.Module, target: nn.Module, batch: dict[str, np.ndarray
     return (rew + GAMMA**N_STEPS * (1 - done) * following - network(obs).gather(1, act)).flatten()
 
 
-def explore(shared: MPPrioritizedReplayBuffer, weights: MPReplayBuffer, number: int) -> None:
+def explore(
+    shared: MPPrioritizedReplayBuffer,
+    weights: MPReplayBuffer,
+    number: int,
+    explorers: int = EXPLORERS,
+    report: bool = True,
+) -> None:
     torch.set_num_threads(1)
     random, env, network = np.random.default_rng(number), gymnasium.make(ENV), make_network()
-    epsilon = 0.4 ** (1 + 7 * number / max(1, EXPLORERS - 1))
+    epsilon = 0.4 ** (1 + 7 * number / max(1, explorers - 1))
     local = ReplayBuffer(1_000, FIELDS, Nstep=NSTEP)  # an episode has at most 500 steps
     obs, _ = env.reset(seed=number)
     total = 0.0
@@ -60,7 +66,7 @@ def explore(shared: MPPrioritizedReplayBuffer, weights: MPReplayBuffer, number: 
         obs, total = next_obs, total + float(rew)
         if not (terminated or truncated):
             continue
-        if number == EXPLORERS - 1:
+        if report and number == explorers - 1:
             print(f"return {total:.0f} with epsilon {epsilon:.4f}", flush=True)
         obs, total = env.reset()[0], 0.0
         local.on_episode_end()  # completes the pending n-step transitions
