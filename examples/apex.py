@@ -90,9 +90,10 @@ def learn(shared: MPPrioritizedReplayBuffer, weights: MPReplayBuffer, seconds: f
     """Learn for this long; return the number of steps."""
     torch.set_num_threads(1)
     network, target = make_network(), make_network()
-    optimizer, steps, until = torch.optim.Adam(network.parameters(), lr=5e-4), 0, time.monotonic() + seconds
+    optimizer, steps = torch.optim.Adam(network.parameters(), lr=5e-4), 0
     while shared.get_stored_size() < 1000:
         time.sleep(0.01)
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         batch = shared.sample(128, beta=0.4)
         errors = td_errors(network, target, batch)

@@ -104,14 +104,15 @@ def main() -> None:
     ray.init(args.address, runtime_env={"py_modules": [apex]}, **cpus)  # copies apex.py to all hosts
     shared = PrioritizedReplayBuffer(100_000, apex.FIELDS, hosts=data_hosts(), encrypt=args.encrypt)
     weights = Weights()
-    actors = [Explorer.remote() for _ in range(args.explorers)]
-    for number, explorer in enumerate(actors):
+    evaluator = Evaluator.remote()
+    ray.get(evaluator.__ray_ready__.remote())  # if a package is missing there, the error is raised here
+    evaluator.run.remote(weights)
+    explorers = [Explorer.remote() for _ in range(args.explorers)]
+    for number, explorer in enumerate(explorers):
         explorer.run.remote(shared, weights, number, args.explorers)
-    actors.append(Evaluator.remote())
-    actors[-1].run.remote(weights)
     steps = apex.learn(shared, weights, args.seconds)
     print(f"{steps} learner steps alongside {args.explorers} explorers; {shared.get_stored_size()} rows are stored")
-    for actor in actors:
+    for actor in [evaluator, *explorers]:
         ray.kill(actor)
     shared.close()
     ray.shutdown()
