@@ -90,24 +90,12 @@ class Server:
 class Shard:
     """Supervises the servers of one host's shared buffer. Runs as an actor of Ray.
 
-    If it dies, its servers end, and the next shard of the host takes the rows over: `previous` is where they were.
+    If it dies, its servers end, and the next shard of the same buffer on this host takes over its rows and its number.
     """
 
-    def __init__(
-        self,
-        number: int,
-        host: str,
-        node: str,
-        options: Mapping[str, Any],
-        keys: Keys,
-        previous: Address | None = None,
-    ) -> None:
+    def __init__(self, buffer: str, number: int, host: str, node: str, options: Mapping[str, Any], keys: Keys) -> None:
         self._closed = threading.Event()
-        self._name = kept.new_name()
-        found = kept.take_over(previous.segment, self._name) if previous else None
-        if previous and found:
-            number = previous.number
-        self.buffer = found or kept.make(self._name, options)
+        self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, options)
         columns = wire.columns_of(self.buffer.get_all_transitions())
         settings = {role: Settings(role, self._name, 0, columns, keys) for role in (DRAWING, STORING)}
         self.servers = {role: Server(each) for role, each in settings.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -146,10 +147,11 @@ class PrioritizedReplayBuffer:
         OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
         self._keys = Keys.make(encrypt)
         self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
-        # Ray ends the shards with the directory: it must not be lost with a host on which nothing else depends.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        start = ray.remote(Directory).options(num_cpus=0, scheduling_strategy=here).remote
-        self._directory = cast("Any", start(hosts, self._options, self._keys))
+        # If it is killed, it is started again on this host, and so are the shards, with their rows.
+        keep = {"num_cpus": 0, "scheduling_strategy": here, "max_restarts": -1, "max_task_retries": -1}
+        start = ray.remote(Directory).options(**keep).remote
+        self._directory = cast("Any", start(secrets.token_hex(8), hosts, self._options, self._keys))
         self._is_maker = True
         try:
             ray.get(self._directory.start.remote(), timeout=START_SECONDS)

@@ -1,14 +1,15 @@
 """The directory of a buffer over several hosts: an actor of Ray that starts the shards and knows where they are.
 
 A shard that dies is started again, with its rows. If its host is lost, it is started again once the host is back, empty
-and with another number. The directory runs on the host of the process that made the buffer, since Ray ends the shards
-if it is lost.
+and with another number. Ray ends the shards with the directory, and starts the directory again, which starts the shards
+again. It runs on the host of the process that made the buffer, so that it is lost with no other host.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,17 +24,16 @@ from cpprb_impl.hosts.shard import Address, Shard
 log = logging.getLogger("cpprb_impl.hosts")
 
 LOOK_SECONDS = 0.2  # between two looks at the nodes of the cluster, and before a shard is started again
-MOST_SHARDS = 1 << 15  # over the lifetime of a buffer
+NUMBERS = 1 << 15  # of shards
 
 
 class Directory:
     """Starts one shard on each of the hosts, and again whenever it is lost. An asynchronous actor."""
 
-    def __init__(self, hosts: Sequence[str], options: Mapping[str, Any], keys: Keys) -> None:
-        self._options, self._keys = options, keys
+    def __init__(self, buffer: str, hosts: Sequence[str], options: Mapping[str, Any], keys: Keys) -> None:
+        self._buffer, self._options, self._keys = buffer, options, keys
         self._addresses: dict[str, Address] = {}  # by host
         self._shards: dict[str, Any] = {}
-        self._started = 0
         self._failed: RayError | None = None
         self._closed = False
         self._hosts, self._complete = list(hosts), asyncio.Event()
@@ -62,24 +62,19 @@ class Directory:
         await asyncio.wait([asyncio.ensure_future(_end(each)) for each in closing], timeout=10) if closing else None
 
     async def _keep(self, host: str) -> None:
-        kept: Address | None = None  # of the shard that died there, whose rows the next one takes over
-        while not self._closed and self._started < MOST_SHARDS:
+        while not self._closed:
             node = (await asyncio.to_thread(nodes)).get(host)
             if node is None:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            number, self._started = self._started, self._started + 1
-            if kept is not None and kept.node != node:  # the host has been restarted
-                kept = None
             here = NodeAffinitySchedulingStrategy(node, soft=False)
             shard: Any = (
                 ray.remote(Shard)
                 .options(num_cpus=0, scheduling_strategy=here, max_concurrency=2)
-                .remote(number, host, node, self._options, self._keys, kept)
+                .remote(self._buffer, self._new_number(), host, node, self._options, self._keys)
             )
-            kept = None
             try:
-                kept = self._addresses[host] = await shard.get_address.remote()
+                self._addresses[host] = await shard.get_address.remote()
                 self._shards[host] = shard
                 if len(self._addresses) == len(self._hosts):
                     self._complete.set()
@@ -93,6 +88,11 @@ class Directory:
                 self._shards.pop(host, None)
                 self._addresses.pop(host, None)
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _new_number(self) -> int:
+        """Return a number that no shard has, nor had lately: a directory that was started again does not know those."""
+        known = {address.number for address in self._addresses.values()}
+        return next(number for number in iter(lambda: secrets.randbelow(NUMBERS), None) if number not in known)
 
 
 async def _end(reference: Any) -> None:

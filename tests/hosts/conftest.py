@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 
@@ -43,7 +44,11 @@ def make_shards(keys) -> Iterator[Callable[..., list[Shard]]]:
 
         def make(count: int, **options) -> list[Shard]:
             options = {"size": ROWS, "env_dict": FIELDS, **options}
-            made = [Shard(number, "127.0.0.1", f"node{number}", options, keys) for number in range(count)]
+            # Buffers of their own, since they are on one host.
+            made = [
+                Shard(secrets.token_hex(8), number, "127.0.0.1", f"node{number}", options, keys)
+                for number in range(count)
+            ]
             for shard in made:
                 stack.enter_context(closing(shard))
             return made

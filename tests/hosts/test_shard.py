@@ -20,7 +20,7 @@ OPTIONS = {"size": ROWS, "env_dict": FIELDS}
 
 
 def supervise(keys, pipe) -> None:
-    shard = Shard(3, "127.0.0.1", "node", OPTIONS, keys)
+    shard = Shard("killed", 3, "127.0.0.1", "node", OPTIONS, keys)
     shard.buffer.add(**rows_with(np.arange(100)), priorities=np.arange(1.0, 101.0))
     pipe.send((shard.get_address(), shard.get_servers()))
     time.sleep(600)
@@ -33,6 +33,7 @@ def killed(keys):
     here, there = context.Pipe()
     process = context.Process(target=supervise, args=(keys, there))
     process.start()
+    assert here.poll(60)
     found = here.recv()
     process.kill()
     process.join()
@@ -45,7 +46,7 @@ def ids(buffer) -> list[int]:
 
 def test_the_next_supervisor_takes_the_rows_over(killed, keys, learn):
     address, _ = killed
-    with closing(Shard(4, "127.0.0.1", "node", OPTIONS, keys, address)) as shard:
+    with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 3 and shard.get_address().segment != address.segment
         assert ids(shard.buffer) == list(range(100)) and not kept.exists(address.segment)
         drawn = learn([shard]).sample(1000, 0.4)
@@ -54,9 +55,10 @@ def test_the_next_supervisor_takes_the_rows_over(killed, keys, learn):
     assert not kept.exists(name)
 
 
-def test_without_its_address_the_next_one_is_empty(killed, keys):
+@pytest.mark.parametrize(("buffer", "host"), [("other", "127.0.0.1"), ("kill", "127.0.0.1"), ("killed", "127.0.0.11")])
+def test_a_shard_of_another_buffer_or_host_takes_nothing_over(buffer, host, killed, keys):
     address, _ = killed
-    with closing(Shard(4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+    with closing(Shard(buffer, 4, host, "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 4 and ids(shard.buffer) == []
     kept.remove(address.segment)
 
@@ -64,7 +66,7 @@ def test_without_its_address_the_next_one_is_empty(killed, keys):
 def test_rows_that_nobody_can_take_over_are_replaced_by_an_empty_shard(killed, keys):
     address, _ = killed
     kept.remove(address.segment)
-    with closing(Shard(4, "127.0.0.1", "node", OPTIONS, keys, address)) as shard:
+    with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
         assert shard.get_address().number == 4 and ids(shard.buffer) == []
 
 

@@ -53,9 +53,8 @@ class Supervisor:
     def __init__(self, keys: Keys, here: str, directory: Directory) -> None:
         self.keys, self.here = keys, here
 
-    def start(self, number: int, previous: dict[str, Any] | None) -> dict[str, Any]:
-        kept = address_of(previous) if previous else None
-        self.shard = Shard(number, self.here, self.here, OPTIONS, self.keys, kept)
+    def start(self, number: int) -> dict[str, Any]:
+        self.shard = Shard("trial", number, self.here, self.here, OPTIONS, self.keys)
         return vars(self.shard.get_address())
 
     def signal_server(self, storing: bool, number: int) -> None:

@@ -72,7 +72,7 @@ class Trial:
     def _supervise(self, host: int) -> None:
         """Start a supervisor, which takes over the rows of one before it, and let everybody know."""
         worker = self.supervisors[host] = self._start("Supervisor", host)
-        self.known[host] = worker.do("start", number=self.numbers[host], previous=self.known.get(host))
+        self.known[host] = worker.do("start", number=self.numbers[host])
         written = self.directory.with_suffix(".new")
         written.write_text(json.dumps([*self.known.values()]))
         written.replace(self.directory)

@@ -96,6 +96,16 @@ def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
     assert buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
 
 
+def test_a_directory_that_is_killed_comes_back_with_all_shards(buffer):
+    buffer.add(**rows(0, 1000))
+    killed = supervisor_of(buffer)
+    os.kill(ray.get(buffer._directory.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+    wait_until(lambda: supervisor_of(buffer) not in (None, killed))
+    wait_until(lambda: buffer.get_stored_size() == 1000)
+    batch = buffer.sample(256)
+    assert (batch["obs"] == batch["id"]).all()
+
+
 def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
     buffer.add(**rows(0, 500))
     assert buffer.get_stored_size() == 500
