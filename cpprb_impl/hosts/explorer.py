@@ -22,6 +22,7 @@ import zmq
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer
 from cpprb_impl.hosts import kept, wire
+from cpprb_impl.hosts.choice import Choice
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
@@ -70,7 +71,9 @@ class Sent:
     number: int
     message: Sequence[Any]
     rows: int
+    packed: bool  # whether its rows may be compressed
     to: int | None = None  # the server process that it was sent to
+    at: float = 0.0  # when it was sent
 
 
 class RemoteExplorer:
@@ -86,6 +89,8 @@ class RemoteExplorer:
     when_lost : {"elsewhere", "wait"}
         What to do if a shard does not answer for `deadline` seconds.
     deadline : float
+    compress : bool
+        Whether rows are compressed if they are then stored sooner.
     """
 
     def __init__(
@@ -96,8 +101,10 @@ class RemoteExplorer:
         *,
         when_lost: str,
         deadline: float,
+        compress: bool = True,
     ) -> None:
         self._find, self._keys = find, keys
+        self._choice = Choice(compress)
         self._when_lost, self._deadline = when_lost, deadline
         self._context = zmq.Context()
         self._name = secrets.token_bytes(16)
@@ -170,14 +177,14 @@ class RemoteExplorer:
 
     def _send(self, rows: int) -> None:
         where = (self._first + np.arange(rows)) % STAGED
-        columns = self._staged._gather(where)
-        parts: list[Any] = [columns[name] for name in self._columns]
+        columns, packed = self._staged._gather(where), self._choice.packed
+        parts: list[Any] = [wire.pack(columns[name]) if packed else columns[name] for name in self._columns]
         if self._own_priorities:
             parts.append(self._staged._get_leaves(where).astype(wire.PRIORITIES[1]))
         while len(self._unanswered) >= WINDOW:
             self._await_reply()
         self._number += 1
-        sent = Sent(self._number, [Request(wire.ADD, rows, self._number).packed(), self._name, *parts], rows)
+        sent = Sent(self._number, [Request(wire.ADD, rows, self._number).packed(), self._name, *parts], rows, packed)
         self._unanswered.append(sent)
         self._first, self._rows = (self._first + rows) % STAGED, self._rows - rows
         if self._link is None:
@@ -187,7 +194,7 @@ class RemoteExplorer:
 
     def _transmit(self, sent: Sent) -> None:
         assert self._link
-        sent.to = self._process
+        sent.to, sent.at = self._process, time.monotonic()
         self._link.socket.send_multipart(sent.message)
 
     def _await_reply(self) -> None:
@@ -202,7 +209,8 @@ class RemoteExplorer:
             rows = sum(sent.rows for sent in refused)
             raise RuntimeError(f"the shard on {self._host} refused {rows} rows: {self._why}")
         while self._unanswered and self._unanswered[0].number <= reply.number:
-            self._unanswered.popleft()
+            sent = self._unanswered.popleft()
+            self._choice.took(sent.packed, sent.rows, sent.at, time.monotonic())
 
     @property
     def _host(self) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 import zmq
 
 from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.choice import Choice
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
@@ -55,13 +56,15 @@ class Piece:
     start: int
     stop: int
     share: float  # of the batch's rows that come from this shard, in the mean
+    packed: bool  # whether its rows may be compressed
+    asked: float  # when
 
 
 class Source:
     """A shard as the learner knows it."""
 
-    def __init__(self, address: Address, link: Link) -> None:
-        self.address, self.link = address, link
+    def __init__(self, address: Address, link: Link, choice: Choice) -> None:
+        self.address, self.link, self.choice = address, link, choice
         self.pieces: dict[int, Piece] = {}  # by number of the request
         self.answers = False  # since it was connected
         self.is_new = True  # it has neither answered nor been given up
@@ -88,10 +91,21 @@ class Learner:
         Batches that are requested ahead. Their rows were drawn before the newest priorities took effect.
     deadline : float
         Seconds after which `sample` goes on without a shard that does not answer.
+    compress : bool
+        Whether shards compress rows if they arrive sooner.
     """
 
-    def __init__(self, find: Callable[[], Sequence[Address]], keys: Keys, *, prefetch: int, deadline: float) -> None:
+    def __init__(
+        self,
+        find: Callable[[], Sequence[Address]],
+        keys: Keys,
+        *,
+        prefetch: int,
+        deadline: float,
+        compress: bool = True,
+    ) -> None:
         self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline
+        self._compress = compress
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
@@ -109,7 +123,8 @@ class Learner:
                 self._give_up(self._sources.pop(number))
         for number, address in found.items():
             if number not in self._sources:
-                source = Source(address, Link(self._context, address.host, address.drawing_port, self._keys))
+                link = Link(self._context, address.host, address.drawing_port, self._keys)
+                source = Source(address, link, Choice(self._compress))
                 self._columns = address.columns
                 self._sources[number] = source
                 self._watch(source)
@@ -158,8 +173,10 @@ class Learner:
 
     def _ask(self, source: Source, batch: Batch | None, start: int, stop: int, share: float) -> None:
         self._numbers += 1
-        source.pieces[self._numbers] = Piece(batch, start, stop, share)
-        source.link.socket.send(Request(wire.DRAW, stop - start, self._numbers).packed())
+        packed = source.choice.packed
+        source.pieces[self._numbers] = Piece(batch, start, stop, share, packed, time.monotonic())
+        kind = wire.DRAW_PACKED if packed else wire.DRAW
+        source.link.socket.send(Request(kind, stop - start, self._numbers).packed())
 
     def _divide(self, batch: Batch, start: int, stop: int) -> bool:
         """Ask all shards for rows start .. stop - 1, in proportion to their sums. Return False if none has any."""
@@ -232,11 +249,21 @@ class Learner:
         if piece is None or piece.batch is None:
             socket.recv_multipart()
             return
-        batch, rows = piece.batch, slice(piece.start, piece.stop)
+        try:
+            self._fill(piece.batch, piece, source, reply)
+        except Malformed:
+            source.pieces[reply.number] = piece  # its rows are still missing
+            raise
+        source.choice.took(piece.packed, piece.stop - piece.start, piece.asked, time.monotonic())
+
+    def _fill(self, batch: Batch, piece: Piece, source: Source, reply: Reply) -> None:
+        """Receive the arrays of a piece. Raise `Malformed` if they are not those that are expected."""
+        socket, rows = source.link.socket, slice(piece.start, piece.stop)
         numbers, leaves = batch.indexes[rows], np.empty(piece.stop - piece.start, np.float32)
-        for array in (leaves, numbers, *(column[rows] for column in batch.columns.values())):
-            if not socket.getsockopt(zmq.RCVMORE) or socket.recv_into(array.data) != array.nbytes:
-                raise Malformed("a reply does not have the expected arrays")
+        for array in (leaves, numbers):
+            wire.receive_into(socket, array)
+        for column in batch.columns.values():
+            wire.receive_into(socket, column[rows], packed=True)
         numbers |= source.address.number << ROW_BITS
         chance = piece.share / reply.total
         np.multiply(leaves, chance, out=batch.probabilities[rows])

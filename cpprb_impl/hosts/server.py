@@ -75,12 +75,14 @@ class Drawer:
         if request.kind == wire.UPDATE:
             self.buffer._update_rows(**wire.arrays(parts[1:], request.rows, [wire.ROWS, wire.PRIORITIES]))
             return None
-        if request.kind != wire.DRAW or len(parts) != 1:
+        if request.kind not in (wire.DRAW, wire.DRAW_PACKED) or len(parts) != 1:
             raise Malformed(f"a learner's request must be to draw or to update, got {request.kind!r}")
         rows, total, smallest = self.buffer._draw(request.rows)
         stored = self.buffer.get_stored_size()
         reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored)
         *fields, leaves, numbers = rows.values()
+        if request.kind == wire.DRAW_PACKED:
+            fields = [wire.pack(field) for field in fields]
         return [reply.packed(), leaves, numbers, *fields]
 
 
@@ -104,7 +106,7 @@ class Storer:
         name, columns = parts[1].bytes, parts[2:]
         if request.number > self.last.get(name, 0):
             own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
-            self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own]))
+            self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own], packed=True))
             self.last.pop(name, None)
             self.last[name] = request.number
             if len(self.last) > REMEMBERED:

@@ -1,21 +1,24 @@
 """The messages between learners, explorers and the servers of a shard.
 
 A message is a ZeroMQ multipart message: a `Request` or `Reply`, and then one part per array, with its bytes in C order.
-All numbers are little-endian.
+All numbers are little-endian. The part of a column may have fewer bytes than the array: it is then one LZ4 block.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import zmq
+from cramjam import DecompressionError, lz4
 
 Column = tuple[str, str, tuple[int, ...]]  # name, dtype, shape of one row
-Kind = Literal[b"d", b"u", b"h", b"a", b"x"]
+Kind = Literal[b"d", b"p", b"u", b"h", b"a", b"x"]
 
 DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, their numbers, and a part per column
+DRAW_PACKED: Kind = b"p"  # the same, and columns may be compressed
 UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
 HELLO: Kind = b"h"  # the reply says, as `stored`, which process answers: one started again does not know explorers
 ADD: Kind = b"a"  # store `rows` rows: parts are the explorer's name, each column, and perhaps priorities
@@ -23,6 +26,10 @@ REFUSED: Kind = b"x"  # only as a reply: nothing was done; its one part says why
 
 ROWS: Column = ("rows", "<i8", ())
 PRIORITIES: Column = ("priorities", "<f4", ())
+
+# Bytes: of arrays that are worth compressing, of those that LZ4 can compress, and the most that one compressed byte
+# can become.
+SMALL, LARGE, MOST_EACH = 1024, 0x7E000000, 255
 
 
 class Malformed(ValueError):  # noqa: N818 (what the message is)
@@ -78,8 +85,46 @@ def columns_of(rows: Mapping[str, np.ndarray]) -> list[Column]:
     return [(name, array.dtype.str, tuple(array.shape[1:])) for name, array in rows.items()]
 
 
-def arrays(parts: Sequence, count: int, columns: Iterable[Column]) -> dict[str, np.ndarray]:
-    """Return the parts as arrays of `count` rows, without copying. Raise `Malformed` if a part has another size."""
+def pack(array: np.ndarray) -> Any:
+    """Return the part for a C-contiguous array: compressed if that makes it smaller, otherwise the array itself."""
+    if not SMALL <= array.nbytes <= LARGE:
+        return array
+    packed = lz4.compress_block(array.data, store_size=False)
+    return packed if len(packed) < array.nbytes else array
+
+
+def unpack(part: Any, array: np.ndarray) -> None:
+    """Decompress a part into a C-contiguous array. Raise `Malformed` if it is no LZ4 block of the array's size.
+
+    The array may then have been overwritten.
+    """
+    try:
+        size = lz4.decompress_block_into(part, array.data, output_len=array.nbytes)
+    except DecompressionError as error:
+        raise Malformed(f"a part cannot be decompressed: {error}") from error
+    if size != array.nbytes:
+        raise Malformed(f"a decompressed part must have {array.nbytes} bytes, got {size}")
+
+
+def receive_into(socket: zmq.Socket, array: np.ndarray, *, packed: bool = False) -> None:
+    """Receive the next part of a message into a C-contiguous array; `packed`: it may be compressed.
+
+    Raise `Malformed` if there is none, or if it has another size. The array may then have been overwritten.
+    """
+    if not socket.getsockopt(zmq.RCVMORE):
+        raise Malformed("a message has too few parts")
+    size = socket.recv_into(array.data)
+    if packed and size < array.nbytes:
+        unpack(array.reshape(-1).view(np.uint8)[:size].tobytes(), array)
+    elif size != array.nbytes:
+        raise Malformed(f"a part must have {array.nbytes} bytes, got {size}")
+
+
+def arrays(parts: Sequence, count: int, columns: Iterable[Column], *, packed: bool = False) -> dict[str, np.ndarray]:
+    """Return the parts as arrays of `count` rows, without copying those that are not compressed.
+
+    `packed` says whether parts may be compressed. Raise `Malformed` if a part has another size.
+    """
     columns = list(columns)
     if len(parts) != len(columns):
         raise Malformed(f"a message of {len(columns)} arrays is expected, got {len(parts)}")
@@ -87,7 +132,11 @@ def arrays(parts: Sequence, count: int, columns: Iterable[Column]) -> dict[str, 
     for part, (name, dtype, shape) in zip(parts, columns, strict=True):
         kind, view = np.dtype(dtype), memoryview(part)
         wanted = count * kind.itemsize * int(np.prod(shape, dtype=np.int64))
-        if view.nbytes != wanted:
+        if view.nbytes == wanted:
+            found[name] = np.frombuffer(view, kind).reshape(count, *shape)
+        elif packed and view.nbytes < wanted <= MOST_EACH * view.nbytes:  # nothing larger is allocated
+            found[name] = np.empty((count, *shape), kind)
+            unpack(view, found[name])
+        else:
             raise Malformed(f"{name} must have {wanted} bytes for {count} rows, got {view.nbytes}")
-        found[name] = np.frombuffer(view, kind).reshape(count, *shape)
     return found

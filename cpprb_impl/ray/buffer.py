@@ -101,6 +101,9 @@ class PrioritizedReplayBuffer:
         Whether an explorer without a shard on its host sends rows to another host, or waits, if its shard is lost.
     encrypt : bool
         Whether messages are encrypted (CurveZMQ). Otherwise a password is required, which is sent in clear text.
+    compress : bool
+        Whether rows that are sent are compressed (LZ4) on each link on which they then arrive sooner: both ways are
+        measured now and then.
 
     Raises
     ------
@@ -126,6 +129,7 @@ class PrioritizedReplayBuffer:
         deadline: float = 1.0,
         when_lost: str = ELSEWHERE,
         encrypt: bool = False,
+        compress: bool = True,
     ) -> None:
         if when_lost not in (ELSEWHERE, WAIT):
             raise ValueError(f"when_lost must be {ELSEWHERE!r} or {WAIT!r}, got {when_lost!r}")
@@ -147,6 +151,7 @@ class PrioritizedReplayBuffer:
         OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
         self._keys = Keys.make(encrypt)
         self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
+        self._compress = compress
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # If it is killed, it is started again on this host, and so are the shards, with their rows.
         keep = {"num_cpus": 0, "scheduling_strategy": here, "max_restarts": -1, "max_task_retries": -1}
@@ -177,7 +182,13 @@ class PrioritizedReplayBuffer:
     @property
     def _learner(self) -> Learner:
         if self._learner_ is None:
-            self._learner_ = Learner(self._known(), self._keys, prefetch=self._prefetch, deadline=self._deadline)
+            self._learner_ = Learner(
+                self._known(),
+                self._keys,
+                prefetch=self._prefetch,
+                deadline=self._deadline,
+                compress=self._compress,
+            )
         return self._learner_
 
     @property
@@ -190,7 +201,12 @@ class PrioritizedReplayBuffer:
                 LocalExplorer(address)
                 if address
                 else RemoteExplorer(
-                    self._known(), self._keys, self._options, when_lost=self._when_lost, deadline=self._deadline
+                    self._known(),
+                    self._keys,
+                    self._options,
+                    when_lost=self._when_lost,
+                    deadline=self._deadline,
+                    compress=self._compress,
                 )
             )
         return self._explorer_

@@ -1,0 +1,249 @@
+"""Compressed parts of messages, and the choice of whether to compress."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import zmq
+from cramjam import lz4
+
+from cpprb_impl.hosts import wire
+from cpprb_impl.hosts.choice import Choice
+from cpprb_impl.hosts.explorer import RemoteExplorer
+from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.server import DRAWING, Drawer, Settings, bound, serve
+from cpprb_impl.hosts.wire import Malformed, Reply, Request
+from cpprb_impl.shared import MPPrioritizedReplayBuffer
+
+FIELDS = {"id": {"dtype": np.int64}, "noise": {"shape": 20}, "image": {"shape": (30, 30), "dtype": np.uint8}}
+ROWS = 500
+
+
+def rows_of(ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Rows that certify themselves; images can be compressed, and the noise cannot."""
+    noise = np.stack([np.random.default_rng(number).random(20, np.float32) for number in ids])
+    return {"id": ids, "noise": noise, "image": np.repeat(ids % 251, 900).reshape(-1, 30, 30).astype(np.uint8)}
+
+
+def are_identical(batch) -> bool:
+    expected = rows_of(batch["id"].ravel())
+    return all(batch[name].tobytes() == expected[name].tobytes() for name in FIELDS)
+
+
+# Parts.
+
+
+@pytest.mark.parametrize("dtype", ["u1", "?", "<f4", ">f4", "<i8", "<c16", "<f2"])
+@pytest.mark.parametrize("shape", [(0, 3), (3,), (500, 7), (40, 8, 8, 2)])
+def test_a_part_becomes_the_same_array_again(dtype, shape):
+    array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    part = bytes(wire.pack(array))
+    (found,) = wire.arrays([part], len(array), [("x", dtype, shape[1:])], packed=True).values()
+    np.testing.assert_array_equal(found, array)
+    assert (len(part) < array.nbytes) is (array.nbytes >= wire.SMALL)
+
+
+def test_what_cannot_be_made_smaller_stays_as_it_is():
+    noise = np.frombuffer(os.urandom(100_000), np.uint8)
+    assert wire.pack(noise) is noise
+
+
+GOOD = bytes(lz4.compress_block(bytes(4000), store_size=False))
+BAD = {
+    "no bytes": b"",
+    "garbage": os.urandom(1000),
+    "truncated": GOOD[:-1],
+    "continued": GOOD + b"\0",
+    "of a larger array": bytes(lz4.compress_block(bytes(4001), store_size=False)),
+    "of a smaller array": bytes(lz4.compress_block(bytes(3999), store_size=False)),
+    "of a far larger array": bytes(lz4.compress_block(bytes(900_000), store_size=False)),
+}
+
+
+@pytest.mark.parametrize("part", BAD.values(), ids=BAD)
+def test_a_bad_part_is_refused_and_nothing_outside_the_array_is_written(part):
+    around = np.full(12_000, 7, np.uint8)
+    with pytest.raises(Malformed):
+        wire.unpack(part, around[4000:8000])
+    assert (around[:4000] == 7).all() and (around[8000:] == 7).all()
+    wire.unpack(GOOD, around[4000:8000])  # the control
+    assert (around[4000:8000] == 0).all()
+
+
+def test_a_part_that_cannot_become_so_many_rows_is_refused_before_they_are_allocated():
+    with pytest.raises(Malformed, match=r"x must have \d{15} bytes for 4294967295 rows, got 1000"):
+        wire.arrays([bytes(1000)], 2**32 - 1, [("x", "<f8", (84, 84))], packed=True)
+
+
+def test_parts_are_decompressed_only_where_they_may_be_compressed():
+    part = bytes(wire.pack(np.zeros(1000)))
+    with pytest.raises(Malformed, match="x must have 8000 bytes for 1000 rows"):
+        wire.arrays([part], 1000, [("x", "<f8", ())])
+
+
+# The choice.
+
+
+def simulated(choice: Choice, seconds: Callable[[bool], float], until: float, now: float = 0.0) -> tuple[float, float]:
+    """Send messages, of which 3 are on their way at any time; return now, and the share of time of compressed ones."""
+    sent: list[tuple[bool, float]] = []
+    spent = {False: 0.0, True: 0.0}
+    while now < until:
+        while len(sent) < 3:
+            sent.append((choice.packed, now))
+        packed, at = sent.pop(0)
+        took = seconds(packed)
+        now += took
+        spent[packed] += took
+        choice.took(packed, 32, at, now)
+    return now, spent[True] / sum(spent.values())
+
+
+@pytest.mark.parametrize(("unit", "until"), [(2e-4, 20), (1e-2, 300)])  # seconds
+@pytest.mark.parametrize(("packed", "is_faster"), [(0.1, True), (0.5, True), (1.0, False), (1.5, False), (10.0, False)])
+def test_messages_are_compressed_where_that_is_faster(packed, is_faster, unit, until):
+    noise = np.random.default_rng(0)
+    _, share = simulated(
+        Choice(), lambda is_packed: unit * noise.uniform(0.9, 1.1) * (packed if is_packed else 1), until
+    )
+    assert share > 0.95 if is_faster else share < 0.05
+
+
+def test_the_choice_follows_a_link_that_becomes_slow_and_fast_again():
+    choice = Choice()
+    now, share = simulated(choice, lambda packed: 0.002 if packed else 0.001, 60)
+    assert share < 0.05 and not choice.packed
+    now, share = simulated(choice, lambda packed: 0.002 if packed else 0.020, now + 60, now)
+    assert share > 0.8
+    now, share = simulated(choice, lambda packed: 0.002 if packed else 0.001, now + 120, now)
+    assert share < 0.5
+
+
+def test_nothing_is_compressed_if_that_is_not_allowed():
+    assert simulated(Choice(allowed=False), lambda packed: 0.001 if packed else 0.1, 60)[1] == 0.0
+
+
+# Learners and explorers.
+
+
+class Alternating(Choice):
+    """Compresses about every other message."""
+
+    random = np.random.default_rng(0)
+
+    @property
+    def packed(self) -> bool:
+        return bool(self.random.random() < 0.5)
+
+    @packed.setter
+    def packed(self, _value: bool) -> None:
+        pass
+
+
+@pytest.fixture
+def unpacked(monkeypatch) -> list[int]:
+    """The sizes of the parts that this process has decompressed."""
+    sizes: list[int] = []
+    unpack = wire.unpack
+    monkeypatch.setattr(wire, "unpack", lambda part, array: sizes.append(array.nbytes) or unpack(part, array))
+    return sizes
+
+
+def test_compressed_and_other_replies_give_the_same_rows(make_shards, learn, unpacked, monkeypatch):
+    monkeypatch.setattr("cpprb_impl.hosts.learner.Choice", Alternating)
+    shards = make_shards(2, env_dict=FIELDS)
+    for number, shard in enumerate(shards):
+        shard.buffer.add(**rows_of(np.arange(ROWS) + number * ROWS))
+    learner = learn(shards)
+    assert all(are_identical(learner.sample(100, 0.4)) for _ in range(50))
+    assert 20 < len(unpacked) < 80  # of 100 replies, one column each
+
+
+def test_compressed_and_other_batches_of_an_explorer_are_stored_alike(make_shards, keys, monkeypatch):
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.Choice", Alternating)
+    (shard,) = make_shards(1, env_dict=FIELDS)
+    options = {"size": 3000, "env_dict": FIELDS}
+    packed = []
+    pack = wire.pack
+    monkeypatch.setattr(wire, "pack", lambda array: packed.append(pack(array)) or packed[-1])
+    explorer = RemoteExplorer(lambda: [shard.address], keys, options, when_lost="wait", deadline=5.0)
+    with closing(explorer):
+        explorer.add(**rows_of(np.arange(2000)), priorities=np.arange(2000) + 1.0)
+        explorer.flush()
+    stored = shard.buffer.get_all_transitions()
+    np.testing.assert_array_equal(stored["id"].ravel(), np.arange(2000))
+    assert are_identical(stored) and any(not isinstance(part, np.ndarray) for part in packed)
+
+
+@pytest.mark.parametrize("part", BAD.values(), ids=BAD)
+def test_a_server_refuses_a_bad_part_of_an_explorer_and_goes_on(part, make_shards, keys):
+    (shard,) = make_shards(1, env_dict={"x": {"shape": 100}})
+    with zmq.Context() as context, closing(Link(context, "127.0.0.1", shard.address.storing_port, keys)) as link:
+        for number, (sent, kind) in enumerate([(part, wire.REFUSED), (GOOD, wire.ADD)], start=1):
+            link.socket.send_multipart([Request(wire.ADD, 10, number).packed(), b"explorer", sent])
+            assert link.socket.poll(5000)
+            head, *_ = link.socket.recv_multipart()
+            assert Reply.read(head).kind == kind
+    assert shard.buffer.get_stored_size() == 10 and shard.servers["storing"].restarts == 0
+
+
+@pytest.fixture
+def mangling(make_shards, keys) -> Iterator[SimpleNamespace]:
+    """A drawing server that passes the last parts of `left` more replies through `mangle`."""
+    (shard,) = make_shards(1, env_dict=FIELDS)
+    shard.buffer.add(**rows_of(np.arange(ROWS)))
+    drawer = Drawer(MPPrioritizedReplayBuffer.attach(shard.address.segment))
+    made = SimpleNamespace(left=0.0, mangle=None)
+
+    def answer(parts):
+        reply = drawer(parts)
+        if made.left > 0 and reply is not None and Request.read(parts[0].bytes).kind == wire.DRAW_PACKED:
+            made.left -= 1
+            reply = [*reply[:-1], made.mangle(bytes(reply[-1]))]
+        return reply
+
+    end, stop = os.pipe()
+    with ExitStack() as stack:
+        stack.enter_context(os.fdopen(end))
+        router = stack.enter_context(bound(Settings(DRAWING, shard.address.segment, 0, shard.address.columns, keys)))
+        port = int(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+        made.address = replace(shard.address, drawing_port=port)
+        thread = threading.Thread(target=serve, args=(router, answer, SimpleNamespace(fileno=lambda: end)))
+        thread.start()
+        yield made
+        os.close(stop)
+        thread.join()
+
+
+MANGLED = {
+    "garbage": lambda part: os.urandom(len(part)),
+    "truncated": lambda part: part[:-1],
+    "empty": lambda part: b"",
+    "larger": lambda part: bytes(100 * 900 + 1),
+    "of another size": lambda part: bytes(lz4.compress_block(bytes(100 * 900 + 1), store_size=False)),
+}
+
+
+@pytest.mark.parametrize("mangle", MANGLED.values(), ids=MANGLED)
+def test_a_malformed_reply_costs_one_connection_and_no_row(mangle, mangling, learn, monkeypatch, caplog):
+    monkeypatch.setattr("cpprb_impl.hosts.learner.Choice", lambda _allowed: SimpleNamespace(packed=True, took=_nothing))
+    mangling.mangle = mangle
+    learner = learn([mangling])
+    for _ in range(5):
+        assert are_identical(learner.sample(100, 0.4))
+        assert not caplog.records
+    mangling.left = 1.0
+    for _ in range(5):
+        assert are_identical(learner.sample(100, 0.4))
+    assert len(caplog.records) == 1 and mangling.left == 0 and not learner.lost
+
+
+def _nothing(*_args) -> None:
+    pass
