@@ -31,6 +31,8 @@ class HostsAdapter(Adapter):
 
     #: whether it needs a Ray cluster over all hosts, with its head's port at `RAY_PORT`
     on_ray: ClassVar[bool] = False
+    #: part of the command line of the processes that serve rows on a data host; None: the process that calls `serving`
+    victim: ClassVar[str | None] = None
 
     @classmethod
     @contextmanager

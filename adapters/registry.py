@@ -95,6 +95,7 @@ OVER_HOSTS: dict[str, str] = {
     "cpprb[replay server]": "adapters.peers.replay_server:CpprbReplayServer",
     "reverb[hosts]": "adapters.peers.reverb.on_hosts:ReverbOnHosts",
     "rllib[Ray actor, hosts]": "adapters.peers.rllib.on_ray:RLlibOnRay",
+    "torchrl[Ray]": "adapters.peers.torchrl.on_ray:TorchRLOnRay",
 }
 
 #: This project's own buffer. A wrong answer from it or one of its variants fails the run.

@@ -28,6 +28,7 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
         batches_ahead=2,
     )
     on_ray = True
+    victim = "cpprb_impl.hosts.server"  # their supervisor starts them again, with the rows
     encrypt: ClassVar[bool] = False
 
     def __init__(self, spec: Spec, place: Place) -> None:

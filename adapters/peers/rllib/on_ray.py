@@ -8,23 +8,21 @@ from typing import Self
 from adapters.base import Spec
 from adapters.hosts import HostsAdapter, Place
 from adapters.peers.rllib.actor import ACTOR, RLlibActor
-from adapters.ray_cluster import connect
+from adapters.ray_cluster import connect, on_host
 
 
 class RLlibOnRay(RLlibActor, HostsAdapter):
     name = "rllib[Ray actor, hosts]"
     usage = "ray.remote(PrioritizedReplayBuffer), a named actor on the first data host; explorers are drivers"
     on_ray = True
+    victim = "ray::PrioritizedReplayBuffer"
 
     def __init__(self, spec: Spec, place: Place) -> None:  # type: ignore[override]
         os.environ["RLLIB_TEST_NO_TF_IMPORT"] = "1"
         ray = connect(place)
         from ray.rllib.utils.replay_buffers import PrioritizedReplayBuffer
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        node = next(each["NodeID"] for each in ray.nodes() if each["NodeManagerAddress"] == place.data[0])
-        there = NodeAffinitySchedulingStrategy(node, soft=False)
-        options = {"name": ACTOR, "num_cpus": 0, "scheduling_strategy": there}
+        options = {"name": ACTOR, "num_cpus": 0, "scheduling_strategy": on_host(place.data[0])}
         actor = ray.remote(PrioritizedReplayBuffer).options(**options).remote(
             spec.capacity, "timesteps", alpha=spec.alpha
         )  # fmt: skip

@@ -60,14 +60,19 @@ class TorchRL(Adapter):
 
     def __init__(self, spec: Spec) -> None:
         import torch
+
+        self._prepare(spec)
+        self.buffer = self.make_buffer(spec, torch.Generator().manual_seed(spec.seed))
+        self.extend, self.draw = self.buffer.extend, partial(self.buffer.sample, return_info=True)
+
+    def _prepare(self, spec: Spec) -> None:
+        import torch
         from tensordict import TensorDict
 
         torch.set_num_threads(1)
         self.fields, self.prioritized = spec.fields, spec.prioritized
         self.TensorDict, self.as_tensor = TensorDict, torch.as_tensor
         self.dtypes = {name: getattr(torch, field.dtype) for name, field in spec.fields.items()}
-        self.buffer = self.make_buffer(spec, torch.Generator().manual_seed(spec.seed))
-        self.extend, self.draw = self.buffer.extend, partial(self.buffer.sample, return_info=True)
 
     def make_buffer(self, spec: Spec, generator: Any) -> Any:
         from torchrl.data import ReplayBuffer
