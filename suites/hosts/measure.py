@@ -1,37 +1,48 @@
 """A learner and an explorer on one host, and the rows on others.
 
-    python -m suites.hosts --peer NAME [--job WORKLOAD:DATA_HOSTS:RATE:BATCH ...] [--seconds S]
+    python -m suites.hosts --peer NAME [--job WORKLOAD:DATA_HOSTS:RATE:BATCH[:FAILURE] ...] [--seconds S]
 
-The processes on the hosts are `role.py`. Sampled rows are compared with those that were added before anything is timed.
-Rates count whole steps (a batch with its new priorities) and acknowledged rows. CPU times are those of all processes of
-a host, so they include Ray's.
+The processes on the hosts are `role.py`. Sampled rows are compared with those that were added: before anything is
+timed, and beside an explorer, after everything is. Rates count whole steps (a batch with its new priorities) and
+acknowledged rows. CPU times are those of all processes of a host, so they include Ray's.
+
+A job with a failure is the only one of its launch. It measures the learner's longest wait, from one complete step to
+the next, and its rate afterwards. A learner that waits for too long, or whose call raises an exception, has no figure
+for its wait; it has one for its rate if calls succeed again.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from adapters import registry
 from adapters.base import WrongAnswer
 from suites import workloads
-from suites.hosts.spec import BENCHMARKS, CARTPOLE, DATA, SUITE, UNLIMITED, USER, HostsJob
+from suites.hosts.spec import CARTPOLE, CUT, DATA, KILLED, SUITE, UNLIMITED, USER, HostsJob
 from suites.lan import Lan, NoHosts, ray_cluster
-from suites.lan.worker import Worker, WorkerLost
+from suites.lan.worker import Silent, Worker, WorkerLost
 from suites.runner import entry
-from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, failure
+from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, Stuck, failure
 
 JOB = HostsJob(CARTPOLE, 1, UNLIMITED, 512)
 CAPACITY, FILLED, ADDED = 100_000, 20_000, 100  # rows; ADDED per call
-CHECKED = 10  # samples
-WARM_SHARE = 0.25  # of a timed window, before it
+CHECK_SHARE, WARM_SHARE = 0.25, 0.25  # of a timed window, before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
+LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after something fails
+CUT_SECONDS = 2.0  # shorter than the time after which Ray gives up a node, so that its raylet lives on
+LONGEST_WAIT = 15.0  # seconds
+NO_EFFECT = "a new priority had no effect within 200 batches"
+
+Figure = tuple[Outcome, float | None, str | None]
+Figures = dict[str, Figure]
 
 
 class Measured:
-    """The hosts of one launch, with the peer's processes on them, and rows on each data host."""
+    """The hosts of one launch, with the peer's processes on them."""
 
     def __init__(self, peer: str, job: HostsJob, stack: ExitStack) -> None:
         kind = registry.hosts_class(peer)
@@ -46,17 +57,13 @@ class Measured:
             arguments = [f"--{name}={value}" for name, value in options.items()]
             return Worker(self.lan, host, "suites.hosts.role", arguments, ray_cluster.ENVIRONMENT)
 
-        serving = [start(host, DATA) for host in self.data]
-        addresses = [worker.do("get_address", limit=START_SECONDS) for worker in serving]
+        self.serving = [start(host, DATA) for host in self.data]
         self.learner, self.explorer = start(1, USER), start(1, USER)
-        # An explorer elsewhere would add all its rows to one data host, and a learner would get no others.
-        fillers = [start(host, USER) for host in self.data]
+        addresses = [worker.do("get_address", limit=START_SECONDS) for worker in self.serving]
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
-        for worker in (self.explorer, *fillers):
-            worker.do("join", limit=START_SECONDS, data=addresses, handle=handle)
-        for filler in fillers:
-            filler.do("fill", rows=FILLED // job.data, batch=ADDED)
-            filler.close()
+        self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
+        for worker in self.serving:
+            worker.do("fill", data=addresses, handle=handle, rows=FILLED // job.data, batch=ADDED)
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU time of the users' host, and of the data hosts."""
@@ -64,6 +71,20 @@ class Measured:
 
     def sent(self) -> int:
         return sum(map(self.lan.sent_bytes, self.data))
+
+    def fail(self, failure: str) -> None:
+        """Make the first data host fail."""
+        host = self.data[0]
+        if failure == KILLED:
+            pids = self.serving[0].do("get_victims")
+            assert pids, "no process serves rows"
+            self.serving[0].tell("kill", pids=pids)
+        elif failure == CUT:
+            self.lan.cut(host)
+            time.sleep(CUT_SECONDS)
+            self.lan.mend(host)
+        else:
+            self.lan.power_off(host)
 
 
 def measure(peer: str, jobs: Sequence[HostsJob], seconds: float) -> Iterator[Result]:
@@ -78,15 +99,15 @@ def measure(peer: str, jobs: Sequence[HostsJob], seconds: float) -> Iterator[Res
         except Exception as error:
             trouble = _failure(error)
         for job in jobs:
-            figures: dict[str, float] = {}
+            figures: Figures = {}
             if trouble is None:
                 try:
-                    _measure(figures, hosts, job, seconds)
+                    _check(hosts.learner.do("check", seconds=CHECK_SHARE * seconds, batch=job.batch))
+                    (_measure_failure if job.failure else _measure)(figures, hosts, job, seconds)
                 except Exception as error:
                     trouble = _failure(error)
-            for name in BENCHMARKS:
-                value = figures.get(name)
-                outcome, reason = ("ok", None) if value is not None else trouble or ("failed", "not measured")
+            for name in job.benchmarks:
+                outcome, value, reason = figures.get(name) or _without(trouble or ("failed", "not measured"))
                 yield Result(name, peer, job.workload, job.params, outcome, value, reason)
 
 
@@ -96,31 +117,85 @@ def _failure(error: Exception) -> tuple[Outcome, str]:
     return failure(PeerTrouble(str(error)) if isinstance(error, WorkerLost) else error)
 
 
-def _measure(figures: dict[str, float], hosts: Measured, job: HostsJob, seconds: float) -> None:
+def _without(trouble: tuple[Outcome, str]) -> Figure:
+    outcome, reason = trouble
+    return outcome, None, reason
+
+
+def _failed(reason: str) -> Figure:
+    return "failed", None, reason
+
+
+def _check(found: Mapping[str, int]) -> None:
+    if found["wrong"]:
+        raise WrongAnswer(f"{found['wrong']} of {found['rows']} sampled rows are none of those that were added")
+
+
+def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -> None:
     """Store figures in `figures` one by one, so that those measured before a failure are kept."""
     learn, explore = {"seconds": seconds, "batch": job.batch}, {"seconds": seconds, "batch": ADDED}
-    if wrong := hosts.learner.do("count_wrong", samples=CHECKED, batch=job.batch):
-        raise WrongAnswer(f"{wrong} of {CHECKED * job.batch} sampled rows are none of those that were added")
     hosts.learner.do("learn", **{**learn, "seconds": WARM_SHARE * seconds})
     users, data = hosts.cpu()
     sent = hosts.sent()
     found = hosts.learner.do("learn", **learn)
     batches, (users_now, data_now) = found["batches"], hosts.cpu()
-    figures["learner"] = batches / found["seconds"]
-    figures["step_p50"], figures["step_p99"] = found["p50"], found["p99"]
-    figures["learner_cpu"], figures["data_cpu"] = (users_now - users) / batches, (data_now - data) / batches
-    figures["wire"] = (hosts.sent() - sent) / (batches * job.batch)
+    figures["learner"] = _ok(batches / found["seconds"])
+    figures["step_p50"], figures["step_p99"] = _ok(found["p50"]), _ok(found["p99"])
+    figures["learner_cpu"] = _ok((users_now - users) / batches)
+    figures["data_cpu"] = _ok((data_now - data) / batches)
+    figures["wire"] = _ok((hosts.sent() - sent) / (batches * job.batch))
     hosts.explorer.do("explore", **{**explore, "seconds": WARM_SHARE * seconds})
     users, data = hosts.cpu()
     found = hosts.explorer.do("explore", **explore)
     rows, (users_now, data_now) = found["rows"], hosts.cpu()
-    figures["explorer"] = rows / found["seconds"]
-    figures["explorer_cpu"], figures["storing_cpu"] = (users_now - users) / rows, (data_now - data) / rows
+    figures["explorer"] = _ok(rows / found["seconds"])
+    figures["explorer_cpu"] = _ok((users_now - users) / rows)
+    figures["storing_cpu"] = _ok((data_now - data) / rows)
     hosts.explorer.tell("explore", **explore)
     learned = hosts.learner.do("learn", **learn)
     explored = hosts.explorer.hear()
-    figures["explorer_beside"] = explored["rows"] / explored["seconds"]
-    figures["learner_beside"] = learned["batches"] / learned["seconds"]
+    figures["explorer_beside"] = _ok(explored["rows"] / explored["seconds"])
+    figures["learner_beside"] = _ok(learned["batches"] / learned["seconds"])
+    hosts.explorer.tell("explore", **explore)
+    checked = hosts.learner.do("check", **learn)
+    hosts.explorer.hear()
+    figures["whole"] = _whole(checked)
+    stale = hosts.learner.do("wait_for_update", **learn)
+    figures["staleness"] = _failed(NO_EFFECT) if stale is None else _ok(stale)
+
+
+def _ok(value: float) -> Figure:
+    return "ok", value, None
+
+
+def _whole(found: Mapping[str, int]) -> Figure:
+    try:
+        _check(found)
+    except WrongAnswer as wrong:
+        return "wrong", found["rows"], str(wrong)
+    return _ok(found["rows"])
+
+
+def _measure_failure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -> None:
+    """The same for a failure in the middle of a learner's loop."""
+    endure = {"seconds": seconds, "batch": job.batch}
+    hosts.learner.do("endure", **{**endure, "seconds": WARM_SHARE * seconds})
+    before = hosts.learner.do("endure", **endure)
+    hosts.learner.tell("endure", **{**endure, "seconds": LEAD_SECONDS + FAILED_SECONDS})
+    start = time.monotonic()
+    time.sleep(LEAD_SECONDS)
+    hosts.fail(job.failure)
+    try:
+        found = hosts.learner.hear(start + LEAD_SECONDS + LONGEST_WAIT - time.monotonic())
+    except Silent:
+        raise Stuck(f"the learner waits for longer than {LONGEST_WAIT:.0f} s") from None
+    figures["longest_wait"] = _failed(_raised(found)) if found["raised"] else _ok(found["longest"])
+    after = hosts.learner.do("endure", **endure)
+    figures["rate_after"] = _ok(after["rate"] / before["rate"]) if after["rate"] else _failed(_raised(after))
+
+
+def _raised(found: Mapping[str, object]) -> str:
+    return f"the learner's call raised {found['raised']}"
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 import base64
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
+import psutil
 
 from adapters import registry
 from adapters.base import Columns, Spec
@@ -23,16 +26,37 @@ from suites.hosts.spec import DATA, USER
 from suites.lan.worker import obey
 from suites.workloads.priorities import priority_sets
 
+DOMINANT = 1e12  # a priority beside which 10^5 rows of priority 1 are hardly drawn: 10^7.2 after alpha
+TRIALS, LEAST_TRIALS, MOST_BATCHES = 10, 3, 200
+RETRY_SECONDS = 0.01  # after a call that raised
+
 
 class Data:
-    """A data host."""
+    """A data host, which also adds the first rows: an explorer elsewhere may add to one host only."""
 
-    def __init__(self, kind: type[HostsAdapter], spec: Spec, here: str) -> None:
-        self.stack = ExitStack()
-        self.address = self.stack.enter_context(kind.serving(spec, here))
+    def __init__(self, user: User) -> None:
+        self.user, self.kind, self.stack = user, user.kind, ExitStack()
+        self.address = self.stack.enter_context(user.kind.serving(user.spec, user.here))
 
     def get_address(self) -> str:
         return self.address
+
+    def fill(self, data: Sequence[str], handle: str, rows: int, batch: int) -> None:
+        """Add so many rows, as an explorer on this host."""
+        self.user.join(data, handle)
+        self.user.fill(rows, batch)
+        self.user.adapter.close()
+
+    def get_victims(self) -> list[int]:
+        """Return the ids of the processes of this host that serve rows."""
+        if self.kind.victim is None:
+            return [os.getpid()]
+        commands = {each.pid: " ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])}
+        return [pid for pid, command in commands.items() if self.kind.victim in command]
+
+    def kill(self, pids: Sequence[int]) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
 
 class User:
@@ -63,15 +87,21 @@ class User:
             self.adapter.add_batch(columns, self.random.uniform(0.01, 1.0, batch))
         self.adapter.flush()
 
-    def count_wrong(self, samples: int, batch: int) -> int:
-        """Return how many rows of so many samples are none of the recorded rows."""
-        known = set(self._rows(self.columns))
-        wrong = 0
-        for _ in range(samples):
+    def check(self, seconds: float, batch: int) -> dict[str, int]:
+        """Learn for so long, at least one batch; return how many rows were drawn, and how many of them are none of
+        the recorded rows."""
+        rows = wrong = 0
+        known, end = self._known, time.perf_counter() + seconds
+        while not rows or time.perf_counter() < end:
             drawn = self.adapter.sample(batch)
+            rows += batch
             wrong += sum(row not in known for row in self._rows(drawn))
             self.adapter.update_priorities(drawn["indexes"], self.random.uniform(0.01, 1.0, batch))
-        return wrong
+        return {"rows": rows, "wrong": wrong}
+
+    @cached_property
+    def _known(self) -> set[bytes]:
+        return set(self._rows(self.columns))
 
     def _rows(self, columns: Columns) -> Iterator[bytes]:
         """Yield a digest of each row, whatever shape and dtype the peer returns."""
@@ -103,6 +133,60 @@ class User:
         p50, p99 = np.percentile(took, [50, 99]).tolist()
         return {"batches": len(took), "seconds": now - start, "p50": p50, "p99": p99}
 
+    def wait_for_update(self, seconds: float, batch: int) -> float | None:
+        """Return how many batches are drawn after an update before one that it affects: the median of some trials. None
+        if an update has no effect within `MOST_BATCHES`.
+
+        A drawn row gets a priority that no other row is drawn beside, until it fills at least half of a batch.
+        """
+        waited: list[int] = []
+        used: set[np.integer] = set()
+        end = time.perf_counter() + seconds
+        while len(waited) < TRIALS and (time.perf_counter() < end or len(waited) < LEAST_TRIALS):
+            row = self._draw_new_row(batch, used)
+            self.adapter.update_priorities(np.array([row]), np.array([DOMINANT]))
+            stale = next(
+                (number for number in range(MOST_BATCHES) if np.mean(self._draw(batch, row) == row) >= 0.5), None
+            )
+            if stale is None:
+                return None
+            self.adapter.update_priorities(np.array([row]), np.array([1.0]))
+            waited.append(stale)
+        return float(np.median(waited))
+
+    def _draw_new_row(self, batch: int, used: set[np.integer]) -> np.integer:
+        """Draw a row that no earlier trial has used: batches that were prefetched in it are still full of its row."""
+        while True:
+            row = next((row for row in self._draw(batch) if row not in used), None)
+            if row is not None:
+                used.add(row)
+                return row
+
+    def _draw(self, batch: int, row: np.integer | None = None) -> np.ndarray:
+        """Draw a batch and set its priorities to 1, except that of `row`, which keeps its own. Return the indexes."""
+        indexes = np.array(self.adapter.sample(batch)["indexes"])
+        self.adapter.update_priorities(indexes, np.where(indexes == row, DOMINANT, 1.0))
+        return indexes
+
+    def endure(self, seconds: float, batch: int) -> dict[str, float | str | None]:
+        """Learn for so long, and go on after exceptions. Return the batches/s, the longest time from one batch to the
+        next in seconds, and the first exception."""
+        fresh, batches, longest, raised = priority_sets(batch, seed=3), 0, 0.0, None
+        start = last = now = time.perf_counter()
+        while now < start + seconds:
+            try:
+                drawn = self.adapter.sample(batch)
+                self.adapter.update_priorities(drawn["indexes"], next(fresh))
+                batches += 1
+            except Exception as error:
+                raised = raised or f"{type(error).__name__}: {error}".splitlines()[0]
+                time.sleep(RETRY_SECONDS)
+                now = time.perf_counter()
+                continue
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        return {"rate": batches / (now - start), "longest": max(longest, now - last), "raised": raised}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m suites.hosts.role")
@@ -113,11 +197,10 @@ def main() -> None:
     args = parser.parse_args()
     workload = workloads.load(args.workload)
     kind, spec = registry.hosts_class(args.peer), Spec(args.capacity, workload.fields, prioritized=True)
-    if args.role == DATA:
-        data = Data(kind, spec, args.here)
-        obey(data)
-        os._exit(0)  # servers' threads need not end by themselves
     user = User(kind, spec, workload.columns, args.here, args.head)
+    if args.role == DATA:
+        obey(Data(user))
+        os._exit(0)  # servers' threads need not end by themselves
     obey(user)
     user.adapter.close()
 

@@ -6,7 +6,7 @@ on the other hosts. One launch measures one peer with one workload, number of da
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from adapters import registry
@@ -16,7 +16,7 @@ from suites.suite import Launch, Quantity, Settings, Suite
 DATA, USER = "data", "user"  # roles of processes
 CARTPOLE, SEAQUEST = "CartPole-v1", "ALE/Seaquest-v5"
 UNLIMITED = "none"
-BENCHMARKS = {
+SPEED_BENCHMARKS = {
     "learner": Quantity("batches/s", "higher"),
     "step_p50": Quantity("s/call", "lower"),
     "step_p99": Quantity("s/call", "lower"),
@@ -28,7 +28,19 @@ BENCHMARKS = {
     "storing_cpu": Quantity("s/row", "lower"),
     "explorer_beside": Quantity("rows/s", "higher"),
     "learner_beside": Quantity("batches/s", "higher"),
+    "whole": Quantity("rows checked", "higher"),  # drawn beside an explorer
+    "staleness": Quantity("batches", "lower"),  # drawn after an update, before it takes effect
 }
+#: What a learner notices of a failure: its longest wait for a batch, and its rate afterwards.
+FAILURE_BENCHMARKS = {
+    "longest_wait": Quantity("s", "lower"),
+    "rate_after": Quantity("of the rate before", "higher"),
+}
+KILLED, CUT, POWER = (
+    "killed",
+    "cut",
+    "power",
+)  # the process that serves rows, the link, the host; of the first data host
 
 
 @dataclass(frozen=True)
@@ -39,19 +51,25 @@ class HostsJob:
     data: int
     rate: str
     batch: int
+    failure: str = ""  # what happens meanwhile
 
     @classmethod
     def parse(cls, text: str) -> HostsJob:
-        """Parse the output of `str`: "CartPole-v1:1:none:512"."""
-        workload, data, rate, batch = text.split(":")
-        return cls(workload, int(data), rate, int(batch))
+        """Parse the output of `str`: "CartPole-v1:1:none:512" or "CartPole-v1:2:none:32:killed"."""
+        workload, data, rate, batch, *failure = text.split(":")
+        return cls(workload, int(data), rate, int(batch), *failure)
 
     def __str__(self) -> str:
-        return f"{self.workload}:{self.data}:{self.rate}:{self.batch}"
+        return ":".join(map(str, filter(None, (self.workload, self.data, self.rate, self.batch, self.failure))))
 
     @property
     def params(self) -> dict[str, Param]:
-        return {"data_hosts": self.data, "link": self.rate, "batch": self.batch}
+        failure = {"failure": self.failure} if self.failure else {}
+        return {"data_hosts": self.data, "link": self.rate, "batch": self.batch, **failure}
+
+    @property
+    def benchmarks(self) -> Collection[str]:
+        return FAILURE_BENCHMARKS if self.failure else SPEED_BENCHMARKS
 
 
 @dataclass(frozen=True)
@@ -63,10 +81,11 @@ class Group:
     rate: str = UNLIMITED
     batches: Sequence[int] = (32, 512)
     blocks: int | None = None
+    failure: str = ""
 
     @property
     def jobs(self) -> list[HostsJob]:
-        return [HostsJob(self.workload, self.data, self.rate, batch) for batch in self.batches]
+        return [HostsJob(self.workload, self.data, self.rate, batch, self.failure) for batch in self.batches]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +100,12 @@ PROFILES = {
         groups=[
             Group(),
             Group(workload=SEAQUEST),
-            *(Group(data=data) for data in (2, 3)),
+            *(Group(data=data, blocks=3) for data in (2, 3, 4)),
             Group(rate="10gbit", blocks=3),
             Group(rate="1gbit", blocks=3),
             Group(workload=SEAQUEST, rate="10gbit", blocks=3),
             Group(workload=SEAQUEST, rate="1gbit", blocks=3),
+            *(Group(data=2, batches=[32], failure=failure, blocks=3) for failure in (KILLED, CUT, POWER)),
         ],
         seconds=2.0,
     ),
@@ -94,7 +114,7 @@ PROFILES = {
 
 class Hosts(Suite[HostsSettings]):
     name = "hosts"
-    benchmarks = BENCHMARKS
+    benchmarks = {**SPEED_BENCHMARKS, **FAILURE_BENCHMARKS}  # noqa: RUF012 (a class attribute, by contract)
     profiles = PROFILES
 
     def workloads(self, settings: HostsSettings) -> list[str]:
@@ -114,8 +134,11 @@ class Hosts(Suite[HostsSettings]):
         ]
 
     def _launch(self, run: Run, settings: HostsSettings, group: Group, peer: str) -> Launch:
-        records = [record for job in group.jobs for record in self.declare(run, peer, job.workload, job.params)]
-        name = f"hosts of {peer} on {group.workload}, data hosts: {group.data}, links: {group.rate}"
+        records = [
+            record for job in group.jobs for record in self.declare(run, peer, job.workload, job.params, job.benchmarks)
+        ]
+        failure = f", failure: {group.failure}" if group.failure else ""
+        name = f"hosts of {peer} on {group.workload}, data hosts: {group.data}, links: {group.rate}{failure}"
         options = {"seconds": settings.seconds, "job": [str(job) for job in group.jobs]}
         limit = 120 + len(group.jobs) * 10 * settings.seconds
         return self.launch(name, records, options, least_limit=limit, blocks=group.blocks)

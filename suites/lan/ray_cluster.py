@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from adapters.hosts import RAY_PORT
@@ -26,8 +27,10 @@ ENVIRONMENT: Mapping[str, str] = {
 
 def start(lan: Lan) -> None:
     """Start a node on each host; host 1 has the head. Raises RuntimeError."""
-    for host in range(1, lan.count + 1):
-        start_node(lan, host)
+    start_node(lan, 1)
+    with ThreadPoolExecutor() as pool:
+        for started in [pool.submit(start_node, lan, host) for host in range(2, lan.count + 1)]:
+            started.result()
 
 
 def start_node(lan: Lan, host: int) -> None:

@@ -19,7 +19,11 @@ ANSWER_SECONDS = 60.0
 
 
 class WorkerLost(RuntimeError):  # noqa: N818 (says what happened)
-    """The process died, or does not answer."""
+    """The process died, raised an exception, or does not answer."""
+
+
+class Silent(WorkerLost):
+    """The process does not answer in time."""
 
 
 class Worker:
@@ -43,11 +47,14 @@ class Worker:
         """Return what the next order returned. Raises `WorkerLost`."""
         assert self.process.stdout
         if not select.select([self.process.stdout], [], [], limit)[0]:
-            raise WorkerLost(f"{self.name} did not answer within {limit:.0f} s")
+            raise Silent(f"{self.name} did not answer within {limit:.0f} s")
         line = self.process.stdout.readline()
         if not line:
             raise WorkerLost(f"{self.name} died with exit code {self.process.wait()}")
-        return json.loads(line)
+        answer, raised = json.loads(line)
+        if raised:
+            raise WorkerLost(f"{self.name} raised {raised}")
+        return answer
 
     def do(self, method: str, /, *, limit: float = ANSWER_SECONDS, **arguments: Any) -> Any:
         """Give an order and wait at most `limit` seconds for what it returns. Raises `WorkerLost`."""
@@ -70,4 +77,9 @@ def obey(worker: object) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # so that nothing else that is printed is taken for an answer
     for line in sys.stdin:
         method, arguments = json.loads(line)
-        print(json.dumps(getattr(worker, method)(**arguments)), file=answers, flush=True)
+        try:
+            answer = getattr(worker, method)(**arguments)
+        except Exception as error:
+            print(json.dumps([None, f"{type(error).__name__}: {error}"]), file=answers, flush=True)
+            raise
+        print(json.dumps([answer, None]), file=answers, flush=True)

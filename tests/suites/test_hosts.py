@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
-from contextlib import ExitStack
+import sys
+import time
+from collections import deque
+from itertools import cycle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +19,12 @@ from adapters import registry
 from adapters.base import Columns, Spec
 from adapters.hosts import HostsAdapter
 from suites import workloads
-from suites.hosts.measure import Measured
+from suites.hosts import measure
 from suites.hosts.role import User
-from suites.hosts.spec import BENCHMARKS, CARTPOLE, UNLIMITED, HostsJob
-from suites.lan import STATES, Lan, why_not
-from suites.lan.worker import Worker, WorkerLost
+from suites.hosts.spec import CARTPOLE, CUT, KILLED, POWER, SPEED_BENCHMARKS, UNLIMITED, HostsJob
+from suites.lan import PREFIX, STATES, Lan, why_not
+from suites.lan.worker import Silent, Worker, WorkerLost, obey
+from suites.runner.results import Stuck
 
 needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
@@ -25,7 +32,8 @@ needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 @needs_hosts
 def test_hosts_have_networks_that_can_be_cut_and_leave_nothing():
     with Lan(2) as lan:
-        states = set(STATES.glob("hosts-*"))
+        state = STATES / f"hosts-{PREFIX}{os.getpid()}"
+        assert state.exists()
         assert lan.start(2, ["hostname"], stdout=subprocess.PIPE, text=True).communicate()[0] == "host2\n"
         listener = "import socket; s = socket.create_server(('', 5000)); print(flush=True); s.accept()[0].sendall(b'x')"
         server = lan.start(2, ["python3", "-c", listener], stdout=subprocess.PIPE)
@@ -39,7 +47,7 @@ def test_hosts_have_networks_that_can_be_cut_and_leave_nothing():
         assert lan.sent_bytes(1) > before and lan.cpu_seconds(1) > 0
         lan.power_off(2)
         assert lan.start(2, ["true"], stderr=subprocess.DEVNULL).wait() != 0
-    assert not states & set(STATES.glob("hosts-*"))
+    assert not state.exists()
 
 
 @needs_hosts
@@ -50,41 +58,154 @@ def test_a_worker_that_dies_is_named():
             worker.do("anything")
 
 
-class Memory:
-    """A buffer that returns the rows it got, or rows put together from two of them."""
+def test_a_worker_reports_what_it_raises(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO('["fromhex", {}]\n'))
+    monkeypatch.setattr("sys.stdout", sys.stdout)  # `obey` replaces it
+    with pytest.raises(TypeError):
+        obey(bytes)
+    answer, raised = json.loads(capsys.readouterr().out)
+    assert answer is None and raised.startswith("TypeError: ")
 
-    def __init__(self, torn: bool) -> None:
-        self.torn = torn
+
+class Memory:
+    """A buffer in memory that has all recorded rows. It draws batches `ahead`, from its `servers` in turn."""
+
+    def __init__(self, ahead: int = 0, servers: int = 1) -> None:
+        self.recorded = workloads.load(CARTPOLE).columns
+        self.priorities = np.ones(len(self.recorded["rew"]))
+        self.random, self.ahead = np.random.default_rng(0), ahead
+        self.drawn: deque[np.ndarray] = deque()
+        self.servers = cycle([np.arange(len(self.priorities)) % servers == number for number in range(servers)])
 
     def sample(self, batch_size: int) -> Columns:
-        columns = workloads.load(CARTPOLE).columns
-        drawn = {name: column[:batch_size].astype(np.float64) for name, column in columns.items()}
-        if self.torn:
-            drawn["rew"], drawn["obs"][0] = drawn["rew"][:, None], columns["obs"][77]
-        return {**drawn, "indexes": np.arange(batch_size)}
+        while len(self.drawn) <= self.ahead:
+            masses = np.where(next(self.servers), self.priorities**0.6, 0)
+            self.drawn.append(self.random.choice(len(masses), batch_size, p=masses / masses.sum()))
+        indexes = self.drawn.popleft()
+        rows = {name: column[indexes].astype(np.float64) for name, column in self.recorded.items()}
+        return {**rows, "indexes": indexes}
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
-        assert len(indexes) == len(priorities)
+        self.priorities[indexes] = priorities
 
 
-@pytest.mark.parametrize("torn", [False, True])
-def test_rows_that_were_never_added_are_counted(torn):
+class Torn(Memory):
+    """One row of each batch is put together from two rows."""
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn = super().sample(batch_size)
+        drawn["rew"], drawn["obs"][0] = drawn["rew"][:, None], self.recorded["obs"][drawn["indexes"][0] + 1]
+        return drawn
+
+
+class Deaf(Memory):
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        """Change nothing."""
+
+
+class Failing(Memory):
+    """Raises in every third call of `sample`, and waits in every tenth."""
+
+    calls = 0
+
+    def sample(self, batch_size: int) -> Columns:
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise ConnectionError(f"call {self.calls}")
+        if self.calls % 10 == 0:
+            time.sleep(WAIT)
+        return super().sample(batch_size)
+
+
+WAIT = 0.05
+
+
+def user(buffer: Memory) -> User:
     recorded = workloads.load(CARTPOLE)
-    user = User(HostsAdapter, Spec(10, recorded.fields), recorded.columns, "", "")
-    user.adapter = Memory(torn)
-    assert user.count_wrong(samples=3, batch=20) == (3 if torn else 0)
+    made = User(HostsAdapter, Spec(10, recorded.fields), recorded.columns, "", "")
+    made.adapter = buffer
+    return made
 
 
-@needs_hosts
-@pytest.mark.slow
-def test_a_learner_gets_rows_of_every_data_host():
-    with ExitStack() as stack:
-        hosts = Measured("cpprb_impl[Ray]", HostsJob(CARTPOLE, 2, UNLIMITED, 512), stack)
-        before = [hosts.lan.sent_bytes(host) for host in hosts.data]
-        assert hosts.learner.do("count_wrong", samples=100, batch=512) == 0
-        sent = [hosts.lan.sent_bytes(host) - old for host, old in zip(hosts.data, before, strict=True)]
-    row_bytes = sum(column[0].nbytes for column in workloads.load(CARTPOLE).columns.values())
-    assert min(sent) > 0.4 * 100 * 512 * row_bytes
+@pytest.mark.parametrize(("buffer", "wrong"), [(Memory, 0), (Torn, 1)])
+def test_rows_that_were_never_added_are_counted(buffer, wrong):
+    assert user(buffer()).check(seconds=0, batch=20) == {"rows": 20, "wrong": wrong}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "servers", "stale"),
+    [(0, 1, 0), (1, 1, 1), (5, 1, 5), (0, 2, 1), (4, 2, 5)],  # the next batch of the same server is the second
+)
+def test_staleness_is_the_number_of_batches_drawn_ahead(ahead, servers, stale):
+    assert user(Memory(ahead, servers)).wait_for_update(seconds=60, batch=32) == stale
+
+
+def test_an_update_without_effect_has_no_staleness():
+    assert user(Deaf()).wait_for_update(seconds=0, batch=8) is None
+
+
+def test_a_learner_that_endures_goes_on_after_exceptions():
+    found = user(Failing()).endure(seconds=0.5, batch=8)
+    assert found["raised"] == "ConnectionError: call 3"
+    assert found["longest"] >= WAIT and found["rate"] > 0
+
+
+class Scripted:
+    """A worker that gives these answers, in turn."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+
+    def do(self, *_: object, **__: object) -> object:
+        return self.hear()
+
+    def tell(self, *_: object, **__: object) -> None: ...
+
+    def hear(self, _limit: float = 0) -> object:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+FINE = {"rate": 100.0, "longest": 0.1, "raised": None}
+SLOWER = {"rate": 50.0, "longest": 0.1, "raised": None}
+BROKEN = {"rate": 0.0, "longest": 2.0, "raised": "OSError: no route"}
+HALF_BROKEN = {"rate": 50.0, "longest": 2.0, "raised": "OSError: no route"}
+RAISED = "failed", None, "the learner's call raised OSError: no route"
+
+
+@pytest.mark.parametrize(
+    ("during", "after", "longest_wait", "rate_after"),
+    [
+        (FINE, SLOWER, ("ok", 0.1, None), ("ok", 0.5, None)),
+        (BROKEN, BROKEN, RAISED, RAISED),
+        (BROKEN, HALF_BROKEN, RAISED, ("ok", 0.5, None)),  # some calls still raise
+    ],
+)
+def test_what_a_failure_does_is_no_figure_if_a_call_raises(monkeypatch, during, after, longest_wait, rate_after):
+    figures = figures_of_a_failure(monkeypatch, FINE, FINE, during, after)
+    assert figures == {"longest_wait": longest_wait, "rate_after": rate_after}
+
+
+def test_a_learner_that_waits_too_long_has_no_figure(monkeypatch):
+    with pytest.raises(Stuck, match="waits for longer than 15 s"):
+        figures_of_a_failure(monkeypatch, FINE, FINE, Silent("it does not answer"))
+
+
+def figures_of_a_failure(monkeypatch: pytest.MonkeyPatch, *answers: object) -> measure.Figures:
+    monkeypatch.setattr(measure, "LEAD_SECONDS", 0.0)
+    figures: measure.Figures = {}
+    hosts = SimpleNamespace(learner=Scripted(*answers), fail=lambda _failure: None)
+    measure._measure_failure(figures, hosts, HostsJob(CARTPOLE, 2, UNLIMITED, 32, KILLED), 1.0)
+    return figures
+
+
+@pytest.mark.parametrize("failure", ["", KILLED])
+def test_a_job_is_parsed_from_its_text(failure):
+    job = HostsJob(CARTPOLE, 2, UNLIMITED, 32, failure)
+    assert HostsJob.parse(str(job)) == job
+    assert ("failure" in job.params) == bool(failure)
 
 
 @needs_hosts
@@ -93,8 +214,34 @@ def test_a_learner_gets_rows_of_every_data_host():
 def test_every_cell_of_a_buffer_over_hosts_has_a_figure(surroundings, peer):
     done = surroundings.run("-m", "suites.hosts", "--peer", peer, "--job=CartPole-v1:2:none:32", "--seconds=0.2")
     results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [each["benchmark"] for each in results] == list(BENCHMARKS)
+    assert [each["benchmark"] for each in results] == list(SPEED_BENCHMARKS)
     if registry.describe(peer).version is None:  # there is no wheel for this Python
         assert {each["outcome"] for each in results} == {"skipped"}
     else:
-        assert all(each["outcome"] == "ok" and each["value"] > 0 for each in results), done.stdout + done.stderr
+        least = {"staleness": 0}
+        assert all(
+            each["outcome"] == "ok" and each["value"] >= least.get(each["benchmark"], 1e-9) for each in results
+        ), done.stdout + done.stderr
+
+
+@needs_hosts
+@pytest.mark.slow
+@pytest.mark.parametrize("failure", [KILLED, CUT, POWER])
+def test_our_learner_goes_on_after_a_failure(surroundings, failure):
+    results = failed(surroundings, "cpprb_impl[Ray]", failure)
+    assert [each["outcome"] for each in results] == ["ok", "ok"], results
+
+
+@needs_hosts
+@pytest.mark.slow
+def test_a_learner_without_its_only_server_has_no_figure(surroundings):
+    results = failed(surroundings, "cpprb[replay server]", KILLED)
+    assert {(each["outcome"], each["reason"]) for each in results} == {
+        ("failed", "the learner waits for longer than 15 s")
+    }
+
+
+def failed(surroundings, peer: str, failure: str) -> list[dict]:
+    job = f"--job=CartPole-v1:2:none:32:{failure}"
+    done = surroundings.run("-m", "suites.hosts", "--peer", peer, job, "--seconds=0.5")
+    return [json.loads(line) for line in done.stdout.splitlines()]
