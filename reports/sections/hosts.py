@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.figures.formatting import counted
+from reports.figures.formatting import counted, listed, number
 from reports.figures.jobs import HOSTS_REFERENCE, Job, Kind, Suite, per_cell
+from reports.sections.integrity import WHOLE
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
 
@@ -19,6 +20,7 @@ LEARNER = {
     "data_cpu": "CPU of the data hosts",
     "wire": "sent",
     "learner_beside": "beside an explorer",
+    "staleness": "staleness",
 }
 EXPLORER = {
     "explorer": "rows",
@@ -26,19 +28,28 @@ EXPLORER = {
     "storing_cpu": "CPU of the data hosts",
     "explorer_beside": "beside a learner",
 }
+FAILURE = {"longest_wait": "longest wait", "rate_after": "rate after it"}
+FAILURES = {"killed": "process killed", "cut": "link cut for 2 s", "power": "power lost"}
 SUITE = Suite(
     "hosts",
     kind=Kind.RATIOS,
     reference=HOSTS_REFERENCE,
-    benchmarks={**LEARNER, **{name: f"explorer: {label}" for name, label in EXPLORER.items()}},
-    counts=("wire",),
+    benchmarks={
+        **LEARNER,
+        **{name: f"explorer: {label}" for name, label in EXPLORER.items()},
+        WHOLE: "rows checked",
+        **{name: f"{label}, {{failure}}" for name, label in FAILURE.items()},
+    },
+    counts=("wire", "staleness", WHOLE, "rate_after"),
 )
 
 
 @dataclass(frozen=True)
 class Hosts:
     launches: str
+    checked: str
     tables: Sequence[MatrixTable]
+    failures: Sequence[MatrixTable]
 
     @property
     def explained(self) -> str:
@@ -46,7 +57,20 @@ class Hosts:
             "The learner and the explorer run on one host, and the rows are on the data hosts: a step of the learner "
             "is a prioritized sample and the update of its priorities, and rows count once their storing was "
             "acknowledged. All hosts are Linux namespaces of one machine, with a network each, and share its "
-            f"processors, so more hosts are not faster here; read ratios and CPU times.{self.launches}"
+            "processors, so more hosts are not faster here; read ratios and CPU times. Staleness is the number of "
+            "batches that are drawn after an update of priorities and before the first one that it affects."
+            f"{self.launches} {self.checked}"
+        )
+
+    @property
+    def failures_explained(self) -> str:
+        return (
+            "In the middle of a learner's loop, the first data host fails: the process that serves rows is killed, "
+            "the host's link is cut for two seconds, or the host loses power. The longest wait is the time from one "
+            "complete step to the next. The rate afterwards is relative to the one before; a learner whose call "
+            "raised an exception has called again. A learner that waits for longer than 15 s, or whose call raises "
+            "an exception, has no figure for its wait. The replay servers and the Ray actors of RLlib and TorchRL "
+            "use the first data host only, the other peers both."
         )
 
 
@@ -56,14 +80,46 @@ def parts(context: Context) -> list[Part]:
         return []
     places: dict[str, dict[str, Job]] = {}
     for job in jobs:
-        places.setdefault(_place(job), {})[job.benchmark] = job
+        if "failure" not in job.params:
+            places.setdefault(_place(job), {})[job.benchmark] = job
     tables = []
     for place, by_benchmark in places.items():
         for side, labels in (("learner", LEARNER), ("explorer", EXPLORER)):
             columns = [(label, by_benchmark[name]) for name, label in labels.items() if name in by_benchmark]
             if columns:
                 tables.append(matrix(context, f"{side}: {place}", columns, context.reference(SUITE)))
-    return [Part("hosts", "hosts", SUITE.title, Hosts(per_cell(jobs), tables))]
+    body = Hosts(per_cell(jobs), _checked(jobs), tables, [*_failures(context, jobs)])
+    return [Part("hosts", "hosts", SUITE.title, body)]
+
+
+def _failures(context: Context, jobs: Sequence[Job]) -> Iterator[MatrixTable]:
+    places: dict[str, list[Job]] = {}
+    for job in jobs:
+        if "failure" in job.params:
+            places.setdefault(_place(job), []).append(job)
+    for place, failed in places.items():
+        columns = [
+            (f"{label}: {FAILURE[job.benchmark]}", job)
+            for failure, label in FAILURES.items()
+            for job in failed
+            if job.params["failure"] == failure
+        ]
+        yield matrix(context, f"failures: {place}", columns, None)
+
+
+def _checked(jobs: Sequence[Job]) -> str:
+    """Say how many rows were checked that were drawn beside an explorer, and of which peers some were wrong."""
+    rows: dict[str, float] = {}
+    wrong: dict[str, None] = {}
+    for peer, record in [pair for job in jobs if job.benchmark == WHOLE for pair in job.cells.items()]:
+        rows[peer] = rows.get(peer, 0) + sum(sample.value for sample in record.samples)
+        if record.status == "wrong":
+            wrong[peer] = None
+    counts = listed([f"{number(count)} of {peer}" for peer, count in rows.items() if count], most=len(rows))
+    if not counts:
+        return ""
+    found = f"wrong ones were found of {listed([*wrong])}" if wrong else "none was wrong"
+    return f"Rows that were drawn beside an explorer were compared with those that were added ({counts}): {found}."
 
 
 def _place(job: Job) -> str:

@@ -13,8 +13,9 @@ from reports.tables.troubles import Trouble, number_of
 from results import Record, Run
 from results.record import first_line
 
-#: The benchmark of the Ape-X suite that checks rows while explorers run: broken rows there also make a peer unsafe.
-APEX, WHOLE = "apex", "whole"
+#: The benchmark of other suites that checks rows while explorers run: broken rows there also make a peer unsafe.
+APEX, HOSTS, WHOLE = "apex", "hosts", "whole"
+BROKEN = {APEX: "broken rows in Ape-X", HOSTS: "broken rows over hosts"}
 SUITE = Suite(
     "integrity",
     kind=Kind.CHECKS,
@@ -92,16 +93,16 @@ class Integrity:
 
 
 def safety_of(run: Run) -> dict[str, Safety]:
-    """Peer -> its safety, for peers declared in the integrity suite and for those whose rows were broken in Ape-X."""
+    """Peer -> its safety, for peers declared in the integrity suite and for those whose rows were broken elsewhere."""
     by_peer: dict[str, list[Record]] = {}
     for record in run.records:
-        if record.suite == SUITE.name or _is_broken_ape_x(record):
+        if record.suite == SUITE.name or _is_broken_elsewhere(record):
             by_peer.setdefault(record.peer, []).append(record)
     return {peer: _safety(records) for peer, records in by_peer.items()}
 
 
-def _is_broken_ape_x(record: Record) -> bool:
-    return (record.suite, record.benchmark, record.status) == (APEX, WHOLE, "wrong")
+def _is_broken_elsewhere(record: Record) -> bool:
+    return record.suite in BROKEN and (record.benchmark, record.status) == (WHOLE, "wrong")
 
 
 def _safety(records: Sequence[Record]) -> Safety:
@@ -113,7 +114,7 @@ def _safety(records: Sequence[Record]) -> Safety:
 
 
 def _fault(record: Record) -> str:
-    return "broken rows in Ape-X" if record.benchmark == WHOLE else CHECKS[record.benchmark][1]
+    return BROKEN[record.suite] if record.benchmark == WHOLE else CHECKS[record.benchmark][1]
 
 
 def outcomes(run: Run) -> dict[str, Outcome]:
