@@ -33,7 +33,9 @@ CAPACITY, FILLED, ADDED = 100_000, 20_000, 100  # rows; ADDED per call
 CHECK_SHARE, WARM_SHARE = 0.25, 0.25  # of a timed window, before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
 LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after something fails
-CUT_SECONDS = 2.0  # shorter than the time after which Ray gives up a node, so that its raylet lives on
+CUT_SECONDS = 2.0
+#: Ray gives up a node after 5 to 10 s, so that a node outlives a cut; its default is a minute.
+RAY = {**ray_cluster.ENVIRONMENT, "RAY_health_check_failure_threshold": "10"}
 LONGEST_WAIT = 15.0  # seconds
 NO_EFFECT = "a new priority had no effect within 200 batches"
 
@@ -48,14 +50,14 @@ class Measured:
         kind = registry.hosts_class(peer)
         self.lan = stack.enter_context(Lan(1 + job.data, None if job.rate == UNLIMITED else job.rate))
         if kind.on_ray:
-            ray_cluster.start(self.lan)
+            ray_cluster.start(self.lan, RAY)
         self.data = range(2, 2 + job.data)
 
         def start(host: int, role: str) -> Worker:
             options = {"peer": peer, "workload": job.workload, "here": self.lan.address(host),
                        "head": self.lan.address(1), "role": role, "capacity": CAPACITY}  # fmt: skip
             arguments = [f"--{name}={value}" for name, value in options.items()]
-            return Worker(self.lan, host, "suites.hosts.role", arguments, ray_cluster.ENVIRONMENT)
+            return Worker(self.lan, host, "suites.hosts.role", arguments, RAY)
 
         self.serving = [start(host, DATA) for host in self.data]
         self.learner, self.explorer = start(1, USER), start(1, USER)

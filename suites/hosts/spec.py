@@ -1,7 +1,8 @@
 """What the hosts suite measures: a prioritized buffer whose rows are on other hosts than its learner and explorer.
 
 The hosts are made of this machine (`suites.lan`), which needs root. The learner and an explorer are on host 1, and rows
-on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the links.
+on the other hosts. One launch measures one peer with one workload, number of data hosts and speed of the links, or what
+one failure does to its learner.
 """
 
 from __future__ import annotations

@@ -25,15 +25,15 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 
 
-def start(lan: Lan) -> None:
+def start(lan: Lan, env: Mapping[str, str] = ENVIRONMENT) -> None:
     """Start a node on each host; host 1 has the head. Raises RuntimeError."""
-    start_node(lan, 1)
+    start_node(lan, 1, env)
     with ThreadPoolExecutor() as pool:
-        for started in [pool.submit(start_node, lan, host) for host in range(2, lan.count + 1)]:
+        for started in [pool.submit(start_node, lan, host, env) for host in range(2, lan.count + 1)]:
             started.result()
 
 
-def start_node(lan: Lan, host: int) -> None:
+def start_node(lan: Lan, host: int, env: Mapping[str, str] = ENVIRONMENT) -> None:
     """Start the node of one host, which joins the cluster unless it is the head. Raises RuntimeError."""
     head = ["--head", "--port", RAY_PORT, "--include-dashboard", "false"]
     where = head if host == 1 else ["--address", f"{lan.address(1)}:{RAY_PORT}"]
@@ -44,7 +44,7 @@ def start_node(lan: Lan, host: int) -> None:
     process = lan.start(
         host,
         command,
-        env=ENVIRONMENT,
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
