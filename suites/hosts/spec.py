@@ -100,15 +100,14 @@ PROFILES = {
         blocks=5,
         groups=[
             Group(),
-            Group(workload=SEAQUEST),
+            Group(workload=SEAQUEST, blocks=3),
             *(Group(data=data, blocks=3) for data in (2, 3, 4)),
-            Group(rate="10gbit", blocks=3),
-            Group(rate="1gbit", blocks=3),
-            Group(workload=SEAQUEST, rate="10gbit", blocks=3),
-            Group(workload=SEAQUEST, rate="1gbit", blocks=3),
-            *(Group(data=2, batches=[32], failure=failure, blocks=3) for failure in (KILLED, CUT, POWER)),
+            Group(rate="10gbit", blocks=2),
+            Group(rate="1gbit", blocks=2),
+            Group(workload=SEAQUEST, rate="10gbit", blocks=2),
+            Group(workload=SEAQUEST, rate="1gbit", blocks=2),
+            *(Group(data=2, batches=[32], failure=failure, blocks=1) for failure in (KILLED, CUT, POWER)),
         ],
-        seconds=2.0,
     ),
 }
 
