@@ -98,7 +98,9 @@ class CpprbReplayServer(ReplayServer):
     name = "cpprb[replay server]"
     distribution = "cpprb"
     behind = Cpprb
-    usage = "PrioritizedReplayBuffer behind an asyncio server: ZeroMQ, one process, pickled messages"
+    usage = (
+        "PrioritizedReplayBuffer behind an asyncio server on the first data host: ZeroMQ, one process, pickled messages"
+    )
     contract = _contract(Cpprb)
 
 

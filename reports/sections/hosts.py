@@ -69,8 +69,8 @@ class Hosts:
             "the host's link is cut for two seconds, or the host loses power. The longest wait is the time from one "
             "complete step to the next. The rate afterwards is relative to the one before; a learner whose call "
             "raised an exception has called again. A learner that waits for longer than 15 s, or whose call raises "
-            "an exception, has no figure for its wait. The replay servers and the Ray actors of RLlib and TorchRL "
-            "use the first data host only, the other peers both."
+            "an exception, has no figure for its wait. A peer that is used with a server or an actor on the first "
+            "data host has no rows on the other one."
         )
 
 
