@@ -41,9 +41,9 @@ class Surroundings:
         return self.folder / "flag"
 
     def start(self, *arguments: str, **options) -> subprocess.Popen:
-        variables = self.variables | options.pop("more", {})
+        variables, python = self.variables | options.pop("more", {}), options.pop("python", sys.executable)
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=variables, **pipes, **options)
+        return subprocess.Popen([python, *arguments], cwd=CHECKOUT, env=variables, **pipes, **options)
 
     def run(self, *arguments: str, **options) -> subprocess.CompletedProcess:
         seconds = options.pop("timeout", 120)
