@@ -1,9 +1,10 @@
 # Every target does its own set-up: a virtual environment in .venv, the pinned requirements, the native build.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
-# The ways of sharing a buffer that PROFILE=apex compares.
+# What PROFILE=apex and PROFILE=hosts compare: ways of sharing a buffer, and buffers over several hosts.
 APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
-MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)))
+HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
+MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60

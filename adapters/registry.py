@@ -95,6 +95,10 @@ OVER_HOSTS: dict[str, str] = {
     "cpprb[replay server]": "adapters.peers.replay_server:CpprbReplayServer",
     "reverb[hosts]": "adapters.peers.reverb.on_hosts:ReverbOnHosts",
     "rllib[Ray actor, hosts]": "adapters.peers.rllib.on_ray:RLlibOnRay",
+}
+
+#: The same, but only measured if named, or with PEERS=all.
+OVER_HOSTS_ON_REQUEST: dict[str, str] = {
     "torchrl[Ray]": "adapters.peers.torchrl.on_ray:TorchRLOnRay",
 }
 
@@ -126,7 +130,7 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """Return the names of all peers."""
-    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SHARED_ON_REQUEST, *SERVED, *OVER_HOSTS]))
+    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SHARED_ON_REQUEST, *SERVED, *over_hosts()]))
 
 
 def alone() -> list[str]:
@@ -141,14 +145,15 @@ def together() -> list[str]:
 
 def over_hosts() -> list[str]:
     """Return the names of buffers whose rows are on other hosts than the processes that use them."""
-    return list(OVER_HOSTS)
+    return [*OVER_HOSTS, *OVER_HOSTS_ON_REQUEST]
 
 
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
     empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
-        return [name for name in every() if name not in ON_REQUEST and name not in SHARED_ON_REQUEST]
+        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
+        return [name for name in every() if name not in on_request]
     for name in names:
         if name != ALL:
             adapter_class(name)
@@ -157,7 +162,15 @@ def chosen(names: Collection[str]) -> list[str]:
 
 def adapter_class(name: str) -> type[Adapter]:
     """Import the adapter's module, but not the peer's library, and return the adapter class."""
-    target = {**PEERS, **ON_REQUEST, **SHARED, **SHARED_ON_REQUEST, **SERVED, **OVER_HOSTS}.get(name)
+    target = {
+        **PEERS,
+        **ON_REQUEST,
+        **SHARED,
+        **SHARED_ON_REQUEST,
+        **SERVED,
+        **OVER_HOSTS,
+        **OVER_HOSTS_ON_REQUEST,
+    }.get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")

@@ -16,6 +16,7 @@ from adapters.environments import NotInstalled
 from adapters.registry import (
     ALL,
     ON_REQUEST,
+    OVER_HOSTS_ON_REQUEST,
     PEERS,
     SHARED_ON_REQUEST,
     UnknownPeer,
@@ -55,7 +56,7 @@ def test_an_unknown_peer_is_told_the_known_ones() -> None:
 
 def test_names_stand_for_peers() -> None:
     assert chosen([ALL]) == EVERY
-    assert set(chosen([])) == set(EVERY) - set(ON_REQUEST) - set(SHARED_ON_REQUEST)
+    assert set(chosen([])) == set(EVERY) - set(ON_REQUEST) - set(SHARED_ON_REQUEST) - set(OVER_HOSTS_ON_REQUEST)
     assert chosen(["cpprb"]) == [name for name in EVERY if name.partition("[")[0] == "cpprb"]
     assert len(chosen(["cpprb"])) == 7
     assert set(PEERS) <= set(chosen([]))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from itertools import cycle
 from types import SimpleNamespace
 
@@ -251,3 +252,15 @@ def failed(surroundings, peer: str, failure: str) -> list[dict]:
     job = f"--job=CartPole-v1:2:none:32:{failure}"
     done = surroundings.run("-m", "suites.hosts", "--peer", peer, job, "--seconds=0.5")
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@needs_hosts
+@pytest.mark.slow
+def test_a_learner_gets_rows_of_every_data_host():
+    with ExitStack() as stack:
+        hosts = measure.Measured("cpprb_impl[Ray]", HostsJob(CARTPOLE, 2, UNLIMITED, 512), stack)
+        before = [hosts.lan.sent_bytes(host) for host in hosts.data]
+        assert hosts.learner.do("count_wrong", samples=100, batch=512) == 0
+        sent = [hosts.lan.sent_bytes(host) - old for host, old in zip(hosts.data, before, strict=True)]
+    row_bytes = sum(column[0].nbytes for column in workloads.load(CARTPOLE).columns.values())
+    assert min(sent) > 0.4 * 100 * 512 * row_bytes
