@@ -29,7 +29,8 @@ from suites.runner import entry
 from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, Stuck, failure
 
 JOB = HostsJob(CARTPOLE, 1, UNLIMITED, 512)
-CAPACITY, FILLED, ADDED = 100_000, 20_000, 100  # rows; ADDED per call
+CAPACITY = 20_000  # rows; the buffer is full, as it is during most of a training
+ADDED = 100  # rows per call
 CHECK_SHARE, WARM_SHARE = 0.25, 0.25  # of a timed window, before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
 LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after something fails
@@ -65,7 +66,7 @@ class Measured:
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
         self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
         for worker in self.serving:
-            worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=FILLED // job.data, batch=ADDED)
+            worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=CAPACITY // job.data, batch=ADDED)
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU time of the users' host, and of the data hosts."""
