@@ -10,10 +10,10 @@ from statistics import median
 
 from results import BadRecord, Run
 
-SUITE, PEER = "hosts", "cpprb_impl[Ray]"
+SUITE = "hosts"
 UNLIMITED = "none"
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-COMMAND = f"make bench PROFILE=hosts PEERS='{PEER}'"
+COMMAND = "make bench PROFILE=hosts"
 
 
 class Unmeasured(BadRecord):
@@ -47,11 +47,13 @@ def link_speed(text: str) -> float:
 
 
 def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:
-    """Return the cells in which all needed benchmarks have samples. Raises `Unmeasured` if there are none."""
+    """Return the cells of the suite's first peer in which all needed benchmarks have samples. Raises `Unmeasured` if
+    there are none."""
+    peer = next((record.peer for record in run.records if record.suite == SUITE), None)
     row_bytes = {workload.name: workload.row_bytes for workload in run.workloads}
     found: dict[tuple[str, int, str, int], dict[str, list[float]]] = {}
     for record in run.records:
-        if (record.suite, record.peer, record.ok) == (SUITE, PEER, True):
+        if (record.suite, record.peer, record.ok) == (SUITE, peer, True):
             params = record.params
             key = record.workload, int(params["data_hosts"]), str(params["link"]), int(params["batch"])
             found.setdefault(key, {})[record.benchmark] = [sample.value for sample in record.samples]
@@ -61,5 +63,7 @@ def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:
         if figures.keys() >= set(needed)
     ]
     if not cells:
-        raise Unmeasured(f"the record has no figures of {PEER} in the suite {SUITE}; measure them: {COMMAND}")
+        raise Unmeasured(
+            f"the record has no figures of {peer or 'any buffer'} in the suite {SUITE}; measure them: {COMMAND}"
+        )
     return sorted(cells, key=lambda cell: (cell.workload, cell.data, cell.link, cell.batch))

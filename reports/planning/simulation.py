@@ -21,8 +21,8 @@ import simpy
 from reports.planning.costs import SENT_ROWS, Costs
 from reports.queueing.processors import Cores, Process
 
-PREFETCH, WINDOW = 2, 8  # batches ahead; explorers' messages that are not acknowledged yet (cpprb_impl.hosts)
-REQUEST_BYTES, NEW_PRIORITY_BYTES = 100, 12  # of a request, and of each row's new priority (cpprb_impl.hosts.wire)
+PREFETCH, WINDOW = 2, 8  # batches ahead; explorers' messages that are not acknowledged yet
+REQUEST_BYTES, NEW_PRIORITY_BYTES = 100, 12  # of a request, and of each row's new priority
 PIECES, PIECE_BYTES = 16, 65_536  # into which a message is divided at most, and at least
 STEPS, MESSAGES = 1000, 300  # of the learner and the explorers that are measured, after a quarter as many to warm up
 MOST_EVENTS = 300_000
