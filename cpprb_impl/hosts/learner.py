@@ -68,7 +68,7 @@ class Source:
         self.pieces: dict[int, Piece] = {}  # by number of the request
         self.answers = False  # since it was connected
         self.is_new = True  # it has neither answered nor been given up
-        self.total = self.smallest = self.largest = 0.0
+        self.total = self.smallest = 0.0
         self.stored = 0
 
     def forget(self) -> list[Piece]:
@@ -110,7 +110,6 @@ class Learner:
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
         self._numbers = 0
-        self._largest = 0.0  # raw priority that any shard has known
         self._random = np.random.default_rng()
         self._ahead: deque[Batch] = deque()
         self._columns: Sequence[wire.Column] = ()
@@ -243,7 +242,6 @@ class Learner:
             log.warning("shard %d: %s", source.address.number, socket.recv().decode(errors="replace"))
             return
         source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
-        self._raise_priorities(source, reply)
         if reply.kind == wire.REFUSED:
             socket.recv_multipart()  # why: it is empty, or every row is being overwritten
             self._ask_others([piece] if piece else [])
@@ -257,14 +255,6 @@ class Learner:
             source.pieces[reply.number] = piece  # its rows are still missing
             raise
         source.choice.took(piece.packed, piece.stop - piece.start, piece.asked, time.monotonic())
-
-    def _raise_priorities(self, source: Source, reply: Reply) -> None:
-        """Let a shard know the largest priority of all shards: rows that come without a priority get it."""
-        self._largest = max(self._largest, reply.largest)
-        if max(source.largest, reply.largest) < self._largest:
-            source.largest = self._largest  # it is told once
-            head = Request(wire.RAISE, 1, 0).packed()
-            source.link.socket.send_multipart([head, np.array([self._largest], wire.PRIORITIES[1]).data])
 
     def _fill(self, batch: Batch, piece: Piece, source: Source, reply: Reply) -> None:
         """Receive the arrays of a piece. Raise `Malformed` if they are not those that are expected."""

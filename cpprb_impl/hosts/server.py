@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -76,18 +75,11 @@ class Drawer:
         if request.kind == wire.UPDATE:
             self.buffer._update_rows(**wire.arrays(parts[1:], request.rows, [wire.ROWS, wire.PRIORITIES]))
             return None
-        if request.kind == wire.RAISE:
-            (priority,) = wire.arrays(parts[1:], 1, [wire.PRIORITIES])["priorities"].tolist()
-            if not (math.isfinite(priority) and priority >= 0):
-                raise Malformed(f"a priority must be finite and not negative, got {priority}")
-            self.buffer._set_max_priority(max(priority, self.buffer.get_max_priority()))
-            return None
         if request.kind not in (wire.DRAW, wire.DRAW_PACKED) or len(parts) != 1:
             raise Malformed(f"a learner's request must be to draw or to update, got {request.kind!r}")
         rows, total, smallest = self.buffer._draw(request.rows)
         stored = self.buffer.get_stored_size()
-        largest = self.buffer.get_max_priority()
-        reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored, largest)
+        reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored)
         *fields, leaves, numbers = rows.values()
         if request.kind == wire.DRAW_PACKED:
             fields = [wire.pack(field) for field in fields]

@@ -15,12 +15,11 @@ import zmq
 from cramjam import DecompressionError, lz4
 
 Column = tuple[str, str, tuple[int, ...]]  # name, dtype, shape of one row
-Kind = Literal[b"d", b"p", b"u", b"m", b"h", b"a", b"x"]
+Kind = Literal[b"d", b"p", b"u", b"h", b"a", b"x"]
 
 DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, their numbers, and a part per column
 DRAW_PACKED: Kind = b"p"  # the same, and columns may be compressed
 UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
-RAISE: Kind = b"m"  # new rows get this priority at least, unless they come with one; there is no reply
 HELLO: Kind = b"h"  # the reply says, as `stored`, which process answers: one started again does not know explorers
 ADD: Kind = b"a"  # store `rows` rows: parts are the explorer's name, each column, and perhaps priorities
 REFUSED: Kind = b"x"  # only as a reply: nothing was done; its one part says why
@@ -37,7 +36,7 @@ class Malformed(ValueError):  # noqa: N818 (what the message is)
     """A message violates the format."""
 
 
-REQUEST, REPLY = struct.Struct("<cIQ"), struct.Struct("<cIQddQd")
+REQUEST, REPLY = struct.Struct("<cIQ"), struct.Struct("<cIQddQ")
 
 
 class Request(NamedTuple):
@@ -68,7 +67,6 @@ class Reply(NamedTuple):
     total: float = 0.0  # sum of the leaves of all rows of the shard, when these were drawn
     smallest: float = 0.0  # smallest of these leaves
     stored: int = 0  # rows of the shard; in reply to HELLO, a number of the server process
-    largest: float = 0.0  # largest raw priority that the shard has known
 
     def packed(self) -> bytes:
         """Return the bytes of the part."""

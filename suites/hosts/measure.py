@@ -66,9 +66,7 @@ class Measured:
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
         self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
         for worker in self.serving:
-            worker.do(
-                "fill", limit=START_SECONDS, data=addresses, handle=handle, rows=CAPACITY // job.data, batch=ADDED
-            )
+            worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=CAPACITY // job.data, batch=ADDED)
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU time of the users' host, and of the data hosts."""

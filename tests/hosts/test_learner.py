@@ -79,26 +79,6 @@ def test_new_priorities_reach_the_row_that_was_sampled_and_no_other(make_shards,
     np.testing.assert_array_equal(shards[1].buffer._get_leaves(np.arange(ROWS)), before)
 
 
-def test_rows_without_a_priority_get_the_largest_one_of_all_shards(make_shards, learn):
-    first, second = shards = make_shards(2)
-    learner = learn(shards)
-    first.buffer.add(**rows_with(np.arange(10)), priorities=np.full(10, 50.0))
-    second.buffer.add(**rows_with(np.arange(10, 20)), priorities=np.full(10, 0.5))
-    assert second.buffer.get_max_priority() == 1
-    wait_until(lambda: learner.sample(8, 0.4) and second.buffer.get_max_priority() == 50)
-    batch = learner.sample(8, 0.4)
-    learner.update_priorities(batch["indexes"], np.full(8, 70.0))
-    wait_until(lambda: learner.sample(8, 0.4) and {each.buffer.get_max_priority() for each in shards} == {70})
-    second.buffer.add(**rows_with(np.arange(20, 21)))
-    assert second.buffer._get_leaves(np.array([10])) == pytest.approx((70 + 1e-4) ** 0.6)
-
-
-def wait_until(condition) -> None:
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-
-
 def test_batch_sizes_may_change(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
