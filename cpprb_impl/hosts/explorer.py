@@ -50,15 +50,21 @@ class LocalExplorer:
     def follow(self, address: Address) -> None:
         """Learn the new address of the same shard, whose supervisor has changed."""
         self.address = address
-        self._looked = self._seen = time.monotonic()
+        self._looked = time.monotonic()
+        self._missing: float | None = None  # since when
 
-    def gone_for(self) -> float:
-        """Return for how many seconds the shard's memory has not had its name. Looks now and then."""
+    def gone_for(self) -> float | None:
+        """Return how many seconds ago the shard's memory was found to have lost its name; None if it has it.
+
+        Looks at most every `LOOK_SECONDS`.
+        """
         if (now := time.monotonic()) >= self._looked + LOOK_SECONDS:
             self._looked = now
             if kept.exists(self.address.segment):
-                self._seen = now
-        return self._looked - self._seen
+                self._missing = None
+            elif self._missing is None:
+                self._missing = now
+        return None if self._missing is None else now - self._missing
 
     def flush(self) -> None:
         """Return at once: rows are stored when `add` returns."""
@@ -153,6 +159,8 @@ class RemoteExplorer:
         self._stage(self._staged.on_episode_end)
 
     def _stage(self, call: Callable[[], Any]) -> None:
+        if self._rows > STAGED - MOST_STAGED:  # earlier calls could not send
+            self._send_staged()
         before = self._staged.get_next_index()
         call()
         self._rows += (self._staged.get_next_index() - before) % STAGED
@@ -208,7 +216,9 @@ class RemoteExplorer:
             self._unanswered = deque(sent for sent in self._unanswered if sent.number != reply.number)
             rows = sum(sent.rows for sent in refused)
             raise RuntimeError(f"the shard on {self._host} refused {rows} rows: {self._why}")
-        while self._unanswered and self._unanswered[0].number <= reply.number:
+        while (
+            self._unanswered and self._unanswered[0].number <= reply.number and self._unanswered[0].to == self._process
+        ):
             sent = self._unanswered.popleft()
             self._choice.took(sent.packed, sent.rows, sent.at, time.monotonic())
 
@@ -243,6 +253,9 @@ class RemoteExplorer:
             if address is not None and self._when_lost == ELSEWHERE:
                 lost = address
             if time.monotonic() > end and self._when_lost == ELSEWHERE:
+                if self._link is not None:  # or else the next batch would be sent over it, and no earlier one
+                    self._link.close()
+                    self._link = None
                 raise ConnectionError(f"no shard answered within {self._deadline:g} s")
             time.sleep(0.02)
         doubtful = [sent for sent in self._unanswered if sent.to not in (None, self._process)]

@@ -25,6 +25,7 @@ from cpprb_impl.ray.directory import Directory, nodes
 
 FIND_SECONDS = 0.5  # between two questions to the directory
 START_SECONDS = 60.0  # for the shards to start
+RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
 
 
 PIECES_AHEAD = 4  # of a file that a shard sends
@@ -45,11 +46,13 @@ def _send(file: Path, shard: Any) -> None:
 
 @contextmanager
 def _as_raised() -> Iterator[None]:
-    """Raise what a shard raised, rather than what Ray makes of it."""
+    """Raise what a shard raised, rather than what Ray makes of it; ConnectionError if the shard was lost."""
     try:
         yield
     except RayTaskError as error:
         raise (error.cause if isinstance(error.cause, Exception) else error) from None
+    except RayError as error:
+        raise ConnectionError(f"a shard was lost: {error}") from None
 
 
 class Finder:
@@ -83,7 +86,7 @@ class PrioritizedReplayBuffer:
 
     Each data host holds a shard. Pass the buffer to tasks and actors as an argument: explorers call `add`, and
     learners `sample` and `update_priorities`, which mean what they mean on one host. A process uses its buffer from
-    one thread.
+    one thread. A transition that is added without a priority gets the largest one of its shard.
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ class PrioritizedReplayBuffer:
     ValueError, TypeError
         If an option is invalid.
     RuntimeError
-        If Ray is not initialized, or a host is not a node of the cluster.
+        If Ray is not initialized, a host is not a node of the cluster, or a shard cannot be started there.
     """
 
     def __init__(
@@ -160,6 +163,9 @@ class PrioritizedReplayBuffer:
         self._is_maker = True
         try:
             ray.get(self._directory.start.remote(), timeout=START_SECONDS)
+        except RayError as error:
+            ray.kill(self._directory)
+            raise RuntimeError(f"the shards could not be started: {error}") from None
         except BaseException:
             ray.kill(self._directory)
             raise
@@ -196,28 +202,30 @@ class PrioritizedReplayBuffer:
         if isinstance(self._explorer_, LocalExplorer) and not self._stays(self._explorer_):
             self._explorer_ = None
         if self._explorer_ is None:
-            address = self._shard_here()
-            self._explorer_ = (
-                LocalExplorer(address)
-                if address
-                else RemoteExplorer(
-                    self._known(),
-                    self._keys,
-                    self._options,
-                    when_lost=self._when_lost,
-                    deadline=self._deadline,
-                    compress=self._compress,
-                )
+            self._explorer_ = self._local_explorer() or RemoteExplorer(
+                self._known(),
+                self._keys,
+                self._options,
+                when_lost=self._when_lost,
+                deadline=self._deadline,
+                compress=self._compress,
             )
         return self._explorer_
 
+    def _local_explorer(self) -> LocalExplorer | None:
+        address = self._shard_here()
+        try:
+            return LocalExplorer(address) if address else None
+        except FileNotFoundError:  # the shard was lost, and perhaps it returns
+            return None
+
     def _stays(self, explorer: LocalExplorer) -> bool:
         """Return whether its shard exists, or may come back with its rows."""
-        if not (gone := explorer.gone_for()):
+        if (gone := explorer.gone_for()) is None:
             return True
         here = self._shard_here()
         if here is None or here == explorer.address:  # as far as is known yet
-            return gone < self._deadline
+            return gone < RETURN_SECONDS
         if here.number != explorer.address.number:  # empty
             return False
         explorer.follow(here)
@@ -288,11 +296,12 @@ class PrioritizedReplayBuffer:
         RuntimeError
             If transitions are added all the time.
         OSError
-            If a file cannot be written. The folder is then incomplete.
+            If a file cannot be written; ConnectionError if a host has no shard, or a shard is lost meanwhile. The
+            folder is then incomplete.
         """
         path = Path(folder)
         path.mkdir()
-        for number, shard in enumerate(ray.get(self._directory.get_shards.remote())):
+        for number, shard in enumerate(self._shards()):
             with (path / f"shard-{number}.npz").open("xb") as file, _as_raised():
                 for piece in shard.save.options(
                     num_returns="streaming", _generator_backpressure_num_objects=PIECES_AHEAD
@@ -302,8 +311,8 @@ class PrioritizedReplayBuffer:
     def load_transitions(self, folder: str | Path) -> None:
         """Append the transitions that `save_transitions` wrote, which may have been done on another number of hosts.
 
-        If there are more files than shards, the shards share the remaining ones. Nobody else may use the buffer
-        meanwhile.
+        On another number, each file is divided equally over all shards. No other process may use the buffer meanwhile,
+        and if a file cannot be loaded, those before it have been.
 
         Raises
         ------
@@ -311,17 +320,24 @@ class PrioritizedReplayBuffer:
             If the folder has no files of shards.
         ValueError
             If a file was truncated or changed, or comes from a buffer with other fields or another `Nstep`.
+        ConnectionError
+            If a host has no shard, or a shard is lost meanwhile.
         """
         files = sorted(Path(folder).glob("shard-*.npz"), key=lambda file: int(file.stem.removeprefix("shard-")))
         if not files:
             raise FileNotFoundError(f"{folder} has no files of shards")
-        shards = ray.get(self._directory.get_shards.remote())
+        shards = self._shards()
+        same = len(files) == len(shards)
         for number, file in enumerate(files):
-            whole = number < len(shards)
-            for part, shard in enumerate([shards[number]] if whole else shards):
-                _send(file, shard)
+            for part, shard in enumerate([shards[number]] if same else shards):
                 with _as_raised():
-                    ray.get(shard.load.remote(part, 1 if whole else len(shards)))
+                    _send(file, shard)
+                    ray.get(shard.load.remote(part, 1 if same else len(shards)))
+
+    def _shards(self) -> list[Any]:
+        """Return the handles of all shards. Raises ConnectionError if a living host gets none in time."""
+        with _as_raised():
+            return cast("list[Any]", ray.get(self._directory.get_shards.remote()))
 
     def close(self) -> None:
         """Close this process's connections. The process that made the buffer also ends all shards."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -24,6 +25,8 @@ from cpprb_impl.hosts.shard import Address, Shard
 log = logging.getLogger("cpprb_impl.hosts")
 
 LOOK_SECONDS = 0.2  # between two looks at the nodes of the cluster, and before a shard is started again
+LONGEST_PAUSE = 10.0  # between attempts to start a shard that cannot start
+RETURN_SECONDS = 10.0  # for a lost shard to return, before it is missed
 NUMBERS = 1 << 15  # of shards
 
 
@@ -34,6 +37,7 @@ class Directory:
         self._buffer, self._options, self._keys = buffer, options, keys
         self._addresses: dict[str, Address] = {}  # by host
         self._shards: dict[str, Any] = {}
+        self._numbers: set[int] = set()  # that were given to shards
         self._failed: RayError | None = None
         self._closed = False
         self._hosts, self._complete = list(hosts), asyncio.Event()
@@ -50,8 +54,19 @@ class Directory:
         return list(self._addresses.values())
 
     async def get_shards(self) -> list[Any]:
-        """Return the handles of the shards that exist now."""
-        return list(self._shards.values())
+        """Return the handles of all shards, once every host that Ray takes for alive has one.
+
+        Raises ConnectionError if one has none after `RETURN_SECONDS`.
+        """
+        end = time.monotonic() + RETURN_SECONDS
+        while True:
+            alive = await asyncio.to_thread(nodes)
+            missing = [host for host in self._hosts if host in alive and host not in self._shards]
+            if self._shards and not missing:
+                return list(self._shards.values())
+            if time.monotonic() > end:
+                raise ConnectionError(f"there is no shard on {', '.join(missing or self._hosts)}")
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def close(self) -> None:
         """End all shards."""
@@ -62,37 +77,45 @@ class Directory:
         await asyncio.wait([asyncio.ensure_future(_end(each)) for each in closing], timeout=10) if closing else None
 
     async def _keep(self, host: str) -> None:
+        pause = LOOK_SECONDS
         while not self._closed:
-            node = (await asyncio.to_thread(nodes)).get(host)
-            if node is None:
-                await asyncio.sleep(LOOK_SECONDS)
-                continue
-            here = NodeAffinitySchedulingStrategy(node, soft=False)
-            shard: Any = (
-                ray.remote(Shard)
-                .options(num_cpus=0, scheduling_strategy=here, max_concurrency=2)
-                .remote(self._buffer, self._new_number(), host, node, self._options, self._keys)
-            )
             try:
-                self._addresses[host] = await shard.get_address.remote()
-                self._shards[host] = shard
-                if len(self._addresses) == len(self._hosts):
-                    self._complete.set()
-                await shard.wait.remote()  # returns when the shard is closed, and fails when it is lost
+                node = (await asyncio.to_thread(nodes)).get(host)
+                if node is not None:
+                    await self._run_shard(host, node)
             except RayError as error:
                 log.warning("the shard on %s was lost: %s", host, error)
                 if not self._complete.is_set():  # the first shards must start
                     self._failed = error
                     self._complete.set()
+                pause = LOOK_SECONDS if host in self._shards else min(2 * pause, LONGEST_PAUSE)
             finally:
                 self._shards.pop(host, None)
                 self._addresses.pop(host, None)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(pause)
+
+    async def _run_shard(self, host: str, node: str) -> None:
+        """Start a shard, and return when it is closed. Raises `RayError` if it cannot start, or is lost."""
+        here = NodeAffinitySchedulingStrategy(node, soft=False)
+        shard: Any = (
+            ray.remote(Shard)
+            .options(num_cpus=0, scheduling_strategy=here, max_concurrency=2)
+            .remote(self._buffer, self._new_number(), host, node, self._options, self._keys)
+        )
+        self._addresses[host] = await shard.get_address.remote()
+        self._shards[host] = shard
+        if len(self._addresses) == len(self._hosts):
+            self._complete.set()
+        await shard.wait.remote()
 
     def _new_number(self) -> int:
-        """Return a number that no shard has, nor had lately: a directory that was started again does not know those."""
-        known = {address.number for address in self._addresses.values()}
-        return next(number for number in iter(lambda: secrets.randbelow(NUMBERS), None) if number not in known)
+        """Return a number that no shard has had lately. A directory that was started again draws other ones, too."""
+        if len(self._numbers) > NUMBERS // 2:
+            self._numbers = {address.number for address in self._addresses.values()}
+        while (number := secrets.randbelow(NUMBERS)) in self._numbers:
+            pass
+        self._numbers.add(number)
+        return number
 
 
 async def _end(reference: Any) -> None:

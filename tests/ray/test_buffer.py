@@ -15,7 +15,9 @@ import pytest
 
 ray = pytest.importorskip("ray")
 
-from cpprb_impl.hosts import kept  # noqa: E402 (only if there is Ray)
+from ray.exceptions import RayError  # noqa: E402 (only if there is Ray)
+
+from cpprb_impl.hosts import kept  # noqa: E402 (the same)
 from cpprb_impl.hosts.explorer import LocalExplorer  # noqa: E402 (the same)
 from cpprb_impl.ray import PrioritizedReplayBuffer  # noqa: E402 (the same)
 
@@ -96,6 +98,18 @@ def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
     assert buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
 
 
+def test_an_explorer_that_pauses_while_the_supervisor_is_replaced_goes_on_there(buffer):
+    buffer.add(**rows(0, 100))
+    killed = kill_supervisor(buffer)
+    wait_until(lambda: supervisor_of(buffer) not in (None, killed))
+    time.sleep(1.5)  # longer than the deadline
+    for first in range(100, 300, 10):
+        buffer.add(**rows(first, 10))
+        assert isinstance(buffer._explorer_, LocalExplorer)
+        time.sleep(0.06)
+    wait_until(lambda: buffer.get_stored_size() == 300)
+
+
 def test_a_directory_that_is_killed_comes_back_with_all_shards(buffer):
     buffer.add(**rows(0, 1000))
     killed = supervisor_of(buffer)
@@ -121,7 +135,8 @@ def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
     assert np.allclose(buffer.sample(32)["weights"], 1.0)
 
 
-def test_an_explorer_returns_to_the_shard_of_its_host():
+def test_an_explorer_returns_to_the_shard_of_its_host(monkeypatch):
+    monkeypatch.setattr("cpprb_impl.ray.buffer.RETURN_SECONDS", 0.0)
     buffer = PrioritizedReplayBuffer(10_000, FIELDS, when_lost="wait")
     try:
         buffer.add(**rows(0, 10))
@@ -147,9 +162,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def supervisor_of(buffer) -> int | None:
     """The process of the actor that supervises the only shard, if there is one now."""
-    shards = ray.get(buffer._directory.get_shards.remote())
-    servers = ray.get(shards[0].get_servers.remote()) if shards else {}
-    return next((psutil.Process(server).ppid() for server in servers.values()), None)
+    try:
+        (shard,) = ray.get(buffer._directory.get_shards.remote())
+        servers = ray.get(shard.get_servers.remote())
+        return psutil.Process(next(iter(servers.values()))).ppid()
+    except (RayError, psutil.NoSuchProcess):  # it has just died
+        return None
 
 
 def kill_supervisor(buffer) -> int:
