@@ -239,6 +239,9 @@ class Adapter(ABC):
     def serve(self) -> None:  # noqa: B027 (most learners need not do anything)
         """Do what the learner must keep doing so that explorers' calls return, when it has stopped sampling."""
 
+    def flush(self) -> None:  # noqa: B027 (most peers have stored rows when `add` returns)
+        """Wait until every row that this process added is stored."""
+
     def close(self) -> None:  # noqa: B027 (most peers have nothing to release)
         """Release processes, segments and files. Called once; the adapter is not used after that."""
 

@@ -51,6 +51,3 @@ class HostsAdapter(Adapter):
     @abstractmethod
     def joined(cls, spec: Spec, place: Place, handle: bytes) -> Self:
         """Return the adapter of an explorer's process."""
-
-    def flush(self) -> None:
-        """Wait until every row that this process added is stored."""

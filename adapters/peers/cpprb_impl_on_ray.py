@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from adapters.base import Spec
-from adapters.contract import Processes, Stated, no
+from adapters.contract import Processes, Stated, yes
 from adapters.hosts import HostsAdapter, Place
 from adapters.peers.cpprb.adapter import CpprbAPI, env_dict
 from adapters.peers.cpprb_impl import SHARED_CONTRACT
@@ -24,7 +24,7 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
     contract = replace(
         SHARED_CONTRACT,
         processes=Stated(Processes.ANY, "on any host; rows over ZeroMQ"),
-        disk=no(),
+        disk=yes("save_transitions, load_transitions: a folder, also for another number of hosts"),
         batches_ahead=2,
     )
     on_ray = True

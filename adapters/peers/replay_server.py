@@ -39,7 +39,7 @@ class ReplayServer(HostsAdapter):
         buffer, socket = cls.behind.make(spec), zmq.asyncio.Context().socket(zmq.ROUTER)
         port = socket.bind_to_random_port(f"tcp://{here}")
         threading.Thread(target=lambda: asyncio.run(_serve(socket, buffer)), daemon=True).start()
-        yield f"{here}:{port}"  # the process ends with the thread
+        yield f"{here}:{port}"  # the thread ends with the process
 
     def __init__(self, spec: Spec, place: Place) -> None:
         import zmq

@@ -65,8 +65,9 @@ class Measured:
         addresses = [worker.do("get_address", limit=START_SECONDS) for worker in self.serving]
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
         self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
+        rows = ADDED * -(-CAPACITY // (ADDED * job.data))
         for worker in self.serving:
-            worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=CAPACITY // job.data, batch=ADDED)
+            worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=rows, batch=ADDED)
 
     def cpu(self) -> tuple[float, float]:
         """Return the CPU time of the users' host, and of the data hosts."""
@@ -138,8 +139,8 @@ def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -
     """Store figures in `figures` one by one, so that those measured before a failure are kept."""
     learn, explore = {"seconds": seconds, "batch": job.batch}, {"seconds": seconds, "batch": ADDED}
     hosts.learner.do("learn", **{**learn, "seconds": WARM_SHARE * seconds})
-    users, data = hosts.cpu()
     sent = hosts.sent()
+    users, data = hosts.cpu()
     found = hosts.learner.do("learn", **learn)
     batches, (users_now, data_now) = found["batches"], hosts.cpu()
     figures["learner"] = _ok(batches / found["seconds"])
@@ -184,6 +185,8 @@ def _measure_failure(figures: Figures, hosts: Measured, job: HostsJob, seconds: 
     endure = {"seconds": seconds, "batch": job.batch}
     hosts.learner.do("endure", **{**endure, "seconds": WARM_SHARE * seconds})
     before = hosts.learner.do("endure", **endure)
+    if before["raised"]:
+        raise PeerTrouble(_raised(before))
     hosts.learner.tell("endure", **{**endure, "seconds": LEAD_SECONDS + FAILED_SECONDS})
     start = time.monotonic()
     time.sleep(LEAD_SECONDS)

@@ -12,6 +12,7 @@ from adapters.hosts import RAY_PORT
 from suites.lan import Lan
 
 START_SECONDS = 60.0
+CPUS = 4
 OBJECT_STORE_BYTES = 100_000_000  # of each node
 #: Ray notices a lost node after 3 s instead of a minute. Only the hosts reach each other, so no token is needed.
 ENVIRONMENT: Mapping[str, str] = {
@@ -25,21 +26,21 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 
 
-def start(lan: Lan, env: Mapping[str, str] = ENVIRONMENT) -> None:
-    """Start a node on each host; host 1 has the head. Raises RuntimeError."""
-    start_node(lan, 1, env)
+def start(lan: Lan, env: Mapping[str, str] = ENVIRONMENT, cpus: int = CPUS) -> None:
+    """Start a node on each host; host 1 has the head. For Ray, each has so many processors. Raises RuntimeError."""
+    start_node(lan, 1, env, cpus)
     with ThreadPoolExecutor() as pool:
-        for started in [pool.submit(start_node, lan, host, env) for host in range(2, lan.count + 1)]:
+        for started in [pool.submit(start_node, lan, host, env, cpus) for host in range(2, lan.count + 1)]:
             started.result()
 
 
-def start_node(lan: Lan, host: int, env: Mapping[str, str] = ENVIRONMENT) -> None:
+def start_node(lan: Lan, host: int, env: Mapping[str, str] = ENVIRONMENT, cpus: int = CPUS) -> None:
     """Start the node of one host, which joins the cluster unless it is the head. Raises RuntimeError."""
     head = ["--head", "--port", RAY_PORT, "--include-dashboard", "false"]
     where = head if host == 1 else ["--address", f"{lan.address(1)}:{RAY_PORT}"]
     command = [
         Path(sys.executable).with_name("ray"), "start", *where, "--node-ip-address", lan.address(host),
-        "--num-cpus", 4, "--object-store-memory", OBJECT_STORE_BYTES,
+        "--num-cpus", cpus, "--object-store-memory", OBJECT_STORE_BYTES,
     ]  # fmt: skip
     process = lan.start(
         host,
