@@ -73,8 +73,8 @@ APEX_BUFFER = $(or $(BUFFER),cpprb_impl)$(if $(LOCK)$(filter cpprb_impl,$(or $(B
 
 apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
 	@$(PYTORCH) -m suites.training.train --minutes '$(or $(MINUTES),10)' $(if $(RESUME),--resume '$(RESUME)') \
-	  $(if $(filter command,$(firstword $(origin SECONDS))),--seconds '$(SECONDS)') $(if $(HOSTS),--hosts '$(HOSTS)') \
-	  $(if $(LOSE_HOST),--lose-host '$(LOSE_HOST)') $(if $(ADDRESS),--address '$(ADDRESS)') \
+	  $(if $(filter command,$(firstword $(origin SECONDS))),--seconds '$(SECONDS)') $(if $(filter command,$(firstword $(origin HOSTS))),--hosts '$(HOSTS)') \
+	  $(if $(filter command,$(firstword $(origin LOSE_HOST))),--lose-host '$(LOSE_HOST)') $(if $(filter command,$(firstword $(origin ADDRESS))),--address '$(ADDRESS)') \
 	  $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(EXPLORERS),--explorers '$(EXPLORERS)') \
 	  $(if $(SEED),--seed '$(SEED)') $(if $(BUFFER)$(LOCK),--buffer '$(APEX_BUFFER)')
 

@@ -43,7 +43,7 @@ class Crew(Protocol):
         """Start a process that calls `work(*args)`; `beside`: on the supervisor's host."""
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs. May be called again."""
 
 
 class Forked:

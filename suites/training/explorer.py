@@ -63,10 +63,12 @@ def explore(number: int, life: int, settings: Settings, adapter: Adapter, weight
     obs, fetch_in, total = observed(raw), 0, 0.0
 
     def store(transition: Transition, priority: float) -> None:
-        if local.rows + 1 < settings.local_rows or progress.may_add(number):  # so that nothing is added during a pause
+        if local.rows + 1 < settings.local_rows or progress.may_add(
+            number, adapter.flush
+        ):  # so that nothing is added during a pause
             progress.transitions[number] += local.store(transition, priority)
 
-    while progress.may_add(number):
+    while progress.may_add(number, adapter.flush):
         if fetch_in == 0:
             fetch_in = settings.refresh_every
             if found := weights.newest():
@@ -82,4 +84,5 @@ def explore(number: int, life: int, settings: Settings, adapter: Adapter, weight
                 store(*complete)
             progress.last_return[number], total = total, 0.0
             obs = observed(env.reset()[0])
+    adapter.flush()
     progress.paused[number] = ENDED

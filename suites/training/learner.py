@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from adapters.base import Adapter, Columns
+from adapters.hosts import HostsAdapter
 from suites.training import checkpoint
 from suites.training.dqn import Learner, flat_weights
 from suites.training.explorer import network_for
@@ -18,6 +19,7 @@ from suites.training.progress import LONGEST_REASON, Progress
 from suites.training.settings import Settings
 from suites.training.weights import Weights
 
+RETURN_SECONDS = 60.0
 PAUSE_SECONDS = 30.0  # that a checkpoint waits for explorers
 
 
@@ -55,7 +57,15 @@ class Training:
             self.save()
 
     def sample(self) -> Columns:
-        return self.adapter.sample(self.settings.batch)
+        """Return a batch. Over several hosts, wait for lost rows to return, or for new ones."""
+        until = time.monotonic() + RETURN_SECONDS
+        while True:
+            try:
+                return self.adapter.sample(self.settings.batch)
+            except (ConnectionError, ValueError):  # no shard answers, or all that do are empty
+                if time.monotonic() > until or self.progress.stop.value or not isinstance(self.adapter, HostsAdapter):
+                    raise
+                time.sleep(0.1)
 
     def train_on(self, batch: Columns) -> None:
         priorities = self.learner.step(batch)

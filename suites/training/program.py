@@ -28,8 +28,8 @@ from suites.training.supervisor import Failed, Outcome, on_this_machine, train
 RUNS = Path(__file__).resolve().parents[2] / "results" / "runs"
 # What is wrong with the options, the environment, the folder or the checkpoint, and needs no traceback.
 TROUBLE = (
-    ValueError, OverflowError, MemoryError, OSError, ImportError, NotImplementedError, NotInstalled, Unavailable,
-    NotResumable, gymnasium.error.Error,
+    ValueError, OverflowError, MemoryError, OSError, RuntimeError, ImportError, NotImplementedError, NotInstalled,
+    Unavailable, NotResumable, gymnasium.error.Error,
 )  # fmt: skip
 
 

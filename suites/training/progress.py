@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 LONGEST_REASON = 1_000  # bytes
@@ -59,10 +59,13 @@ class Progress:
     def seconds(self) -> float:
         return self.now() - self.began.value
 
-    def may_add(self, explorer: int) -> bool:
-        """In an explorer: wait while there is a pause. Return whether it may add transitions, or must end."""
+    def may_add(self, explorer: int, flush: Callable[[], None] = lambda: None) -> bool:
+        """In an explorer: wait while there is a pause, after a call of `flush`. Return whether it may add transitions,
+        or must end."""
         while (number := self.pause.value) and not self.stop.value:
-            self.paused[explorer] = number
+            if self.paused[explorer] != number:
+                flush()
+                self.paused[explorer] = number
             time.sleep(0.005)
         return not self.stop.value
 

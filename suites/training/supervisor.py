@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,11 +150,11 @@ def on_this_machine(settings: Settings) -> Iterator[tuple[Adapter, Crew]]:
     """Make the buffer and its crew; close the buffer at the end. Raises ValueError if DQN cannot act in the
     environment, and whatever the buffer raises if it cannot be had."""
     spec, weights = buffer_and_weights(settings)
-    adapter = registry.adapter_class(settings.peer).make(spec)
-    try:
-        yield adapter, Forked(settings.explorers, weights)
-    finally:
-        adapter.close()
+    with (
+        closing(registry.adapter_class(settings.peer).make(spec)) as adapter,
+        closing(Forked(settings.explorers, weights)) as crew,
+    ):
+        yield adapter, crew
 
 
 def train(

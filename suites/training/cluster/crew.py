@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from adapters.base import Adapter
 from suites.training.cluster.progress import Board, ClusterProgress
 from suites.training.cluster.weights import ClusterWeights
 from suites.training.crew import Crew, Process
+from suites.training.explorer import explore
 from suites.training.settings import Settings
 from suites.training.supervisor import buffer_and_weights
 
@@ -65,16 +66,20 @@ class RayProcess:
 
 
 class Spread:
-    """Actors of Ray. Those beside the supervisor need no free processor there."""
+    """Actors of Ray. Each explorer needs a free processor; Ray would wait for one forever."""
 
     def __init__(self, explorers: int) -> None:
+        processors = int(ray.cluster_resources().get("CPU", 0))
+        if processors < explorers:
+            raise ValueError(f"{explorers} explorers need as many processors, and the cluster has {processors}")
         board = Board.options(scheduling_strategy=_here()).remote()  # type: ignore[attr-defined]
         self.progress = ClusterProgress(board, explorers)
+        self.progress.began.value = self.progress.now()
         self.weights = ClusterWeights(self.progress)
         self._processes: list[RayProcess] = []  # every one that was started
 
     def start(self, work: Callable[..., None], *args: Any, beside: bool = False) -> Process:
-        where = {"num_cpus": 0 if beside else 1, "scheduling_strategy": _here() if beside else "SPREAD"}
+        where = {"num_cpus": int(work is explore), "scheduling_strategy": _here() if beside else "SPREAD"}
         actor = Actor.options(**where).remote()  # type: ignore[attr-defined]
         # As one object: the arguments share this process's copy of the board.
         self._processes.append(RayProcess(actor, ray.put((work, self.progress, args))))
@@ -111,10 +116,8 @@ def on_cluster(settings: Settings, address: str) -> Iterator[tuple[Adapter, Crew
     )
     try:
         adapter = registry.hosts_class(settings.peer).over(spec, _data_hosts())
-        try:
-            yield adapter, Spread(settings.explorers)
-        finally:
-            adapter.buffer.close()
+        with closing(adapter.buffer), closing(Spread(settings.explorers)) as crew:
+            yield adapter, crew
     finally:
         ray.shutdown()
 

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     try:
         with Lan(args.hosts, shown=folders) as lan:
             print(f"starting Ray on {args.hosts} hosts made of this machine", flush=True)
-            ray_cluster.start(lan)
+            ray_cluster.start(lan, cpus=settings.explorers)
             address = f"{lan.address(1)}:{RAY_PORT}"
             command = [sys.executable, "-m", "suites.training.train", *options.arguments_for(args, settings, address)]
             # In a session of its own, so that Ctrl-C reaches it once, from here.
@@ -39,12 +40,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _wait(process: subprocess.Popen, lan: Lan, lose_after: float | None) -> int:
     lost_at = None if lose_after is None else time.monotonic() + lose_after
-    told = False
+    interrupted = False
     while process.poll() is None:
-        if interrupt.received() and not told:
-            told = True
-            for training in psutil.Process(process.pid).children():
-                training.send_signal(interrupt.SIGNALS[0])
+        if interrupt.received() and not interrupted:
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                for training in psutil.Process(process.pid).children():
+                    training.send_signal(interrupt.SIGNALS[0])
+                    interrupted = True
         if lost_at is not None and time.monotonic() > lost_at:
             lost_at = None
             print(f"host {lan.count} loses its power", flush=True)
