@@ -13,7 +13,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,7 +163,8 @@ def main() -> None:
     buffer = MPPrioritizedReplayBuffer.attach(settings.segment)
     answer: Answer = Drawer(buffer) if settings.role == DRAWING else Storer(buffer, settings.columns)
     with bound(settings) as router:
-        print(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2], flush=True)
+        with suppress(BrokenPipeError):  # the supervisor has just died, and standard input has ended
+            print(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2], flush=True)
         serve(router, answer, sys.stdin)
     kept.keep(settings.segment)
 
