@@ -118,7 +118,8 @@ def verdict(plan: Plan, model: Model, limit: float = LIMIT) -> str:
         blocking = listed(_always_beyond(plan, model, limit))
         return f"No number of data hosts is enough, because of {blocking}; with {_hosts(data, 'data')}, {first}."
     if _beyond(plan, model, limit):
-        return f"{_hosts(data, 'data')} {_are(data)} not enough: {first}; it takes {least} {bound}."
+        wrong = "not enough" if data < least else "too many for the learner"
+        return f"{_hosts(data, 'data')} {_are(data)} {wrong}: {first}; it takes {least} {bound}."
     if plan.hosts.explorers < explorers:
         wanted = f"{_hosts(plan.hosts.explorers, 'explorer')} {_are(plan.hosts.explorers)}"
         return f"{wanted} not enough: {first}; it takes {explorers} {bound}."

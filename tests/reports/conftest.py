@@ -3,9 +3,15 @@ from collections.abc import Iterator
 import pytest
 
 from reports import plots
+from reports.answer.headlines import Headline
 from results import Run
 
 from .synthetic_runs import large_run
+
+
+def text_of(headline: Headline) -> str:
+    """Return a headline's sentences as one text."""
+    return " ".join(headline.points)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from reports.sections import apex, context_of
 from results import Run
 from results.record import Sample
 
+from .conftest import text_of
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 
 APEX_ARMS = {"cpprb_impl[lock=none]": 9.0, "cpprb[MP]": 3.0, "cpprb[MP behind one lock]": 1.0}
@@ -140,9 +141,9 @@ def test_the_headline_has_the_figures_with_a_learner_that_trains():
     assert re.search(
         r" With a learner that trains a DQN and steps of 200 µs: explorers 1\.00. \[.*?\] and learner 1\.46. \[.*?\] "
         r"\(3 launches\)\. With steps of 0 µs: ",
-        " ".join(said.points),
+        text_of(said),
     )
-    assert "DQN and steps of 0 µs" not in " ".join(said.points)
+    assert "DQN and steps of 0 µs" not in text_of(said)
     assert said.not_shown.startswith("Except where a DQN is named, there is no neural network")
 
 
@@ -153,7 +154,7 @@ def test_the_headline_says_what_the_scope_of_the_lock_alone_changes():
         r"The scope of the lock alone: cpprb\[MP\] relative to cpprb\[MP behind one lock\]: explorers 1\.29. .* and "
         r"learner 3\.00. .*; cpprb_impl\[lock=critical\] relative to cpprb_impl\[lock=buffer\]: explorers 1\.06. .* "
         r"and learner 2\.00. \[.*\]\.",
-        " ".join(said.points),
+        text_of(said),
     )
 
 

@@ -12,6 +12,7 @@ from reports.answer.shades import DARK, LIGHT
 from reports.figures.formatting import NOTHING
 from reports.sections import context_of
 
+from .conftest import text_of
 from .synthetic_runs import empty_run, throughput_run
 from .synthetic_use import add_shared, use_run
 
@@ -126,7 +127,7 @@ def test_headlines_come_in_the_order_of_use_and_say_what_they_do_not_show(run):
     assert [each.kind for each in found] == ["apex", "step", "calls"]
     assert all(each.not_shown for each in found)
     assert found[0].points[0].startswith("cpprb_impl[lock=none] on CartPole-v1: explorers ")
-    said = [" ".join(each.points) for each in found]
+    said = [text_of(each) for each in found]
     assert "100,000 rows" in said[1] and "1,000,000 rows" in said[1]
     assert "slower at prioritized cycle" not in said[2]
 

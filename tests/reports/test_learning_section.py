@@ -14,6 +14,7 @@ from reports.sections import context_of, learning
 from results import Run
 from results.record import Sample
 
+from .conftest import text_of
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 
 SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
@@ -75,7 +76,7 @@ def test_too_few_seeds_say_nothing_about_learning_per_sample():
     assert said.startswith(
         "3 seeds give no verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to cpprb[MP]"
     )
-    text = " ".join(headlines(context_of(trainings(3, {})))[0].points)
+    text = text_of(headlines(context_of(trainings(3, {})))[0])
     assert f"1.50{TIMES} as fast as cpprb[MP] [1.50, 1.50], 3 seeds give no verdict" in text
 
 
@@ -96,9 +97,7 @@ def test_the_first_headline_is_a_whole_training():
     first = headlines(context_of(trainings(5, {})))[0]
     assert first.kind == "training"
     said = "CartPole-v1 to a mean return of 475: 60.1 s with cpprb_impl[lock=none] (5 of 5 seeds), "
-    assert f"{said}1.50{TIMES} as fast as cpprb[MP]" in " ".join(first.points) and "fastest is" not in " ".join(
-        first.points
-    )
+    assert f"{said}1.50{TIMES} as fast as cpprb[MP]" in text_of(first) and "fastest is" not in text_of(first)
 
 
 def test_the_headline_of_a_training_says_what_it_does_not_show():
@@ -108,13 +107,13 @@ def test_the_headline_of_a_training_says_what_it_does_not_show():
             record.samples = [Sample(sample.block, 70.0 + 10 * sample.block) for sample in record.samples]
         if record.benchmark == "seconds" and record.peer == "cpprb[PER behind one lock]":
             record.samples = [Sample(sample.block, 50.0) for sample in record.samples]
-    said = " ".join(headlines(context_of(run))[0].points)
+    said = text_of(headlines(context_of(run))[0])
     assert f"(5 of 5 seeds), 1.00{TIMES} as fast as cpprb[MP] [0.821, 1.29], no difference shown" in said
     assert said.endswith("fastest is cpprb[PER behind one lock], 50.0 s.")
 
 
 def test_a_training_that_was_never_solved_has_no_time():
-    said = " ".join(headlines(context_of(trainings(5, {}, unsolved="cpprb_impl[lock=none]")))[0].points)
+    said = text_of(headlines(context_of(trainings(5, {}, unsolved="cpprb_impl[lock=none]")))[0])
     assert ": not reached with cpprb_impl[lock=none] (0 of 5 seeds)" in said
 
 
@@ -126,7 +125,7 @@ def test_the_headline_compares_the_settings_of_our_lock():
         record.peer = renamed.get(record.peer, record.peer)
         if record.benchmark == "seconds" and record.peer == "cpprb_impl[lock=critical]":
             record.samples = [Sample(sample.block, 50.0 + 10 * sample.block) for sample in record.samples]
-    said = " ".join(headlines(context_of(run))[0].points)
+    said = text_of(headlines(context_of(run))[0])
     assert "90.4 s" not in said and "200 s with cpprb_impl[lock=buffer]" in said
     assert f"no lock instead of one around the critical section 1.16{TIMES} [0.833, 1.49] (no difference shown" in said
     assert f"Settings of the lock: no lock instead of one around each call 3.33{TIMES} [3.33, 3.33] and" in said
@@ -159,7 +158,7 @@ def test_ratios_to_a_reference_that_never_solved_the_task_are_bounds():
     assert (cell.ratio, cell.ratio_interval) == (f">2{TIMES}", "")
     assert "cpprb[MP] never reached the target, so ratios to it are lower bounds." in found.notes
     assert not any("clearly needs" in note for note in found.notes)
-    assert f"more than 2{TIMES} as fast as cpprb[MP]" in " ".join(headlines(context_of(run))[0].points)
+    assert f"more than 2{TIMES} as fast as cpprb[MP]" in text_of(headlines(context_of(run))[0])
 
 
 @pytest.mark.parametrize("benchmarks", [{"solved"}, {"seconds"}, {"score"}, {"seconds", "score"}, {"steps"}])

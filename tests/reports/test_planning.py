@@ -149,6 +149,15 @@ def test_the_least_number_of_data_hosts():
     assert verdict(plan(Hosts(5)), STORING).startswith("5 data hosts are enough (3 would be)")
 
 
+def test_data_hosts_that_are_too_many_for_the_learner():
+    """10 batches per second, and 4 ms of the learner for each data host: 25 hosts would keep it fully busy."""
+    costs = model(replace(FREE, store=Cost(row=1e-4), learn=Cost(message=0.004)))
+    assert verdict(plan(Hosts(25)), costs).startswith(
+        "25 data hosts are too many for the learner: what saturates first"
+    )
+    assert "it takes 3" in verdict(plan(Hosts(25)), costs)
+
+
 def test_explorers_on_the_data_hosts_need_no_storing_process():
     local = plan(Hosts(1, explorers=0))
     assert least_data_hosts(local, STORING) == 1 and least_explorer_hosts(local, STORING) == 0
