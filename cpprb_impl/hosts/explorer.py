@@ -10,6 +10,7 @@ import logging
 import math
 import random
 import secrets
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +46,8 @@ class LocalExplorer:
     def __init__(self, address: Address) -> None:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
         self.follow(address)
-        self.add, self.on_episode_end, self.close = self._buffer.add, self._buffer.on_episode_end, self._buffer.close
+        self.add, self.on_episode_end = self._buffer.add, self._buffer.on_episode_end
+        self._closed = threading.Event()
 
     def follow(self, address: Address) -> None:
         """Learn the new address of the same shard, whose supervisor has changed."""
@@ -66,8 +68,23 @@ class LocalExplorer:
                 self._missing = now
         return None if self._missing is None else now - self._missing
 
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Call `gone` from a thread once the shard's memory has lost its name."""
+        threading.Thread(target=self._watch, args=(gone,), daemon=True).start()
+
+    def _watch(self, gone: Callable[[], None]) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            if not kept.exists(self.address.segment):
+                gone()
+                return
+
     def flush(self) -> None:
         """Return at once: rows are stored when `add` returns."""
+
+    def close(self) -> None:
+        """Detach from the memory."""
+        self._closed.set()
+        self._buffer.close()
 
 
 @dataclass(eq=False)

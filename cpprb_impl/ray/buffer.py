@@ -172,12 +172,19 @@ class PrioritizedReplayBuffer:
         self._begin()
 
     def _begin(self) -> None:
+        self._add_slowly()
         self._finder: Finder | None = None
         self._learner_: Learner | None = None
         self._explorer_: LocalExplorer | RemoteExplorer | None = None
 
+    def _forget_explorer(self) -> None:
+        self._add_slowly()
+        if self._explorer_ is not None:
+            self._explorer_.close()
+        self._explorer_ = None
+
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_finder", "_learner_", "_explorer_")
+        own = ("_finder", "_learner_", "_explorer_", "add")
         return {name: value for name, value in vars(self).items() if name not in own} | {"_is_maker": False}
 
     def _known(self) -> Finder:
@@ -199,10 +206,12 @@ class PrioritizedReplayBuffer:
 
     @property
     def _explorer(self) -> LocalExplorer | RemoteExplorer:
-        if isinstance(self._explorer_, LocalExplorer) and not self._stays(self._explorer_):
-            self._explorer_ = None
-        if self._explorer_ is None:
-            self._explorer_ = self._local_explorer() or RemoteExplorer(
+        explorer = self._explorer_
+        if isinstance(explorer, LocalExplorer) and not self._stays(explorer):
+            self._forget_explorer()
+            explorer = None
+        if explorer is None:
+            explorer = self._explorer_ = self._local_explorer() or RemoteExplorer(
                 self._known(),
                 self._keys,
                 self._options,
@@ -210,7 +219,7 @@ class PrioritizedReplayBuffer:
                 deadline=self._deadline,
                 compress=self._compress,
             )
-        return self._explorer_
+        return explorer
 
     def _local_explorer(self) -> LocalExplorer | None:
         address = self._shard_here()
@@ -241,7 +250,15 @@ class PrioritizedReplayBuffer:
         On a host with a shard, the steps are stored when the call returns. Elsewhere they are sent in batches, and
         `flush` waits until all are acknowledged.
         """
-        self._explorer.add(**steps)
+        explorer = self._explorer
+        explorer.add(**steps)
+        if isinstance(explorer, LocalExplorer) and explorer.gone_for() is None:
+            # From now on the shared buffer's own method is called, until its memory loses its name.
+            vars(self)["add"] = explorer.add
+            explorer.watch(self._add_slowly)
+
+    def _add_slowly(self) -> None:
+        vars(self).pop("add", None)
 
     def on_episode_end(self) -> None:
         """End the episode of this process: see `MPPrioritizedReplayBuffer`."""
@@ -249,8 +266,7 @@ class PrioritizedReplayBuffer:
         if isinstance(self._explorer_, RemoteExplorer) and self._shard_here() is not None:
             # This host's shard was lost and is back. Within an episode, pending n-step windows would be lost.
             self._explorer_.flush()
-            self._explorer_.close()
-            self._explorer_ = None
+            self._forget_explorer()
 
     def flush(self) -> None:
         """Wait until all rows of this process are stored."""

@@ -85,6 +85,7 @@ def test_closing_leaves_nothing():
 def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
     buffer.add(**rows(0, 100))
     drawn = buffer.sample(32)
+    assert "add" in vars(buffer)  # the shared buffer's own
     killed = kill_supervisor(buffer)
     for first in range(100, 1000, 10):  # meanwhile, rows are stored as before
         buffer.add(**rows(first, 10))
