@@ -10,6 +10,7 @@ import pickle
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ class Supervisor:
         return vars(self.shard.get_address())
 
     def signal_server(self, storing: bool, number: int) -> None:
-        os.kill(self.shard.get_servers()[STORING if storing else DRAWING], signal.Signals(number))
+        with suppress(ProcessLookupError):  # it was killed before, and is being started again
+            os.kill(self.shard.get_servers()[STORING if storing else DRAWING], signal.Signals(number))
 
     def die(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
