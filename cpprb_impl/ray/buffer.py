@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
@@ -20,39 +20,13 @@ from cpprb_impl.fields import parse_size
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
-from cpprb_impl.hosts.shard import PIECE_BYTES, Address
+from cpprb_impl.hosts.shard import Address
+from cpprb_impl.ray import saving
 from cpprb_impl.ray.directory import Directory, nodes
 
 FIND_SECONDS = 0.5  # between two questions to the directory
 START_SECONDS = 60.0  # for the shards to start
 RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
-
-
-PIECES_AHEAD = 4  # of a file that a shard sends
-UNANSWERED = 4  # pieces of a file that are sent to a shard
-
-
-def _send(file: Path, shard: Any) -> None:
-    """Send a file to a shard, which loads it later."""
-    ray.get(shard.begin_to_load.remote())
-    sent: list[Any] = []
-    with file.open("rb") as stream:
-        while piece := stream.read(PIECE_BYTES):
-            sent.append(shard.take_piece.remote(piece))
-            if len(sent) > UNANSWERED:
-                ray.get(sent.pop(0))
-    ray.get(sent)
-
-
-@contextmanager
-def _as_raised() -> Iterator[None]:
-    """Raise what a shard raised, rather than what Ray makes of it; ConnectionError if the shard was lost."""
-    try:
-        yield
-    except RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, Exception) else error) from None
-    except RayError as error:
-        raise ConnectionError(f"a shard was lost: {error}") from None
 
 
 class Finder:
@@ -315,14 +289,7 @@ class PrioritizedReplayBuffer:
             If a file cannot be written; ConnectionError if a host has no shard, or a shard is lost meanwhile. The
             folder is then incomplete.
         """
-        path = Path(folder)
-        path.mkdir()
-        for number, shard in enumerate(self._shards()):
-            with (path / f"shard-{number}.npz").open("xb") as file, _as_raised():
-                for piece in shard.save.options(
-                    num_returns="streaming", _generator_backpressure_num_objects=PIECES_AHEAD
-                ).remote():
-                    file.write(ray.get(piece))
+        saving.save(self._shards(), Path(folder))
 
     def load_transitions(self, folder: str | Path) -> None:
         """Append the transitions that `save_transitions` wrote, which may have been done on another number of hosts.
@@ -339,20 +306,11 @@ class PrioritizedReplayBuffer:
         ConnectionError
             If a host has no shard, or a shard is lost meanwhile.
         """
-        files = sorted(Path(folder).glob("shard-*.npz"), key=lambda file: int(file.stem.removeprefix("shard-")))
-        if not files:
-            raise FileNotFoundError(f"{folder} has no files of shards")
-        shards = self._shards()
-        same = len(files) == len(shards)
-        for number, file in enumerate(files):
-            for part, shard in enumerate([shards[number]] if same else shards):
-                with _as_raised():
-                    _send(file, shard)
-                    ray.get(shard.load.remote(part, 1 if same else len(shards)))
+        saving.load(self._shards(), Path(folder))
 
     def _shards(self) -> list[Any]:
         """Return the handles of all shards. Raises ConnectionError if a living host gets none in time."""
-        with _as_raised():
+        with saving.as_raised():
             return cast("list[Any]", ray.get(self._directory.get_shards.remote()))
 
     def close(self) -> None:
