@@ -52,21 +52,16 @@ class LocalExplorer:
     def follow(self, address: Address) -> None:
         """Learn the new address of the same shard, whose supervisor has changed."""
         self.address = address
-        self._looked = time.monotonic()
         self._missing: float | None = None  # since when
 
     def gone_for(self) -> float | None:
-        """Return how many seconds ago the shard's memory was found to have lost its name; None if it has it.
-
-        Looks at most every `LOOK_SECONDS`.
-        """
-        if (now := time.monotonic()) >= self._looked + LOOK_SECONDS:
-            self._looked = now
-            if kept.exists(self.address.segment):
-                self._missing = None
-            elif self._missing is None:
-                self._missing = now
-        return None if self._missing is None else now - self._missing
+        """Return how many seconds ago the shard's memory was found to have lost its name; None if it has it."""
+        if kept.exists(self.address.segment):
+            self._missing = None
+            return None
+        now = time.monotonic()
+        self._missing = now if self._missing is None else self._missing
+        return now - self._missing
 
     def watch(self, gone: Callable[[], None]) -> None:
         """Call `gone` from a thread once the shard's memory has lost its name."""

@@ -65,7 +65,7 @@ def take_over(buffer: str, host: str) -> Kept | None:
         name = _name(buffer, host, number)
         with suppress(FileNotFoundError):
             found = MPPrioritizedReplayBuffer.attach(f"/{path.name}")
-            path.rename(_path(name))  # from now on, nobody removes it
+            path.rename(_path(name))  # a server of the dead shard removes the old name only
             return Kept(found, name, number)
     return None
 

@@ -75,7 +75,6 @@ class Source:
         """Return the pieces that will not arrive."""
         pieces, self.pieces = [piece for piece in self.pieces.values() if piece.batch], {}
         self.answers, self.is_new, self.total, self.stored = False, False, 0.0, 0
-        self.link.open_again()
         return pieces
 
 
@@ -151,6 +150,7 @@ class Learner:
             log.warning("shard %d on %s: %s", source.address.number, source.address.host, why)
         self._unwatch(source)
         pieces = source.forget()
+        source.link.open_again()
         self._watch(source)
         self._ask(source, None, 0, 1, 0.0)
         self._ask_others(pieces)
