@@ -10,11 +10,11 @@ own, `whole`, whose status is `wrong` if any of them was broken. The other figur
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -184,14 +184,8 @@ def _staleness(adapter: Adapter) -> Figure:
     return "ok", worst, None
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--job", action="append", type=ApexJob.parse, metavar="JOB", dest="jobs", help=f"default: {JOB}"
-    )
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each job's timed window; default: %(default)s")
-
-
 def main() -> int:
+    options = partial(entry.add_jobs, parse=ApexJob.parse, default=JOB)
     return entry.main(SUITE, __doc__, options, lambda args: measure(args.peer, args.jobs or [JOB], args.seconds))
 
 

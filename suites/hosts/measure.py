@@ -13,11 +13,11 @@ for its wait; it has one for its rate if calls succeed again.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from adapters import registry
 from adapters.base import WrongAnswer
@@ -204,14 +204,8 @@ def _raised(found: Mapping[str, object]) -> str:
     return f"the learner's call raised {found['raised']}"
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--job", action="append", type=HostsJob.parse, metavar="JOB", dest="jobs", help=f"default: {JOB}"
-    )
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each timed window; default: %(default)s")
-
-
 def main() -> int:
+    options = partial(entry.add_jobs, parse=HostsJob.parse, default=JOB)
     return entry.main(SUITE, __doc__, options, lambda args: measure(args.peer, args.jobs or [JOB], args.seconds))
 
 

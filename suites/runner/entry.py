@@ -38,6 +38,12 @@ def main(
     return _output(measure(args), args.cells)
 
 
+def add_jobs(parser: argparse.ArgumentParser, parse: Callable[[str], object], default: object) -> None:
+    """Add the options of a suite whose launches measure jobs, each for a timed window."""
+    parser.add_argument("--job", action="append", type=parse, metavar="JOB", dest="jobs", help=f"default: {default}")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each timed window; default: %(default)s")
+
+
 def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:
     """Add an option for each of the suite's own settings."""
     for name, value in settings.options().items():
