@@ -37,11 +37,8 @@ FAILURE_BENCHMARKS = {
     "longest_wait": Quantity("s", "lower"),
     "rate_after": Quantity("of the rate before", "higher"),
 }
-KILLED, CUT, POWER = (
-    "killed",
-    "cut",
-    "power",
-)  # the process that serves rows, the link, the host; of the first data host
+#: Of the first data host: the process that serves rows is killed, the link is cut, the host loses its power.
+KILLED, CUT, POWER = FAILURES = ("killed", "cut", "power")
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,8 @@ class HostsJob:
     def parse(cls, text: str) -> HostsJob:
         """Parse the output of `str`: "CartPole-v1:1:none:512" or "CartPole-v1:2:none:32:killed"."""
         workload, data, rate, batch, *failure = text.split(":")
+        if failure and failure not in ([known] for known in FAILURES):
+            raise ValueError(f"{text}: a failure is one of {', '.join(FAILURES)}")
         return cls(workload, int(data), rate, int(batch), *failure)
 
     def __str__(self) -> str:

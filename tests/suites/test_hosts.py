@@ -209,6 +209,11 @@ def test_a_job_is_parsed_from_its_text(failure):
     assert ("failure" in job.params) == bool(failure)
 
 
+def test_an_unknown_failure_is_refused():
+    with pytest.raises(ValueError, match="explodes: a failure is one of killed, cut, power"):
+        HostsJob.parse("CartPole-v1:2:none:32:explodes")
+
+
 @needs_hosts
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", registry.over_hosts())
