@@ -22,7 +22,7 @@ from torch import nn
 from cpprb_impl.ray import PrioritizedReplayBuffer
 
 EPISODES, PAUSE = 10, 5.0  # of an evaluation; seconds until the next one
-# Actors rather than tasks: Ray starts a lost host's actors again at once, but its tasks only minutes later.
+# Actors rather than tasks: when a host lost its power, Ray started its actors again, but not its tasks within 35 s.
 RESTARTED = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}
 
 

@@ -9,7 +9,7 @@ from results import Run
 
 from .synthetic_runs import FIELDS, MACHINE
 
-#: Powers of two in bytes, so that rows and bytes are told apart exactly.
+#: Costs per row and per byte both matter at these row sizes, so that a fit can find each of them.
 COSTS = Costs(
     learn=Cost(1e-4, 1e-7, 3e-10, 2e-10),
     draw=Cost(5e-5, 2e-7, 4e-10, 0.0),

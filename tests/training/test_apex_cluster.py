@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -46,9 +47,10 @@ def wait_for_explorers(lan: Lan, hosts: range | list[int], program: subprocess.P
 def test_the_example_goes_on_when_a_host_loses_power():
     with Lan(3) as lan:
         ray_cluster.start(lan)
-        # Only the first host has the files: each host has a /tmp of its own.
-        assert lan.start(1, ["cp", "-r", EXAMPLES, "/tmp/mine"]).wait() == 0
-        command = [sys.executable, "/tmp/mine/apex_cluster.py", "--address", "auto", "--seconds", "60"]
+        # Only the first host has the files: each host has a folder of its own for temporary files.
+        copy = Path(tempfile.gettempdir(), "examples")
+        assert lan.start(1, ["cp", "-r", EXAMPLES, copy]).wait() == 0
+        command = [sys.executable, copy / "apex_cluster.py", "--address", "auto", "--seconds", "60"]
         program = lan.start(
             1, command, env=ray_cluster.ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
