@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from dataclasses import replace
@@ -9,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from cpprb_impl.hosts import explorer
+from cpprb_impl.ray import PrioritizedReplayBuffer
 from reports.planning import __main__ as program
 from reports.planning import page, tables
 from reports.planning.arguments import DEFAULTS, BadInput, plan_from
-from reports.planning.costs import NEEDED, Cost, Costs, Fit, fit
+from reports.planning.costs import NEEDED, SENT_ROWS, Cost, Costs, Fit, fit
 from reports.planning.errors import FIGURES, Model, compare, model_of
 from reports.planning.measured import COMMAND, Unmeasured, cells_of, link_speed
 from reports.planning.plan import Plan, least_data_hosts, least_explorer_hosts, simulated, uses, verdict
-from reports.planning.simulation import Hosts, Load, simulate
+from reports.planning.simulation import PREFETCH, WINDOW, Hosts, Load, simulate
 from reports.readme import Reference, generated
 from results import REFERENCE, save
 
@@ -69,6 +72,11 @@ def test_speeds_of_links():
 
 
 # The simulation, where the answer is known.
+
+
+def test_batches_and_windows_are_those_of_the_buffer():
+    assert (SENT_ROWS, WINDOW) == (explorer.BATCH_ROWS, explorer.WINDOW)
+    assert inspect.signature(PrioritizedReplayBuffer).parameters["prefetch"].default == PREFETCH
 
 
 @pytest.mark.parametrize("side", ["learn", "draw"])
