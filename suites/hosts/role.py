@@ -143,16 +143,22 @@ class User:
         used: set[np.integer] = set()
         end = time.perf_counter() + seconds
         while len(waited) < TRIALS and (time.perf_counter() < end or len(waited) < LEAST_TRIALS):
-            row = self._draw_new_row(batch, used)
-            self.adapter.update_priorities(np.array([row]), np.array([DOMINANT]))
-            stale = next(
-                (number for number in range(MOST_BATCHES) if np.mean(self._draw(batch, row) == row) >= 0.5), None
-            )
+            stale = self._try_update(batch, used)
+            if stale is None:
+                # Perhaps the batch was requested while explorers still added, and the row was overwritten since then.
+                # No such batch is left by now.
+                stale = self._try_update(batch, used)
             if stale is None:
                 return None
-            self.adapter.update_priorities(np.array([row]), np.array([1.0]))
             waited.append(stale)
         return float(np.median(waited))
+
+    def _try_update(self, batch: int, used: set[np.integer]) -> int | None:
+        row = self._draw_new_row(batch, used)
+        self.adapter.update_priorities(np.array([row]), np.array([DOMINANT]))
+        stale = next((number for number in range(MOST_BATCHES) if np.mean(self._draw(batch, row) == row) >= 0.5), None)
+        self.adapter.update_priorities(np.array([row]), np.array([1.0]))
+        return stale
 
     def _draw_new_row(self, batch: int, used: set[np.integer]) -> np.integer:
         """Draw a row that no earlier trial has used: batches that were prefetched in it are still full of its row."""

@@ -104,6 +104,22 @@ class Deaf(Memory):
         """Change nothing."""
 
 
+class Overwritten(Memory):
+    """The rows of the first batch were overwritten after it was requested, so updates of them change nothing."""
+
+    first: np.ndarray | None = None
+
+    def sample(self, batch_size: int) -> Columns:
+        drawn = super().sample(batch_size)
+        if self.first is None:
+            self.first = drawn["indexes"]
+        return drawn
+
+    def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
+        kept = ~np.isin(indexes, self.first)
+        super().update_priorities(indexes[kept], priorities[kept])
+
+
 class Failing(Memory):
     """Raises in every third call of `sample`, and waits in every tenth."""
 
@@ -139,6 +155,10 @@ def test_rows_that_were_never_added_are_counted(buffer, wrong):
 )
 def test_staleness_is_the_number_of_batches_drawn_ahead(ahead, servers, stale):
     assert user(Memory(ahead, servers)).wait_for_update(seconds=60, batch=32) == stale
+
+
+def test_staleness_is_found_although_the_first_rows_were_overwritten():
+    assert user(Overwritten(ahead=2)).wait_for_update(seconds=60, batch=32) == 2
 
 
 def test_an_update_without_effect_has_no_staleness():
