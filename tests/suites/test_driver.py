@@ -170,3 +170,12 @@ def raised(code: str, file: Path) -> BaseException:
 )
 def test_an_error_is_the_peers_unless_the_harness_raised_it(file, code, outcome):
     assert failure(raised(code, launch.CHECKOUT / file))[0] == outcome
+
+
+@pytest.mark.parametrize(
+    ("peer", "excused"), [("cpprb_impl[Ray]", False), ("cpprb_impl[replay server]", True), ("cpprb", True)]
+)
+def test_what_fails_is_a_finding_unless_this_project_answers_for_it(peer, excused):
+    (record, *_) = APEX.declare(a_run(), peer, "CartPole-v1", {"explorers": 2, "capacity": 10})
+    record.fail("failed", "the learner waits for longer than 15 s")
+    assert driver.is_finding_about_another(record) is excused
