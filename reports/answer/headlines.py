@@ -1,16 +1,18 @@
-"""The headlines, most realistic first: a training, Ape-X, a learner's step, single calls. Each states its limits."""
+"""The headlines, most realistic first: a training, Ape-X, a learner's step, single calls, and buffers over several
+hosts. Each states its limits."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import Job
+from reports.figures.jobs import Job, fastest_first
 from reports.figures.peers import base_name
 from reports.figures.ratios import FEWEST_FOR_CLEAR, Ratio, figure_of, ratio_of
-from reports.sections import apex, learning, throughput
+from reports.sections import apex, hosts, learning, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
 from reports.tables.cells import scale_of
@@ -31,7 +33,7 @@ def headlines(context: Context) -> list[Headline]:
     if not context.run.peers:
         return []
     subject = context.run.peers[0].name
-    kinds = (_training, _ape_x, _steps, _single_calls)
+    kinds = (_training, _ape_x, _steps, _single_calls, _over_hosts)
     return [headline for kind in kinds if (headline := kind(context, subject))]
 
 
@@ -253,6 +255,46 @@ def _calls(jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs to summarise, without plain sampling if sampling beside work or of held batches exists."""
     realistic = any(job.benchmark in ("sample_beside", "sample_held") for job in jobs)
     return [job for job in jobs if job.benchmark != "learner_step" and not (realistic and job.benchmark == "sample")]
+
+
+def _over_hosts(context: Context, subject: str) -> Headline | None:
+    jobs = context.jobs_of(hosts.SUITE)
+    rates = [job for job in jobs if job.benchmark in hosts.RATES and subject in job.shown]
+    said: dict[str, dict[str, str]] = {}
+    for job in filter(hosts.is_plain, rates):
+        side = f"learner with batches of {job.params['batch']}" if job.benchmark == "learner" else job.benchmark
+        if part := _figure_and_ratio(context, job, subject, f"{side}:"):
+            said.setdefault(job.workload, {}).setdefault(side, part)
+    if not said:
+        return None
+    most = max(int(str(job.params["data_hosts"])) for job in rates)
+    fastest = Counter(fastest_first([*job.shown.values()])[0].peer for job in rates)
+    wins = listed([f"{peer} in {count}" for peer, count in fastest.most_common()])
+    return Headline(
+        "hosts",
+        "A learner and an explorer on one host, and the rows on another one",
+        [
+            *(f"With {subject} on {name}, {'; '.join(parts.values())}." for name, parts in said.items()),
+            *_failures(jobs, subject),
+            f"Of {len(rates)} rates with up to {counted(most, 'data host')}, the highest are those of {wins}.",
+        ],
+        "All hosts share one machine and its processors, and nothing is trained: no real network card or switch takes "
+        "part.",
+    )
+
+
+def _failures(jobs: Sequence[Job], subject: str) -> list[str]:
+    """Say how long the subject waits when a data host fails, and how many others go on after every failure."""
+    failures = [job for job in jobs if job.benchmark == "longest_wait"]
+    if not failures or not all(subject in job.measured for job in failures):
+        return []
+    longest = max(figure_of(job.measured[subject]).value for job in failures)
+    others = {peer for job in failures for peer in job.cells if base_name(peer) != base_name(subject)}
+    good = [peer for peer in others if all(peer in job.measured for job in failures)]
+    return [
+        f"When a server is killed, a link is cut or a host loses power, the learner waits for at most {longest:.2g} s; "
+        f"of {counted(len(others), 'buffer')} of other libraries, {len(good) or 'none'} went on each time."
+    ]
 
 
 def _figure_and_ratio(context: Context, job: Job, peer: str, name: str) -> str | None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from reports.figures.formatting import counted, listed, number
 from reports.figures.jobs import HOSTS_REFERENCE, Job, Kind, Suite, per_cell
+from reports.planning.measured import UNLIMITED, link_speed
 from reports.sections.integrity import WHOLE
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
 
-UNLIMITED = "none"  # the speed of links
+RATES = ("learner", "explorer")
 LEARNER = {
     "learner": "batches",
     "step_p50": "step p50",
@@ -79,7 +80,7 @@ def parts(context: Context) -> list[Part]:
     if not jobs:
         return []
     places: dict[str, dict[str, Job]] = {}
-    for job in jobs:
+    for job in sorted(jobs, key=_order):
         if "failure" not in job.params:
             places.setdefault(_place(job), {})[job.benchmark] = job
     tables = []
@@ -120,6 +121,16 @@ def _checked(jobs: Sequence[Job]) -> str:
         return ""
     found = f"wrong ones were found of {listed([*wrong])}" if wrong else "none was wrong"
     return f"Rows that were drawn beside an explorer were compared with those that were added ({counts}): {found}."
+
+
+def is_plain(job: Job) -> bool:
+    """Return whether one data host is used over an unlimited link, and does not fail."""
+    return job.params["data_hosts"] == 1 and job.params["link"] == UNLIMITED and "failure" not in job.params
+
+
+def _order(job: Job) -> float:
+    """Fast links first."""
+    return -link_speed(str(job.params["link"]))
 
 
 def _place(job: Job) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from reports.answer.headlines import headlines
 from reports.build import build
+from reports.figures.formatting import TIMES
 from reports.sections import context_of, hosts
 from results import Run
 
@@ -38,6 +40,23 @@ def add(run: Run, peer: str, benchmark: str, unit: str, params: dict, value: flo
     better = "lower" if unit in ("s", "batches") else "higher"
     about = {"suite": "hosts", "workload": "CartPole-v1", "params": params, "unit": unit, "better": better}
     run.cell(benchmark=benchmark, peer=peer, **about).add_sample(0, value)
+
+
+def test_the_headline_has_the_rates_of_one_data_host_and_what_failures_do():
+    run = run_of()
+    for peer, rate in zip(PEERS, (1000.0, 500.0), strict=True):
+        add(run, peer, "learner", "batches/s", {**SPEED, "data_hosts": 1}, rate)
+        add(run, peer, "explorer", "rows/s", {**SPEED, "data_hosts": 1}, rate / 10)
+    (headline,) = headlines(context_of(run))
+    rates, failures, fastest = headline.points
+    for rate in ("batches of 32: 1,000 batches/s", "explorer: 100 rows/s"):
+        assert f"{rate}, ~2.0{TIMES} as fast as {PEERS[1]}" in rates
+    assert "waits for at most 0.5 s; of 1 buffer of other libraries, none went on each time" in failures
+    assert f"Of 3 rates with up to 2 data hosts, the highest are those of {PEERS[0]} in 3." in fastest
+
+
+def test_there_is_no_headline_without_rates_of_one_data_host():
+    assert headlines(context_of(run_of())) == []
 
 
 def body(run: Run) -> hosts.Hosts:
