@@ -31,7 +31,7 @@ PAGES = ("README.md", "docs/figures.md", "docs/planning.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
-PROFILES = ("learning", "apex", "quick", "full", "survey", "sweep")
+PROFILES = ("learning", "apex", "quick", "full", "survey", "sweep", "hosts")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
@@ -86,7 +86,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a headline of each kind, from the first record that has one."""
     lines = []
     found_in = [(each, headlines(each.context)) for each in _in_order(found)]
-    for kind in ("training", "apex", "step", "calls"):
+    for kind in ("training", "apex", "step", "calls", "hosts"):
         chosen = next(
             ((each, headline) for each, mine in found_in for headline in mine if headline.kind == kind),
             None,
