@@ -45,6 +45,7 @@ class BadInput(ValueError):  # noqa: N818 (what the variables are)
 def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
     """Return the plan; hosts that are not given are as many as are needed. Raises `BadInput`."""
     values = {**DEFAULTS, **given}
+    sizes = {workload.name: workload.row_bytes for workload in run.workloads}
 
     def amount(name: str, least: float, most: float = math.inf, whole: bool = True) -> float:
         text = values[name]
@@ -55,10 +56,10 @@ def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
         if not (least <= value <= most and math.isfinite(value)):
             kind = "a whole number" if whole else "a number"
             bounds = f"from {least:g} to {most:,g}" if math.isfinite(most) else f"of at least {least:g}"
-            raise BadInput(f"{name} must be {kind} {bounds}, got {text!r}")
+            named = f", or one of {', '.join(sizes)}" if name == "ROW" else ""
+            raise BadInput(f"{name} must be {kind} {bounds}{named}, got {text!r}")
         return value
 
-    sizes = {workload.name: workload.row_bytes for workload in run.workloads}
     wanted = Load(
         sizes.get(values["ROW"]) or amount("ROW", 1),
         int(amount("BATCH", 1)),

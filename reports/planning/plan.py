@@ -61,13 +61,15 @@ def _shares(plan: Plan, costs: Costs) -> dict[str, float]:
     elsewhere = rate if hosts.explorers else 0.0
     drawing = batches * costs.draw.of(load.batch, row_bytes, pieces) / data
     storing = elsewhere * costs.store.of(1, row_bytes) / data
+    # What explorers on a data host need was not measured: at most as much as the rows of others.
+    adding = (rate - elsewhere) * costs.store.of(1, row_bytes) / data
     shares = {
         "the learner's thread that samples": batches * costs.learn.of(load.batch, row_bytes, pieces),
         "the learner's link in": batches * drawn / hosts.link,
         "the learner's link out": batches * asked / hosts.link,
         "each data host's process that draws": drawing,
         "each data host's process that stores": storing,
-        f"each data host's {_cores(hosts)}": (drawing + storing) / hosts.cores,
+        f"each data host's {_cores(hosts)}": (drawing + storing + adding) / hosts.cores,
         "each data host's link in": (elsewhere * stored + batches * asked) / data / hosts.link,
         "each data host's link out": batches * drawn / data / hosts.link,
     }

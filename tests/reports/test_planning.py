@@ -166,9 +166,13 @@ def test_data_hosts_that_are_too_many_for_the_learner():
     assert "it takes 3" in verdict(plan(Hosts(25)), costs)
 
 
-def test_explorers_on_the_data_hosts_need_no_storing_process():
-    local = plan(Hosts(1, explorers=0))
-    assert least_data_hosts(local, STORING) == 1 and least_explorer_hosts(local, STORING) == 0
+def test_explorers_on_the_data_hosts_need_their_processors_and_no_storing_process():
+    """20,000 rows per second of 0.1 ms keep 2 processors busy, and a host has 2."""
+    local = plan(Hosts(1, explorers=0, cores=2))
+    shares = {use.name: use.share for use in uses(local, STORING)}
+    assert shares["each data host's 2 cores"] == pytest.approx(1)
+    assert shares["each data host's process that stores"] == 0
+    assert least_data_hosts(local, STORING) == 2 and least_explorer_hosts(local, STORING) == 0
     assert not any("explorer host" in use.name for use in uses(local, STORING))
     assert [reached.rows for reached in simulated(local, STORING)] == [0, 0]
 
