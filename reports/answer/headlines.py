@@ -276,7 +276,8 @@ def _over_hosts(context: Context, subject: str) -> Headline | None:
         [
             *(f"With {subject} on {name}, {'; '.join(parts.values())}." for name, parts in said.items()),
             *_failures(jobs, subject),
-            f"Of {len(rates)} rates with up to {counted(most, 'data host')}, the highest are those of {wins}.",
+            f"Of {len(rates)} rates of a learner or an explorer alone, with up to {counted(most, 'data host')}, the "
+            f"highest are those of {wins}.",
         ],
         "All hosts share one machine and its processors, and nothing is trained: no real network card or switch takes "
         "part.",
@@ -289,11 +290,15 @@ def _failures(jobs: Sequence[Job], subject: str) -> list[str]:
     if not failures or not all(subject in job.measured for job in failures):
         return []
     longest = max(figure_of(job.measured[subject]).value for job in failures)
-    others = {peer for job in failures for peer in job.cells if base_name(peer) != base_name(subject)}
-    good = [peer for peer in others if all(peer in job.measured for job in failures)]
+    went_on = []
+    for job in failures:
+        others = [peer for peer in job.cells if base_name(peer) != base_name(subject)]
+        good = sum(peer in job.measured for peer in others)
+        went_on.append(f"{good} of {len(others)} ({hosts.FAILURES[str(job.params['failure'])]})")
+    fewest = min(len(job.measured[subject].samples) for job in failures)
     return [
-        f"When a server is killed, a link is cut or a host loses power, the learner waits for at most {longest:.2g} s; "
-        f"of {counted(len(others), 'buffer')} of other libraries, {len(good) or 'none'} went on each time."
+        f"When a data host fails, the learner waits for at most {longest:.2g} s. With buffers of other libraries, so "
+        f"many learners go on: {listed(went_on)}. Each failure has {counted(fewest, 'launch')}."
     ]
 
 
@@ -303,4 +308,7 @@ def _figure_and_ratio(context: Context, job: Job, peer: str, name: str) -> str |
         return None
     scale, ratio = scale_of(job), ratio_of(record, job.shown.get(reference or ""))
     figure = f"{name} {scale.of(figure_of(record))} {scale.unit}"
-    return f"{figure}, {ratio.over(reference or '')}" if ratio else figure
+    if not ratio:
+        return figure
+    unsure = f", {NOT_SHOWN}" if ratio.figure.low <= 1 <= ratio.figure.high else ""
+    return f"{figure}, {ratio.over(reference or '')}{unsure}"
