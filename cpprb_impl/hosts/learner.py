@@ -368,6 +368,8 @@ class Learner:
         if not good.all():
             bad = int(np.argmin(good))
             raise ValueError(f"priorities[{bad}] must be finite and not negative, got {values[bad]}")
+        if not self._sources:  # a copy in another process, which has drawn nothing yet
+            self._look_for_shards()
         shards, rows = numbers >> ROW_BITS, numbers & ((1 << ROW_BITS) - 1)
         for number, source in self._sources.items():
             mine = shards == number

@@ -79,6 +79,16 @@ def test_new_priorities_reach_the_row_that_was_sampled_and_no_other(make_shards,
     np.testing.assert_array_equal(shards[1].buffer._get_leaves(np.arange(ROWS)), before)
 
 
+def test_a_copy_that_has_drawn_nothing_sends_new_priorities(make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    batch = learn(shards).sample(8, 0.4)
+    row = batch["indexes"][:1]
+    learn(shards).update_priorities(row, [1e12])
+    other = learn(shards)
+    assert any(np.mean(other.sample(32, 0.4)["indexes"] == row) > 0.5 for _ in range(200))
+
+
 def test_batch_sizes_may_change(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
