@@ -9,6 +9,7 @@ but not biased.
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from cpprb_impl.buffers import check_exponent
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import Choice
 from cpprb_impl.hosts.keys import Keys
@@ -284,7 +286,14 @@ class Learner:
     # What a learner calls.
 
     def sample(self, rows: int, beta: float) -> dict[str, np.ndarray]:
-        """Return a batch. Raise ValueError if the buffer is empty, `ShardsLost` if no shard answers in time."""
+        """Return a batch.
+
+        Raise TypeError or ValueError for a bad argument, ValueError if the buffer is empty, and `ShardsLost` if no
+        shard answers in time.
+        """
+        rows, beta = operator.index(rows), check_exponent("beta", beta)
+        if rows < 0:
+            raise ValueError(f"batch_size must not be negative, got {rows}")
         start = time.monotonic()
         self._look_for_shards()
         self._poll(0)
@@ -296,7 +305,7 @@ class Learner:
             batch = self._next(rows, start)
             if self._wait(batch, start):
                 break
-        least = min(batch.least, float(batch.probabilities.min()))
+        least = min(batch.least, float(batch.probabilities.min(initial=np.inf)))
         weights = np.power(batch.probabilities / least, -beta).astype(np.float32)
         return {**batch.columns, "weights": weights, "indexes": batch.indexes}
 

@@ -255,7 +255,7 @@ class PrioritizedReplayBuffer:
         Raises
         ------
         ValueError
-            If all shards that answer are empty.
+            If `batch_size` is negative, `beta` is negative or not finite, or all shards that answer are empty.
         ShardsLost
             If no shard answers within the deadline.
         """

@@ -89,6 +89,32 @@ def test_a_copy_that_has_drawn_nothing_sends_new_priorities(make_shards, learn):
     assert any(np.mean(other.sample(32, 0.4)["indexes"] == row) > 0.5 for _ in range(200))
 
 
+@pytest.mark.parametrize(
+    ("rows", "beta", "error", "what"),
+    [
+        (-1, 0.4, ValueError, "batch_size must not be negative"),
+        (2.5, 0.4, TypeError, "float"),
+        (4, -1, ValueError, "beta must be finite"),
+        (4, np.nan, ValueError, "beta must be finite"),
+        (4, "x", TypeError, "beta must be a number"),
+    ],
+)
+def test_bad_arguments_of_sample_are_refused(make_shards, learn, rows, beta, error, what):
+    shards = make_shards(1)
+    fill(shards)
+    learner = learn(shards)
+    with pytest.raises(error, match=what):
+        learner.sample(rows, beta)
+    assert len(learner.sample(True, 0.4)["indexes"]) == 1
+
+
+def test_an_empty_batch_has_all_columns(make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    batch = learn(shards).sample(0, 0.4)
+    assert batch.keys() >= {"id", "weights", "indexes"} and not any(map(len, batch.values()))
+
+
 def test_batch_sizes_may_change(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
