@@ -154,6 +154,7 @@ class User:
         return float(np.median(waited))
 
     def _try_update(self, batch: int, used: set[np.integer]) -> int | None:
+        """Return the number of batches of one trial, None if the update has no effect."""
         row = self._draw_new_row(batch, used)
         self.adapter.update_priorities(np.array([row]), np.array([DOMINANT]))
         stale = next((number for number in range(MOST_BATCHES) if np.mean(self._draw(batch, row) == row) >= 0.5), None)
