@@ -13,7 +13,8 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.hosts.wire import Reply, Request
+from cpprb_impl.row_reader import RowReader
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 log = logging.getLogger("cpprb_impl.hosts")
@@ -35,7 +37,7 @@ log = logging.getLogger("cpprb_impl.hosts")
 LOOK_SECONDS = 0.05  # between two looks at whether the shard of this host exists
 BATCH_ROWS = 100  # which are sent together, as in Ape-X
 WINDOW = 8  # batches that are sent before the first is acknowledged
-STAGED, MOST_STAGED = 4096, 1024  # rows; and of one call
+STAGED, MOST_STAGED = 4096, 1024  # rows, besides those of unfinished n-step windows; and of one call
 EXTRA = ("weights", "indexes")
 ELSEWHERE, WAIT = "elsewhere", "wait"
 
@@ -89,13 +91,18 @@ class Sent:
     number: int
     message: Sequence[Any]
     rows: int
+    end: int  # the staged row after its last one
     packed: bool  # whether its rows may be compressed
-    to: int | None = None  # the server process that it was sent to
+    to: int | None = None  # the server process that it was sent to, perhaps
     at: float = 0.0  # when it was sent
+    over: Link | None = None  # the connection that it was sent over
 
 
 class RemoteExplorer:
     """Sends rows to the shard of another host, and to a further one if that is lost.
+
+    A call that is interrupted (Ctrl-C) loses no row and stores none twice: which staged rows were sent is known from
+    the batches that are not acknowledged, and these change in single steps.
 
     Parameters
     ----------
@@ -127,11 +134,13 @@ class RemoteExplorer:
         self._context = zmq.Context()
         self._name = secrets.token_bytes(16)
         # Its leaves are the raw priorities: alpha is 1, and eps 0.
-        self._staged = PrioritizedReplayBuffer(**{**options, "size": STAGED, "alpha": 1.0, "eps": 0.0})
-        stored = self._staged.get_all_transitions()
-        self._columns = [name for name in stored if name not in EXTRA]
-        self._first_field = self._columns[0], stored[self._columns[0]].shape[1:]
-        self._first = self._rows = 0  # the oldest staged row that is not sent yet, and how many there are
+        self._capacity = STAGED + int((options.get("Nstep") or {}).get("size", 0))
+        self._staged = PrioritizedReplayBuffer(**{**options, "size": self._capacity, "alpha": 1.0, "eps": 0.0})
+        columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in EXTRA}
+        fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
+        self._columns, self._first_field = list(columns), fields[0]
+        self._read = RowReader(fields, {"alpha": 1.0, "eps": 0.0})
+        self._settled = 0  # the staged row after the last that was acknowledged
         self._own_priorities = False
         self._number = 0
         self._unanswered: deque[Sent] = deque()
@@ -143,7 +152,8 @@ class RemoteExplorer:
     def add(self, *, priorities: Any = None, **steps: Any) -> None:
         """Stage steps, and send full batches.
 
-        Raises the same exceptions as the buffer's own `add`, and ConnectionError if no shard answers in time.
+        Raises the same exceptions as the buffer's own `add`, and ConnectionError if no shard answers in time: the steps
+        of this call may then be staged, or only those at its beginning.
         """
         if (own := priorities is not None) != self._own_priorities:
             self._send_staged()
@@ -154,16 +164,14 @@ class RemoteExplorer:
 
     def _parts(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Divide steps into calls that the staging buffer can hold."""
-        name, shape = self._first_field
-        rows = np.size(given[name]) // math.prod(shape) if name in given else 1
-        if rows <= MOST_STAGED:
+        name, _, shape = self._first_field
+        if np.size(given.get(name, 0)) <= MOST_STAGED * math.prod(shape):
             yield given
             return
-        columns = {key: np.asarray(value) for key, value in given.items()}
-        for key, column in columns.items():
-            if len(column) != rows:  # priorities, or a field whose rows have the shape ()
-                columns[key] = column.reshape(rows, -1)
-        for at in range(0, rows, MOST_STAGED):
+        columns = self._read(given)  # checks all of them before any is staged
+        if not self._own_priorities:
+            del columns["priorities"]
+        for at in range(0, len(columns[name]), MOST_STAGED):
             yield {key: column[at : at + MOST_STAGED] for key, column in columns.items()}
 
     def on_episode_end(self) -> None:
@@ -173,11 +181,24 @@ class RemoteExplorer:
     def _stage(self, call: Callable[[], Any]) -> None:
         if self._rows > STAGED - MOST_STAGED:  # earlier calls could not send
             self._send_staged()
-        before = self._staged.get_next_index()
         call()
-        self._rows += (self._staged.get_next_index() - before) % STAGED
         while self._rows >= BATCH_ROWS:
             self._send(BATCH_ROWS)
+
+    @property
+    def _first(self) -> int:
+        """The oldest staged row that is in no batch."""
+        return self._unanswered[-1].end if self._unanswered else self._settled
+
+    @property
+    def _rows(self) -> int:
+        """How many staged rows are in no batch."""
+        return (self._staged.get_next_index() - self._first) % self._capacity
+
+    def _keep_only(self, sent: Iterable[Sent]) -> None:
+        """Forget the other batches."""
+        self._settled = self._first
+        self._unanswered = deque(sent)
 
     def flush(self) -> None:
         """Send what is staged, and wait until all rows are acknowledged or `unconfirmed`."""
@@ -187,16 +208,14 @@ class RemoteExplorer:
 
     def close(self) -> None:
         """Close the connection. Rows that were not flushed may be lost."""
-        if self._link:
-            self._link.close()
-        self._context.term()
+        self._context.destroy(linger=0)
 
     def _send_staged(self) -> None:
         while self._rows:
             self._send(min(self._rows, BATCH_ROWS))
 
     def _send(self, rows: int) -> None:
-        where = (self._first + np.arange(rows)) % STAGED
+        where = (self._first + np.arange(rows)) % self._capacity
         columns, packed = self._staged._gather(where), self._choice.packed
         parts: list[Any] = [wire.pack(columns[name]) if packed else columns[name] for name in self._columns]
         if self._own_priorities:
@@ -204,58 +223,74 @@ class RemoteExplorer:
         while len(self._unanswered) >= WINDOW:
             self._await_reply()
         self._number += 1
-        sent = Sent(self._number, [Request(wire.ADD, rows, self._number).packed(), self._name, *parts], rows, packed)
-        self._unanswered.append(sent)
-        self._first, self._rows = (self._first + rows) % STAGED, self._rows - rows
-        if self._link is None:
-            self._connect()
-        else:
-            self._transmit(sent)
+        head = Request(wire.ADD, rows, self._number).packed()
+        end = (self._first + rows) % self._capacity
+        self._unanswered.append(Sent(self._number, [head, self._name, *parts], rows, end, packed))
+        self._transmit()
 
-    def _transmit(self, sent: Sent) -> None:
-        assert self._link
-        sent.to, sent.at = self._process, time.monotonic()
-        self._link.socket.send_multipart(sent.message)
+    def _transmit(self) -> None:
+        """Send every batch that was not sent over this connection: in order, or the shard takes it for a repetition."""
+        with self._whole_messages():
+            if self._link is None:
+                self._connect()
+            assert self._link
+            for sent in self._unanswered:
+                if sent.over is not self._link:
+                    sent.to, sent.at = self._process, time.monotonic()
+                    self._link.socket.send_multipart(sent.message)
+                    sent.over = self._link
+
+    @contextmanager
+    def _whole_messages(self) -> Iterator[None]:
+        """Close the connection if a call is interrupted, perhaps within a message."""
+        try:
+            yield
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
     def _await_reply(self) -> None:
         """Receive an acknowledgement, or connect again."""
-        reply = self._receive(self._deadline) if self._link else None
+        self._transmit()
+        with self._whole_messages():
+            assert self._link
+            reply = self._receive(self._link, self._deadline)
         if reply is None:
-            self._connect()
+            self._disconnect()
+            self._transmit()
             return
         if reply.kind == wire.REFUSED:
-            refused = [sent for sent in self._unanswered if sent.number == reply.number]
-            self._unanswered = deque(sent for sent in self._unanswered if sent.number != reply.number)
-            rows = sum(sent.rows for sent in refused)
+            rows = sum(sent.rows for sent in self._unanswered if sent.number == reply.number)
+            self._keep_only(sent for sent in self._unanswered if sent.number != reply.number)
             raise RuntimeError(f"the shard on {self._host} refused {rows} rows: {self._why}")
-        while (
-            self._unanswered and self._unanswered[0].number <= reply.number and self._unanswered[0].to == self._process
-        ):
-            sent = self._unanswered.popleft()
-            self._choice.took(sent.packed, sent.rows, sent.at, time.monotonic())
+        for sent in self._unanswered:
+            if sent.number <= reply.number and sent.to == self._process:
+                self._choice.took(sent.packed, sent.rows, sent.at, time.monotonic())
+        self._keep_only(sent for sent in self._unanswered if sent.number > reply.number or sent.to != self._process)
 
     @property
     def _host(self) -> str:
         return self._address.host if self._address else "no host"
 
-    def _receive(self, seconds: float) -> Reply | None:
+    def _receive(self, link: Link, seconds: float) -> Reply | None:
         """Return the next reply; None if the connection was lost, or if there is none in time."""
-        assert self._link
         poller = zmq.Poller()
-        poller.register(self._link.socket, zmq.POLLIN)
-        poller.register(self._link.monitor, zmq.POLLIN)
+        poller.register(link.socket, zmq.POLLIN)
+        poller.register(link.monitor, zmq.POLLIN)
         ready = dict(poller.poll(int(1000 * seconds)))
-        if self._link.socket not in ready:
+        if link.socket not in ready:
             return None
-        head, *parts = self._link.socket.recv_multipart()
+        head, *parts = link.socket.recv_multipart()
         self._why = parts[0].decode(errors="replace") if parts else ""
         return Reply.read(head)
 
     def _connect(self) -> None:
-        """Connect to a shard, and send it what it did not acknowledge.
-
-        Batches that another process may have stored are not sent again.
-        """
+        """Connect to a shard. Batches that another process may have stored are not sent again."""
         end = time.monotonic() + self._deadline
         lost = self._address
         while True:
@@ -265,19 +300,13 @@ class RemoteExplorer:
             if address is not None and self._when_lost == ELSEWHERE:
                 lost = address
             if time.monotonic() > end and self._when_lost == ELSEWHERE:
-                if self._link is not None:  # or else the next batch would be sent over it, and no earlier one
-                    self._link.close()
-                    self._link = None
                 raise ConnectionError(f"no shard answered within {self._deadline:g} s")
             time.sleep(0.02)
-        doubtful = [sent for sent in self._unanswered if sent.to not in (None, self._process)]
+        doubtful = sum(sent.rows for sent in self._unanswered if sent.to not in (None, self._process))
         if doubtful:
-            rows = sum(sent.rows for sent in doubtful)
-            self.unconfirmed += rows
-            log.warning("%d rows may or may not be stored on %s", rows, lost.host if lost else "a lost host")
-        self._unanswered = deque(sent for sent in self._unanswered if sent.to in (None, self._process))
-        for sent in self._unanswered:
-            self._transmit(sent)
+            log.warning("%d rows may or may not be stored on %s", doubtful, lost.host if lost else "a lost host")
+            self._keep_only(sent for sent in self._unanswered if sent.to in (None, self._process))
+            self.unconfirmed += doubtful
 
     def _choose(self, lost: Address | None) -> Address | None:
         found = self._find()
@@ -290,17 +319,15 @@ class RemoteExplorer:
 
     def _greet(self, address: Address) -> bool:
         """Connect and learn which process answers. Return False if none does in time."""
-        if self._link is not None:
-            self._link.close()
-        self._link = Link(self._context, address.host, address.storing_port, self._keys)
-        self._address = address
-        self._link.socket.send(Request(wire.HELLO, 0, 0).packed())
+        link = Link(self._context, address.host, address.storing_port, self._keys)
+        link.socket.send(Request(wire.HELLO, 0, 0).packed())
         end = time.monotonic() + self._deadline
         while (left := end - time.monotonic()) > 0:
-            reply = self._receive(left)
+            reply = self._receive(link, left)
             if reply is not None and reply.kind == wire.HELLO:
-                self._process = reply.stored
+                self._process, self._address, self._link = reply.stored, address, link
                 return True
-            if reply is None and self._link.was_lost():
-                return False
+            if reply is None and link.was_lost():
+                break
+        link.close()
         return False

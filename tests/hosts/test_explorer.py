@@ -129,3 +129,68 @@ def test_without_a_shard_explorers_say_so(explore):
     explorer = explore([], deadline=0.3)
     with pytest.raises(ConnectionError, match=r"no shard answered within 0\.3 s"):
         explorer.add(**rows_with(np.arange(BATCH_ROWS)))
+
+
+def columns(rows: int, **changed) -> dict[str, np.ndarray]:
+    return {**rows_with(np.arange(rows)), **changed}
+
+
+@pytest.mark.parametrize("rows", [1000, 2000])  # less and more than are staged at once
+@pytest.mark.parametrize(
+    ("changed", "error", "what"),
+    [
+        ({"obs": lambda n: np.zeros((3, n))}, ValueError, "obs"),
+        ({"obs": lambda n: np.zeros((n // 2, 6))}, ValueError, "obs"),
+        ({"rew": lambda n: np.zeros(n - 1)}, ValueError, "rew"),
+        ({"priorities": lambda n: np.where(np.arange(n) == n - 1, np.nan, 1.0)}, ValueError, r"priorities\[[19]999?\]"),
+        ({"priorities": lambda n: np.ones(n + 1)}, ValueError, "priorities"),
+        ({"priorities": lambda _: 1.0}, ValueError, "priorities"),
+    ],
+)
+def test_steps_that_do_not_fit_are_named_and_none_is_staged(rows, changed, error, what, make_shards, explore):
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard])
+    with pytest.raises(error, match=what):
+        explorer.add(**columns(rows, **{name: value(rows) for name, value in changed.items()}))
+    explorer.flush()
+    assert ids_in(shard) == []
+
+
+def test_other_values_are_left_out_as_on_one_host(make_shards, explore):
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard])
+    explorer.add(**rows_with(np.arange(2000)), other=1.0)
+    explorer.flush()
+    assert ids_in(shard) == list(range(2000))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors
+def test_interrupted_calls_lose_no_row_and_store_none_twice(make_shards, explore):
+    (shard,) = make_shards(1, size=10 * LARGE)
+    explorer, random = explore([shard]), np.random.default_rng(0)
+    complete, first, interrupted = set(), 0, 0
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while interrupted < 300:
+            ids = np.arange(first, first + int(random.integers(1, 300)))
+            first = ids[-1] + 1
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))
+                explorer.add(**rows_with(ids))
+                if random.random() < 0.1:
+                    explorer.flush()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                complete |= set(ids.tolist())
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    explorer.flush()
+    stored = ids_in(shard)
+    assert len(stored) == len(set(stored)), "a row was stored twice"
+    assert complete <= set(stored) and explorer.unconfirmed == 0
