@@ -12,7 +12,8 @@ import logging
 import operator
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,11 +166,25 @@ class Learner:
     def get_stored_size(self) -> int:
         """Return the number of transitions in the shards that answer."""
         end = time.monotonic() + self._deadline
-        self._look_for_shards()
-        self._probe()
-        while any(source.pieces for source in self._sources.values()) and time.monotonic() < end:
-            self._poll(0.01)
+        with self._whole_messages():
+            self._look_for_shards()
+            self._probe()
+            while any(source.pieces for source in self._sources.values()) and time.monotonic() < end:
+                self._poll(0.01)
         return sum(source.stored for source in self._sources.values())
+
+    @contextmanager
+    def _whole_messages(self) -> Iterator[None]:
+        """Connect to all shards anew if a call is interrupted (Ctrl-C), perhaps within a message."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            self._poller, self._ahead = zmq.Poller(), deque()
+            while self._sources:
+                self._sources.popitem()[1].link.close()
+            raise
 
     # Requests.
 
@@ -295,16 +310,17 @@ class Learner:
         if rows < 0:
             raise ValueError(f"batch_size must not be negative, got {rows}")
         start = time.monotonic()
-        self._look_for_shards()
-        self._poll(0)
-        self._await_new_shards(start)
-        self._probe()
-        if self._ahead and len(self._ahead[0].indexes) != rows:
-            self._ahead.clear()  # their pieces are received, and not used
-        while True:
-            batch = self._next(rows, start)
-            if self._wait(batch, start):
-                break
+        with self._whole_messages():
+            self._look_for_shards()
+            self._poll(0)
+            self._await_new_shards(start)
+            self._probe()
+            if self._ahead and len(self._ahead[0].indexes) != rows:
+                self._ahead.clear()  # their pieces are received, and not used
+            while True:
+                batch = self._next(rows, start)
+                if self._wait(batch, start):
+                    break
         least = min(batch.least, float(batch.probabilities.min(initial=np.inf)))
         weights = np.power(batch.probabilities / least, -beta).astype(np.float32)
         return {**batch.columns, "weights": weights, "indexes": batch.indexes}
@@ -357,7 +373,9 @@ class Learner:
                 continue
             late = [source for source in self._sources.values() if _has_piece_of(source, batch)]
             if end > start + self._deadline:
-                raise ShardsLost(f"no shard answered within {self._deadline:g} s")
+                size = sum(column[:1].nbytes for column in batch.columns.values()) * batch.missing
+                missing = f"{batch.missing} rows ({size / 1e6:.3g} MB) are missing"
+                raise ShardsLost(f"no shard answered within {self._deadline:g} s: {missing}")
             end += GRACE_SECONDS
             for source in late:
                 self._lose(source, f"did not answer within {self._deadline:g} s")
@@ -365,7 +383,7 @@ class Learner:
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
         """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped."""
-        numbers = np.asarray(indexes, np.int64).ravel()
+        numbers = _whole_numbers(indexes)
         values = np.asarray(priorities, np.float32).ravel()
         if values.size == 1:
             values = np.full(numbers.size, values[0])
@@ -377,22 +395,37 @@ class Learner:
         if not good.all():
             bad = int(np.argmin(good))
             raise ValueError(f"priorities[{bad}] must be finite and not negative, got {values[bad]}")
-        if not self._sources:  # a copy in another process, which has drawn nothing yet
-            self._look_for_shards()
-        shards, rows = numbers >> ROW_BITS, numbers & ((1 << ROW_BITS) - 1)
-        for number, source in self._sources.items():
-            mine = shards == number
-            if count := int(np.count_nonzero(mine)):
-                head = Request(wire.UPDATE, count, 0).packed()
-                source.link.socket.send_multipart([head, rows[mine], values[mine]], copy=False)
+        with self._whole_messages():
+            if not self._sources:  # a copy in another process, which has drawn nothing yet
+                self._look_for_shards()
+            shards, rows = numbers >> ROW_BITS, numbers & ((1 << ROW_BITS) - 1)
+            for number, source in self._sources.items():
+                mine = shards == number
+                if count := int(np.count_nonzero(mine)):
+                    head = Request(wire.UPDATE, count, 0).packed()
+                    source.link.socket.send_multipart([head, rows[mine], values[mine]], copy=False)
 
     def close(self) -> None:
         """Close all connections."""
-        for source in self._sources.values():
-            source.link.close()
         self._sources.clear()
-        self._context.term()
+        self._context.destroy(linger=0)
 
 
 def _has_piece_of(source: Source, batch: Batch) -> bool:
     return any(piece.batch is batch for piece in source.pieces.values())
+
+
+def _whole_numbers(indexes: Any) -> np.ndarray:
+    """Return the indexes (count,), int64. Raise ValueError or IndexError for one that cannot be an index."""
+    given = np.asarray(indexes).ravel()
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"indexes must be numbers, got {indexes!r}")
+    with np.errstate(invalid="ignore"):
+        numbers = given.astype(np.int64)  # too large ones become negative
+    if not (whole := numbers == given).all():
+        bad = int(np.argmin(whole))
+        raise ValueError(f"indexes[{bad}] must be a whole number below 2**63, got {given[bad]}")
+    if numbers.min(initial=0) < 0:
+        bad = int(np.argmax(numbers < 0))
+        raise IndexError(f"indexes[{bad}] is {given[bad]}, where no transition is stored")
+    return numbers

@@ -137,6 +137,55 @@ def test_an_empty_buffer_and_bad_priorities_are_named(make_shards, learn):
         learner.update_priorities(batch["indexes"], [1, 2, 3])
 
 
+@pytest.mark.parametrize(
+    ("index", "error", "what"),
+    [
+        (0.5, ValueError, r"indexes\[1\] must be a whole number below 2\*\*63, got 0.5"),
+        (np.nan, ValueError, r"indexes\[1\] must be a whole number below 2\*\*63, got nan"),
+        (-1, IndexError, r"indexes\[1\] is -1, where no transition is stored"),
+        (2**63, ValueError, r"indexes\[1\] must be a whole number below 2\*\*63"),
+        ("x", ValueError, "indexes must be numbers"),
+    ],
+)
+def test_bad_indexes_are_named(make_shards, learn, index, error, what):
+    shards = make_shards(1)
+    fill(shards)
+    learner = learn(shards)
+    with pytest.raises(error, match=what):
+        learner.update_priorities([0, index], [1.0, 1.0])
+    learner.update_priorities([], [])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors
+def test_a_learner_goes_on_after_interrupted_calls(make_shards, learn):
+    shards = make_shards(2)
+    fill(shards)
+    learner, random = learn(shards), np.random.default_rng(0)
+    learner.sample(64, 0.4)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        while interrupted < 300:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 3e-3))
+                while True:
+                    batch = learner.sample(64, 0.4)
+                    learner.update_priorities(batch["indexes"], np.ones(64))
+            except KeyboardInterrupt:
+                interrupted += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert are_whole(batch)
+            if not interrupted % 10:
+                assert are_whole(learner.sample(64, 0.4))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert learner.get_stored_size() == sum(SIZES[:2])
+
+
 def samples_until(condition, learner: Learner) -> None:
     """Draw batches, all of which must be whole, until one meets the condition."""
     end = time.monotonic() + PATIENCE
