@@ -81,7 +81,10 @@ class Reply(NamedTuple):
 
 
 def columns_of(rows: Mapping[str, np.ndarray]) -> list[Column]:
-    """Describe arrays whose first axis is the row."""
+    """Describe arrays whose first axis is the row. Raise TypeError for a dtype that messages cannot carry."""
+    for name, array in rows.items():
+        if array.dtype.kind not in "biufcSU":
+            raise TypeError(f"{name} has dtype {array.dtype}, which cannot be sent to other hosts")
     return [(name, array.dtype.str, tuple(array.shape[1:])) for name, array in rows.items()]
 
 

@@ -17,6 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.buffers import PrioritizedReplayBuffer as OneHost
 from cpprb_impl.fields import parse_size
+from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
@@ -125,7 +126,8 @@ class PrioritizedReplayBuffer:
             "Nstep": Nstep,
             "default_dtype": default_dtype,
         }
-        OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
+        trial = OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
+        wire.columns_of(trial.get_all_transitions())
         self._keys = Keys.make(encrypt)
         self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
         self._compress = compress

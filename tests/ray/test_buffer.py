@@ -227,6 +227,9 @@ def test_bad_options_are_named():
         PrioritizedReplayBuffer(0, FIELDS)
     with pytest.raises(KeyError, match="next_of: there is no field 'observation'"):
         PrioritizedReplayBuffer(10, FIELDS, next_of="observation")
+    for dtype in ("datetime64[s]", [("a", "i4"), ("b", "f4")], object):
+        with pytest.raises(TypeError, match=r"time has dtype .*, which cannot be sent to other hosts"):
+            PrioritizedReplayBuffer(10, {"time": {"dtype": dtype}})
 
 
 def test_a_copy_of_the_handle_does_not_end_the_shards(buffer):
