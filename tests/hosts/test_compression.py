@@ -126,6 +126,32 @@ def test_the_choice_follows_a_link_that_becomes_slow_and_fast_again():
     assert share < 0.5
 
 
+def test_a_large_difference_is_clear_after_one_window_of_each_kind():
+    choice = Choice()
+    now, _ = simulated(choice, lambda packed: 0.05 if packed else 0.25, until=4.0)
+    assert simulated(choice, lambda packed: 0.05 if packed else 0.25, now + 1.0, now)[1] == 1.0
+
+
+@pytest.mark.parametrize(("packed", "share"), [(0.0005, 1.0), (0.0015, 0.0)])
+def test_the_choice_is_made_again_when_a_learner_begins_to_wait(packed, share):
+    """At first it trains for 10 ms per batch, so that both kinds come in time."""
+    choice = Choice()
+    now, _ = simulated(choice, lambda _: 0.01, until=1.0)
+    now, _ = simulated(choice, lambda is_packed: packed if is_packed else 0.001, now + 3.0, now)
+    later = simulated(choice, lambda is_packed: packed if is_packed else 0.001, now + 3.0, now)[1]
+    assert later == pytest.approx(share, abs=0.1)
+
+
+def test_a_learner_whose_pace_always_changes_is_not_compared_all_the_time():
+    choice, now, spent = Choice(), 0.0, {False: 0.0, True: 0.0}
+    while now < 600:
+        pace = 0.01 if int(now) % 2 else 0.002
+        packed, now = choice.packed, now + pace
+        spent[packed] += pace
+        choice.took(packed, 32, now - pace, now)
+    assert spent[True] < 0.1 * spent[False]
+
+
 def test_nothing_is_compressed_if_that_is_not_allowed():
     assert simulated(Choice(allowed=False), lambda packed: 0.001 if packed else 0.1, 60)[1] == 0.0
 
