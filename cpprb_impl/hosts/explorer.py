@@ -35,7 +35,8 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer
 log = logging.getLogger("cpprb_impl.hosts")
 
 LOOK_SECONDS = 0.05  # between two looks at whether the shard of this host exists
-BATCH_ROWS = 100  # which are sent together, as in Ape-X
+BATCH_ROWS = 100  # which are sent together, as in Ape-X; more if the shard is busy
+BATCH_BYTES = 1 << 18  # of rows that are sent together, if they are more than `BATCH_ROWS`
 WINDOW = 8  # batches that are sent before the first is acknowledged
 STAGED, MOST_STAGED = 4096, 1024  # rows, besides those of unfinished n-step windows; and of one call
 EXTRA = ("weights", "indexes")
@@ -139,6 +140,8 @@ class RemoteExplorer:
         columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in EXTRA}
         fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
         self._columns, self._first_field = list(columns), fields[0]
+        row_bytes = sum(rows.dtype.itemsize * math.prod(rows.shape[1:]) for rows in columns.values())
+        self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), MOST_STAGED)  # rows of a batch
         self._read = RowReader(fields, {"alpha": 1.0, "eps": 0.0})
         self._settled = 0  # the staged row after the last that was acknowledged
         self._own_priorities = False
@@ -182,8 +185,12 @@ class RemoteExplorer:
         if self._rows > STAGED - MOST_STAGED:  # earlier calls could not send
             self._send_staged()
         call()
-        while self._rows >= BATCH_ROWS:
-            self._send(BATCH_ROWS)
+        while self._rows >= BATCH_ROWS and (self._rows >= self._most or not self._is_busy()):
+            self._send(min(self._rows, self._most))
+
+    def _is_busy(self) -> bool:
+        """Whether the shard has as many batches as it may have, so that more rows can be sent together later."""
+        return len(self._unanswered) >= WINDOW and self._link is not None and not self._link.socket.poll(0)
 
     @property
     def _first(self) -> int:
@@ -212,7 +219,7 @@ class RemoteExplorer:
 
     def _send_staged(self) -> None:
         while self._rows:
-            self._send(min(self._rows, BATCH_ROWS))
+            self._send(min(self._rows, self._most))
 
     def _send(self, rows: int) -> None:
         where = (self._first + np.arange(rows)) % self._capacity

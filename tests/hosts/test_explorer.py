@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 import numpy as np
 import pytest
 
-from cpprb_impl.hosts.explorer import BATCH_ROWS, MOST_STAGED, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.explorer import BATCH_ROWS, MOST_STAGED, WINDOW, LocalExplorer, RemoteExplorer
 
 from .conftest import FIELDS, are_whole, rows_with, with_and_without_encryption
 
@@ -115,6 +115,21 @@ def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, ex
     explorer.flush()
     stored = ids_in(shard)
     assert len(stored) == len(set(stored)) and len(stored) >= 1700 - explorer.unconfirmed
+
+
+def test_rows_are_sent_together_while_the_shard_is_busy(make_shards, explore):
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard])
+    explorer.add(**rows_with(np.arange(100)))
+    explorer.flush()
+    victim, before = shard.get_servers()["storing"], explorer._number
+    os.kill(victim, signal.SIGSTOP)
+    for first in range(100, 1800, 100):
+        explorer.add(**rows_with(np.arange(first, first + 100)))
+    assert explorer._number == before + WINDOW
+    os.kill(victim, signal.SIGCONT)
+    explorer.flush()
+    assert ids_in(shard) == list(range(1800)) and explorer._number == before + WINDOW + 1
 
 
 def test_what_a_shard_refuses_is_named(make_shards, explore):
