@@ -244,7 +244,7 @@ class RemoteExplorer:
             for sent in self._unanswered:
                 if sent.over is not self._link:
                     sent.to, sent.at = self._process, time.monotonic()
-                    self._link.socket.send_multipart(sent.message)
+                    wire.send(self._link.socket, sent.message)
                     sent.over = self._link
 
     @contextmanager

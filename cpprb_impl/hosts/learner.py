@@ -403,7 +403,7 @@ class Learner:
                 mine = shards == number
                 if count := int(np.count_nonzero(mine)):
                     head = Request(wire.UPDATE, count, 0).packed()
-                    source.link.socket.send_multipart([head, rows[mine], values[mine]], copy=False)
+                    wire.send(source.link.socket, [head, rows[mine], values[mine]])
 
     def close(self) -> None:
         """Close all connections."""

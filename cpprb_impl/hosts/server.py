@@ -127,7 +127,7 @@ def serve(router: zmq.Socket, answer: Answer, end: Any) -> None:
                 break
             reply = _reply(answer, parts)
             if reply is not None:
-                router.send_multipart([sender.bytes, *reply], copy=False)
+                wire.send(router, [sender.bytes, *reply])
 
 
 def _reply(answer: Answer, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:

@@ -109,6 +109,17 @@ def unpack(part: Any, array: np.ndarray) -> None:
         raise Malformed(f"a decompressed part must have {array.nbytes} bytes, got {size}")
 
 
+def send(socket: zmq.Socket, parts: Iterable[Any]) -> None:
+    """Send a message, whose arrays must not change until it has been received.
+
+    `zmq.Socket.send_multipart` takes about 2 us more for each part, to combine flags.
+    """
+    *first, last = parts
+    for part in first:
+        socket.send(part, zmq.SNDMORE, copy=False)
+    socket.send(last, copy=False)
+
+
 def receive_into(socket: zmq.Socket, array: np.ndarray, *, packed: bool = False) -> None:
     """Receive the next part of a message into a C-contiguous array; `packed`: it may be compressed.
 
