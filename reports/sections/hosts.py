@@ -28,6 +28,8 @@ EXPLORER = {
     "explorer_cpu": "CPU of the explorer",
     "storing_cpu": "CPU of the data hosts",
     "explorer_beside": "beside a learner",
+    "local_explorer": "rows, on a data host",
+    "adding_cpu": "CPU of the data hosts, on a data host",
 }
 FAILURE = {"longest_wait": "longest wait", "rate_after": "rate after it"}
 FAILURES = {"killed": "process killed", "cut": "link cut for 2 s", "power": "power lost"}
@@ -57,9 +59,10 @@ class Hosts:
         return (
             "The learner and the explorer run on one host, and the rows are on the data hosts: a step of the learner "
             "is a prioritized sample and the update of its priorities, and rows count once their storing was "
-            "acknowledged. All hosts are Linux namespaces of one machine, with a network each, and share its "
-            "processors, so more hosts are not faster here; read ratios and CPU times. Staleness is the number of "
-            "batches that are drawn after an update of priorities and before the first one that it affects."
+            "acknowledged. With one data host and unlimited links, a further explorer runs on the data host. All hosts "
+            "are Linux namespaces of one machine, with a network each, and share its processors, so more hosts are "
+            "not faster here; read ratios and CPU times. Staleness is the number of batches that are drawn after an "
+            "update of priorities and before the first one that it affects."
             f"{self.launches} {self.checked}"
         )
 

@@ -62,9 +62,11 @@ class Measured:
 
         self.serving = [start(host, DATA) for host in self.data]
         self.learner, self.explorer = start(1, USER), start(1, USER)
+        self.local_explorer = start(2, USER) if job.has_local_explorer else None
         addresses = [worker.do("get_address", limit=START_SECONDS) for worker in self.serving]
         handle = self.learner.do("make", limit=START_SECONDS, data=addresses)
-        self.explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
+        for explorer in filter(None, (self.explorer, self.local_explorer)):
+            explorer.do("join", limit=START_SECONDS, data=addresses, handle=handle)
         rows = ADDED * -(-CAPACITY // (ADDED * job.data))
         for worker in self.serving:
             worker.do("fill", limit=START_SECONDS, data=addresses, handle=handle, rows=rows, batch=ADDED)
@@ -155,6 +157,13 @@ def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -
     figures["explorer"] = _ok(rows / found["seconds"])
     figures["explorer_cpu"] = _ok((users_now - users) / rows)
     figures["storing_cpu"] = _ok((data_now - data) / rows)
+    if hosts.local_explorer:
+        hosts.local_explorer.do("explore", **{**explore, "seconds": WARM_SHARE * seconds})
+        _, data = hosts.cpu()
+        found = hosts.local_explorer.do("explore", **explore)
+        rows, (_, data_now) = found["rows"], hosts.cpu()
+        figures["local_explorer"] = _ok(rows / found["seconds"])
+        figures["adding_cpu"] = _ok((data_now - data) / rows)
     hosts.explorer.tell("explore", **explore)
     learned = hosts.learner.do("learn", **learn)
     explored = hosts.explorer.hear()

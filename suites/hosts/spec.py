@@ -32,6 +32,11 @@ SPEED_BENCHMARKS = {
     "whole": Quantity("rows checked", "higher"),  # drawn beside an explorer
     "staleness": Quantity("batches", "lower"),  # drawn after an update, before it takes effect
 }
+#: The same of an explorer on the data host, if there is one data host and an unlimited link: links make no difference.
+LOCAL_BENCHMARKS = {
+    "local_explorer": Quantity("rows/s", "higher"),
+    "adding_cpu": Quantity("s/row", "lower"),  # of all processes of the data host
+}
 #: What a learner notices of a failure: its longest wait for a batch, and its rate afterwards.
 FAILURE_BENCHMARKS = {
     "longest_wait": Quantity("s", "lower"),
@@ -68,8 +73,13 @@ class HostsJob:
         return {"data_hosts": self.data, "link": self.rate, "batch": self.batch, **failure}
 
     @property
+    def has_local_explorer(self) -> bool:
+        return self.data == 1 and self.rate == UNLIMITED and not self.failure
+
+    @property
     def benchmarks(self) -> Collection[str]:
-        return FAILURE_BENCHMARKS if self.failure else SPEED_BENCHMARKS
+        local = LOCAL_BENCHMARKS if self.has_local_explorer else {}
+        return FAILURE_BENCHMARKS if self.failure else {**SPEED_BENCHMARKS, **local}
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ PROFILES = {
 
 class Hosts(Suite[HostsSettings]):
     name = "hosts"
-    benchmarks = {**SPEED_BENCHMARKS, **FAILURE_BENCHMARKS}  # noqa: RUF012 (a class attribute, by contract)
+    benchmarks = {**SPEED_BENCHMARKS, **LOCAL_BENCHMARKS, **FAILURE_BENCHMARKS}  # noqa: RUF012 (a class attribute, by contract)
     profiles = PROFILES
 
     def workloads(self, settings: HostsSettings) -> list[str]:
