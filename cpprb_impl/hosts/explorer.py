@@ -12,6 +12,7 @@ import random
 import secrets
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,14 +68,12 @@ class LocalExplorer:
         return now - self._missing
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call `gone` from a thread once the shard's memory has lost its name."""
-        threading.Thread(target=self._watch, args=(gone,), daemon=True).start()
+        """Call the method `gone` from a thread once the shard's memory has lost its name, unless its object is freed.
 
-    def _watch(self, gone: Callable[[], None]) -> None:
-        while not self._closed.wait(LOOK_SECONDS):
-            if not kept.exists(self.address.segment):
-                gone()
-                return
+        The thread ends when that happens. It references neither that object nor this explorer.
+        """
+        method = weakref.WeakMethod(gone)
+        threading.Thread(target=_watch, args=(self.address.segment, self._closed, method), daemon=True).start()
 
     def flush(self) -> None:
         """Return at once: rows are stored when `add` returns."""
@@ -83,6 +82,14 @@ class LocalExplorer:
         """Detach from the memory."""
         self._closed.set()
         self._buffer.close()
+
+
+def _watch(segment: str, closed: threading.Event, gone: weakref.WeakMethod[Callable[[], None]]) -> None:
+    while not closed.wait(LOOK_SECONDS) and gone() is not None:
+        if not kept.exists(segment):
+            if call := gone():
+                call()
+            return
 
 
 @dataclass(eq=False)

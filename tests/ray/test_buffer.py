@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
+import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +83,24 @@ def test_closing_leaves_nothing():
     while segment.exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert not segment.exists()
+
+
+def test_a_buffer_that_is_dropped_is_freed(buffer):
+    copy, before = pickle.loads(pickle.dumps(buffer)), set(threading.enumerate())
+    copy.add(**rows(0, 10))
+    (watching,) = set(threading.enumerate()) - before
+    copy.sample(4)
+    assert "add" in vars(copy) and attached() == 1
+    freed = weakref.ref(copy)
+    del copy
+    gc.collect()
+    assert freed() is None and attached() == 0
+    wait_until(lambda: not watching.is_alive())
+
+
+def attached() -> int:
+    """How often this process has mapped the memory of a shard."""
+    return sum(kept.PREFIX in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
 def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
