@@ -1,16 +1,18 @@
 """Segments that outlive their maker, so that a shard that is started again finds its rows.
 
 A segment's own name disappears with its maker. Therefore it gets a second one, a hard link in /dev/shm, which names the
-buffer, the host and the shard's number. The servers of the shard keep the memory alive, and remove that name if no new
-shard has taken it over some seconds after the old one died. If they are killed, too, it is removed when the next buffer
-is made on this host, as for any buffer.
+buffer, the host and the shard's number. A `Keeper` removes that name if no new shard has taken it over some seconds
+after the old one died. If the keeper is killed, too, the name is removed when the next buffer is made on this host, as
+for any buffer.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
+import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,8 +23,13 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 FOLDER = Path("/dev/shm")
 PREFIX = "/cpprb_impl-shard-"  # with the beginning by which abandoned segments are found
-WAIT_SECONDS = 20.0  # for a new shard to take a name over
+WAIT_SECONDS = 20  # for a new shard to take a name over
 LOOK_SECONDS = 0.2
+# $0: path of the name; $1: seconds. Descriptor 3 passes the pipe on: a background command otherwise reads /dev/null.
+KEEPER = """
+exec 3<&0
+(read -r closed || { sleep "$1"; rm -f -- "$0"; }) <&3 3<&- &
+"""
 
 
 class Kept(NamedTuple):
@@ -74,6 +81,33 @@ def remove(name: str) -> None:
     """Remove a name, if it still exists."""
     with suppress(FileNotFoundError):
         _path(name).unlink()
+
+
+class Keeper:
+    """A shell that removes a name `WAIT_SECONDS` after this process has ended, in whatever way.
+
+    Ray kills the children of a process that it ends, but not this shell, which is an orphan in a session of its own.
+    Until it ends, it has a lock on the segment, without which the next buffer on this host would remove the name
+    (`core/memory.cpp`).
+    """
+
+    def __init__(self, name: str) -> None:
+        with _path(name).open("rb") as segment:
+            fcntl.flock(segment, fcntl.LOCK_SH)
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", KEEPER, str(_path(name)), str(WAIT_SECONDS)],
+                stdin=subprocess.PIPE,
+                stdout=segment,  # nothing is written: the shell thus inherits the lock
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={"PATH": os.defpath},
+                start_new_session=True,
+            )
+        self._shell.wait()  # for the outer shell, which starts the one that stays
+
+    def close(self) -> None:
+        """End the shell. It removes nothing."""
+        self._shell.communicate(b"closed\n")
 
 
 def keep(name: str) -> None:

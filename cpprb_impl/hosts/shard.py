@@ -96,6 +96,7 @@ class Shard:
     def __init__(self, buffer: str, number: int, host: str, node: str, options: Mapping[str, Any], keys: Keys) -> None:
         self._closed = threading.Event()
         self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, options)
+        self._keeper = kept.Keeper(self._name)
         columns = wire.columns_of(self.buffer.get_all_transitions())
         settings = {role: Settings(role, self._name, 0, columns, keys) for role in (DRAWING, STORING)}
         self.servers = {role: Server(each) for role, each in settings.items()}
@@ -151,7 +152,8 @@ class Shard:
     def close(self) -> None:
         """End the servers and release the memory."""
         self._closed.set()
-        kept.remove(self._name)  # or else the servers would keep the rows for a while
+        kept.remove(self._name)
+        self._keeper.close()
         for server in self.servers.values():
             server.close()
         self.buffer.close()

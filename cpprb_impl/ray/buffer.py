@@ -63,6 +63,9 @@ class PrioritizedReplayBuffer:
     learners `sample` and `update_priorities`, which mean what they mean on one host. A process uses its buffer from
     one thread. A transition that is added without a priority gets the largest one of its shard.
 
+    The shards end when the process that made the buffer calls `close` or ends, or when no process has the buffer any
+    more. Without `close`, their memory is released some 20 s later.
+
     Parameters
     ----------
     size : int

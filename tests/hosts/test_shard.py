@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from contextlib import closing
 
@@ -53,6 +54,17 @@ def test_the_next_supervisor_takes_the_rows_over(killed, keys, learn):
         assert are_whole(drawn) and drawn["id"].mean() > 55  # larger priorities
         name = shard.get_address().segment
     assert not kept.exists(name)
+
+
+def test_rows_outlive_the_servers_too(killed, keys):
+    _, servers = killed
+    for server in servers.values():
+        os.kill(server, signal.SIGKILL)
+    while any(os.path.exists(f"/proc/{server}") for server in servers.values()):
+        time.sleep(0.01)
+    MPPrioritizedReplayBuffer(1, FIELDS).close()  # making it removes all segments that no process has locked
+    with closing(Shard("killed", 4, "127.0.0.1", "node", OPTIONS, keys)) as shard:
+        assert ids(shard.buffer) == list(range(100))
 
 
 @pytest.mark.parametrize(("buffer", "host"), [("other", "127.0.0.1"), ("kill", "127.0.0.1"), ("killed", "127.0.0.11")])

@@ -6,11 +6,14 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import psutil
@@ -140,6 +143,30 @@ def test_a_directory_that_is_killed_comes_back_with_all_shards(buffer):
     wait_until(lambda: buffer.get_stored_size() == 1000)
     batch = buffer.sample(256)
     assert (batch["obs"] == batch["id"]).all()
+
+
+DRIVER = """
+import os, sys, ray
+from cpprb_impl.ray import PrioritizedReplayBuffer
+ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)
+buffer = PrioritizedReplayBuffer(1000, {"obs": {}})
+buffer.add(obs=1.0)
+print(buffer._explorer_.address.segment, flush=True)
+exec(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_programs_that_do_not_close_their_buffers_leave_nothing():
+    address = ray.get_runtime_context().gcs_address
+    ends = ["", "ray.shutdown()", "os.kill(os.getpid(), 9)", "del buffer; sys.stdin.read()"]
+    command = [sys.executable, "-c", DRIVER, address]
+    programs = [subprocess.Popen([*command, end], stdin=PIPE, stdout=PIPE, text=True) for end in ends]
+    segments = [program.stdout.readline().strip() for program in programs]
+    assert all(segments)
+    wait_until(lambda: not any(kept.exists(segment) for segment in segments))
+    for program in programs:
+        program.communicate()
 
 
 def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
