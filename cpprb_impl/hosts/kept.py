@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import subprocess
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,6 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer
 FOLDER = Path("/dev/shm")
 PREFIX = "/cpprb_impl-shard-"  # with the beginning by which abandoned segments are found
 WAIT_SECONDS = 20  # for a new shard to take a name over
-LOOK_SECONDS = 0.2
 # $0: path of the name; $1: seconds. Descriptor 3 passes the pipe on: a background command otherwise reads /dev/null.
 KEEPER = """
 exec 3<&0
@@ -108,11 +106,3 @@ class Keeper:
     def close(self) -> None:
         """End the shell. It removes nothing."""
         self._shell.communicate(b"closed\n")
-
-
-def keep(name: str) -> None:
-    """Wait until the name has been taken over; after `WAIT_SECONDS`, remove it."""
-    end = time.monotonic() + WAIT_SECONDS
-    while exists(name) and time.monotonic() < end:
-        time.sleep(LOOK_SECONDS)
-    remove(name)

@@ -2,8 +2,7 @@
 
 Its supervisor starts it as `python -m cpprb_impl.hosts.server`, and writes its `Settings` as one line of JSON to its
 standard input. The server prints its port, and ends when its standard input does. The rows are in shared memory, so a
-server that was killed and started again continues with the same rows; and a server whose supervisor was killed keeps
-them for the next one.
+server that was killed and started again continues with the same rows.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 
 import zmq
 
-from cpprb_impl.hosts import kept, wire
+from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
@@ -166,7 +165,6 @@ def main() -> None:
         with suppress(BrokenPipeError):  # the supervisor has just died, and standard input has ended
             print(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2], flush=True)
         serve(router, answer, sys.stdin)
-    kept.keep(settings.segment)
 
 
 if __name__ == "__main__":
