@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,45 +14,20 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
-from cpprb_impl.buffers import PrioritizedReplayBuffer as OneHost
-from cpprb_impl.fields import parse_size
+from cpprb_impl.fields import native_fields, parse_size
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Address
 from cpprb_impl.ray import saving
-from cpprb_impl.ray.directory import Directory, nodes
+from cpprb_impl.ray.directory import Directory
+from cpprb_impl.ray.finder import Finder, asking, check_ray
+from cpprb_impl.ray.options import parse_deadline, parse_flag, parse_hosts, parse_prefetch
+from cpprb_impl.shared import MPPrioritizedReplayBuffer as OneHost
 
-FIND_SECONDS = 0.5  # between two questions to the directory
 START_SECONDS = 60.0  # for the shards to start
 RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
-
-
-class Finder:
-    """The addresses of the shards, as the directory last reported them. Never waits, except for the first report."""
-
-    def __init__(self, directory: Any) -> None:
-        self._directory = directory
-        self._known: Sequence[Address] = ray.get(directory.find.remote(), timeout=START_SECONDS)
-        self._asked: Any = None
-        self._due = time.monotonic() + FIND_SECONDS
-
-    def __call__(self) -> Sequence[Address]:
-        """Return the addresses that are known now, and ask again now and then."""
-        if self._asked is not None:
-            self._take_report()
-        elif time.monotonic() >= self._due:
-            self._asked = self._directory.find.remote()
-        return self._known
-
-    def _take_report(self) -> None:
-        ready, _ = ray.wait([self._asked], timeout=0)
-        if not ready:
-            return
-        with suppress(RayError):  # without the directory, go on with the shards that are known
-            self._known = ray.get(self._asked)
-        self._asked, self._due = None, time.monotonic() + FIND_SECONDS
 
 
 class PrioritizedReplayBuffer:
@@ -69,8 +43,10 @@ class PrioritizedReplayBuffer:
     Parameters
     ----------
     size : int
-        Transitions in all shards together.
-    env_dict, alpha, eps, next_of, stack_compress, Nstep, default_dtype
+        Transitions in all shards together; a float is truncated.
+    env_dict : dict of dict
+        As for `cpprb_impl.MPPrioritizedReplayBuffer`, with at least one field.
+    alpha, eps, next_of, stack_compress, Nstep, default_dtype
         As for `cpprb_impl.MPPrioritizedReplayBuffer`.
     hosts : sequence of str, optional
         Addresses of the nodes that hold data; by default, all nodes that are alive.
@@ -88,10 +64,11 @@ class PrioritizedReplayBuffer:
 
     Raises
     ------
-    ValueError, TypeError
-        If an option is invalid.
+    TypeError, ValueError, OverflowError, KeyError
+        If a size, field or option is invalid.
     RuntimeError
-        If Ray is not initialized, a host is not a node of the cluster, or a shard cannot be started there.
+        If Ray is not initialized, a host is not a node of the cluster, or a shard cannot be started there, for example
+        for lack of shared memory.
     """
 
     def __init__(
@@ -114,11 +91,13 @@ class PrioritizedReplayBuffer:
     ) -> None:
         if when_lost not in (ELSEWHERE, WAIT):
             raise ValueError(f"when_lost must be {ELSEWHERE!r} or {WAIT!r}, got {when_lost!r}")
-        alive = nodes()
-        hosts = list(dict.fromkeys(alive if hosts is None else hosts))
-        for host in hosts:
-            if host not in alive:
-                raise RuntimeError(f"{host} is not a node of this Ray cluster, which has {', '.join(alive)}")
+        self._prefetch, self._deadline, self._when_lost = parse_prefetch(prefetch), parse_deadline(deadline), when_lost
+        self._compress = parse_flag("compress", compress)
+        self._keys = Keys.make(parse_flag("encrypt", encrypt))
+        if not native_fields(env_dict, default_dtype):
+            raise ValueError(f"env_dict must have at least one field, got {env_dict!r}")
+        check_ray()
+        hosts = parse_hosts(hosts)
         self._options = {
             "size": -(-parse_size(size) // len(hosts)),
             "env_dict": env_dict,
@@ -129,22 +108,19 @@ class PrioritizedReplayBuffer:
             "Nstep": Nstep,
             "default_dtype": default_dtype,
         }
-        trial = OneHost(**{**self._options, "size": 1})  # raises here what each shard would raise
-        wire.columns_of(trial.get_all_transitions())
-        self._keys = Keys.make(encrypt)
-        self._prefetch, self._deadline, self._when_lost = prefetch, deadline, when_lost
-        self._compress = compress
+        with closing(OneHost(**{**self._options, "size": 1})) as trial:  # raises here what each shard would raise
+            wire.columns_of(trial.get_all_transitions())
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # If it is killed, it is started again on this host, and so are the shards, with their rows.
         keep = {"num_cpus": 0, "scheduling_strategy": here, "max_restarts": -1, "max_task_retries": -1}
         start = ray.remote(Directory).options(**keep).remote
         self._directory = cast("Any", start(secrets.token_hex(8), hosts, self._options, self._keys))
-        self._is_maker = True
+        self._is_maker, self._is_closed = True, False
         try:
             ray.get(self._directory.start.remote(), timeout=START_SECONDS)
         except RayError as error:
             ray.kill(self._directory)
-            raise RuntimeError(f"the shards could not be started: {error}") from None
+            raise RuntimeError(str(getattr(error, "cause", f"the shards could not be started: {error}"))) from None
         except BaseException:
             ray.kill(self._directory)
             raise
@@ -166,7 +142,12 @@ class PrioritizedReplayBuffer:
         own = ("_finder", "_learner_", "_explorer_", "add")
         return {name: value for name, value in vars(self).items() if name not in own} | {"_is_maker": False}
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the buffer is closed")
+
     def _known(self) -> Finder:
+        self._check_open()
         if self._finder is None:
             self._finder = Finder(self._directory)
         return self._finder
@@ -315,18 +296,31 @@ class PrioritizedReplayBuffer:
 
     def _shards(self) -> list[Any]:
         """Return the handles of all shards. Raises ConnectionError if a living host gets none in time."""
-        with saving.as_raised():
+        self._check_open()
+        with saving.as_raised(), asking():
             return cast("list[Any]", ray.get(self._directory.get_shards.remote()))
 
     def close(self) -> None:
-        """Close this process's connections. The process that made the buffer also ends all shards."""
+        """Close this process's connections.
+
+        The process that made the buffer also ends all shards: afterwards, its methods raise RuntimeError, and those of
+        copies in other processes ConnectionError. A buffer may be closed again, and after Ray was shut down.
+        """
         for each in (self._learner_, self._explorer_):
             if each is not None:
                 each.close()
-        if self._is_maker:
-            ray.get(self._directory.close.remote())
-            ray.kill(self._directory)
         self._begin()
+        if self._is_maker and not self._is_closed:
+            self._is_closed = True
+            self._end_shards()
+
+    def _end_shards(self) -> None:
+        # If Ray was shut down, they have ended. Of an actor of an earlier cluster, Ray raises a bare Exception.
+        if ray.is_initialized():
+            with suppress(Exception):
+                ray.get(self._directory.close.remote())
+            with suppress(Exception):
+                ray.kill(self._directory)
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)

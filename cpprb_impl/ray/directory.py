@@ -38,16 +38,16 @@ class Directory:
         self._addresses: dict[str, Address] = {}  # by host
         self._shards: dict[str, Any] = {}
         self._numbers: set[int] = set()  # that were given to shards
-        self._failed: RayError | None = None
+        self._failed = ""
         self._closed = False
         self._hosts, self._complete = list(hosts), asyncio.Event()
         self._tasks = [asyncio.ensure_future(self._keep(host)) for host in hosts]
 
     async def start(self) -> None:
-        """Return once every host has a shard. Raises what a shard raised that could not start."""
+        """Return once every host has a shard. Raises RuntimeError if one could not start."""
         await self._complete.wait()
-        if self._failed is not None:
-            raise self._failed
+        if self._failed:
+            raise RuntimeError(self._failed)
 
     async def find(self) -> list[Address]:
         """Return the addresses of the shards that exist now."""
@@ -86,7 +86,8 @@ class Directory:
             except RayError as error:
                 log.warning("the shard on %s was lost: %s", host, error)
                 if not self._complete.is_set():  # the first shards must start
-                    self._failed = error
+                    rows = self._options["size"]
+                    self._failed = f"a shard of {rows} transitions could not be started on {host}: {_reason(error)}"
                     self._complete.set()
                 pause = LOOK_SECONDS if host in self._shards else min(2 * pause, LONGEST_PAUSE)
             finally:
@@ -121,6 +122,12 @@ class Directory:
 async def _end(reference: Any) -> None:
     with suppress(RayError):
         await reference
+
+
+def _reason(error: RayError) -> str:
+    """Return the last line of what an actor raised in its constructor, of which Ray keeps the text alone."""
+    text = str(error).strip()
+    return text.splitlines()[-1] if getattr(error, "actor_init_failed", False) else text
 
 
 def nodes() -> dict[str, str]:

@@ -25,7 +25,7 @@ from ray.exceptions import RayError  # noqa: E402 (only if there is Ray)
 
 from cpprb_impl.hosts import kept  # noqa: E402 (the same)
 from cpprb_impl.hosts.explorer import LocalExplorer  # noqa: E402 (the same)
-from cpprb_impl.ray import PrioritizedReplayBuffer  # noqa: E402 (the same)
+from cpprb_impl.ray import PrioritizedReplayBuffer, ShardsLost  # noqa: E402 (the same)
 
 FIELDS = {"id": {"dtype": np.int64}, "obs": {"shape": 3}}
 PATIENCE = 60.0
@@ -266,18 +266,108 @@ def test_two_learners_share_the_buffer(buffer):
     assert abs(drawn.mean() - expected) < 20  # 7 standard deviations; uniform draws would have 500
 
 
-def test_bad_options_are_named():
-    with pytest.raises(RuntimeError, match=r"192\.0\.2\.77 is not a node of this Ray cluster"):
-        PrioritizedReplayBuffer(10, FIELDS, hosts=["192.0.2.77"])
-    with pytest.raises(ValueError, match="when_lost must be 'elsewhere' or 'wait', got 'never'"):
-        PrioritizedReplayBuffer(10, FIELDS, when_lost="never")
-    with pytest.raises(ValueError, match="size must be at least 1"):
-        PrioritizedReplayBuffer(0, FIELDS)
-    with pytest.raises(KeyError, match="next_of: there is no field 'observation'"):
-        PrioritizedReplayBuffer(10, FIELDS, next_of="observation")
-    for dtype in ("datetime64[s]", [("a", "i4"), ("b", "f4")], object):
-        with pytest.raises(TypeError, match=r"time has dtype .*, which cannot be sent to other hosts"):
-            PrioritizedReplayBuffer(10, {"time": {"dtype": dtype}})
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"hosts": ["192.0.2.77"]}, RuntimeError, r"192\.0\.2\.77 is not a node of this Ray cluster"),
+        ({"hosts": []}, ValueError, r"hosts must contain at least one address, got \[\]"),
+        ({"hosts": "10.0.0.1"}, TypeError, "hosts must be a sequence of addresses, got '10.0.0.1'"),
+        ({"hosts": 1}, TypeError, "hosts must be a sequence of addresses, got 1"),
+        ({"when_lost": "never"}, ValueError, "when_lost must be 'elsewhere' or 'wait', got 'never'"),
+        ({"prefetch": -1}, ValueError, "prefetch must not be negative, got -1"),
+        ({"prefetch": 1.5}, TypeError, "prefetch must be an int, got 1.5"),
+        ({"deadline": 0}, ValueError, "deadline must be above 0, got 0"),
+        ({"deadline": float("inf")}, ValueError, "deadline must be finite and not negative, got inf"),
+        ({"deadline": "1"}, TypeError, "deadline must be a number, got '1'"),
+        ({"encrypt": "yes"}, TypeError, "encrypt must be a bool, got 'yes'"),
+        ({"compress": "no"}, TypeError, "compress must be a bool, got 'no'"),
+        ({"size": 0}, ValueError, "size must be at least 1"),
+        ({"size": "10"}, TypeError, "size must be a number of transitions, got '10'"),
+        ({"env_dict": {}}, ValueError, "env_dict must have at least one field, got {}"),
+        ({"env_dict": None}, ValueError, "env_dict must have at least one field, got None"),
+        ({"env_dict": {"obs": {"dtype": object}}}, TypeError, "obs: .* holds Python objects"),
+        (
+            {"env_dict": {"at": {"dtype": "datetime64[s]"}}},
+            TypeError,
+            "at has dtype datetime64.*cannot be sent to other",
+        ),
+        ({"env_dict": {"at": {"dtype": [("a", "i4")]}}}, TypeError, "at has dtype .*cannot be sent to other"),
+        ({"next_of": "observation"}, KeyError, "next_of: there is no field 'observation'"),
+        (
+            {"size": 10**12},
+            RuntimeError,
+            "a shard of 1000000000000 transitions .*: OSError: .* needs [0-9]+ MiB",
+        ),
+    ],
+)
+def test_bad_options_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        PrioritizedReplayBuffer(**{"size": 10, "env_dict": FIELDS, **options})
+
+
+def test_a_float_as_size_is_truncated_as_on_one_host():
+    buffer = PrioritizedReplayBuffer(2.5, FIELDS)
+    buffer.add(**rows(0, 10))
+    assert buffer.get_stored_size() == 2
+    buffer.close()
+
+
+def test_without_a_cluster_none_is_started():
+    code = "from cpprb_impl.ray import PrioritizedReplayBuffer; PrioritizedReplayBuffer(10, {'obs': {}})"
+    done = subprocess.run([sys.executable, "-c", code], stderr=PIPE, text=True)
+    assert "RuntimeError: Ray is not initialized: call ray.init()" in done.stderr
+
+
+CALLS = {
+    "add": lambda buffer: buffer.add(**rows(0, 1)),
+    "on_episode_end": lambda buffer: buffer.on_episode_end(),
+    "flush": lambda buffer: buffer.flush(),
+    "sample": lambda buffer: buffer.sample(1),
+    "update_priorities": lambda buffer: buffer.update_priorities([0], [1.0]),
+    "get_stored_size": lambda buffer: buffer.get_stored_size(),
+    "get_lost": lambda buffer: buffer.get_lost(),
+    "save_transitions": lambda buffer: buffer.save_transitions("saved"),
+    "load_transitions": lambda buffer: buffer.load_transitions("saved"),
+}
+
+
+def test_a_closed_buffer_says_so():
+    buffer = PrioritizedReplayBuffer(1000, FIELDS)
+    buffer.add(**rows(0, 10))
+    used, new = (pickle.loads(pickle.dumps(buffer)) for _ in range(2))
+    used.add(**rows(0, 10))
+    used.sample(4)
+    buffer.close()
+    buffer.close()
+    for call in CALLS.values():
+        with pytest.raises(RuntimeError, match="the buffer is closed"):
+            call(buffer)
+        with pytest.raises(ConnectionError, match="the process that made the buffer has closed it"):
+            call(new)
+    for name in ("sample", "add"):
+        assert "has closed it" in first_error(used, CALLS[name])
+    used.close()
+
+
+def first_error(buffer, call) -> str:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            call(buffer)
+        except ConnectionError as error:
+            if not isinstance(error, ShardsLost):
+                return str(error)
+        time.sleep(0.01)
+    return "no error"
+
+
+@pytest.mark.parametrize("then", [[], ["ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)"]])
+def test_closing_is_quiet_after_ray_was_shut_down(then):
+    end = ["ray.shutdown()", *then, "before = ray.is_initialized()", "buffer.close()", "buffer.close()"]
+    end += ["assert ray.is_initialized() == before"]
+    command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, "; ".join(end)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "Error" not in done.stderr
 
 
 def test_a_copy_of_the_handle_does_not_end_the_shards(buffer):

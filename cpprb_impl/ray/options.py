@@ -1,0 +1,48 @@
+"""Checks of the constructor's arguments: each raises TypeError or ValueError, naming the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cpprb_impl.buffers import check_exponent
+from cpprb_impl.fields import integer
+from cpprb_impl.ray.directory import nodes
+
+
+def parse_prefetch(value: Any) -> int:
+    """Return a number of batches."""
+    if (batches := integer("prefetch", value)) < 0:
+        raise ValueError(f"prefetch must not be negative, got {value!r}")
+    return batches
+
+
+def parse_deadline(value: Any) -> float:
+    """Return a number of seconds."""
+    if (seconds := check_exponent("deadline", value)) == 0:
+        raise ValueError(f"deadline must be above 0, got {value!r}")
+    return seconds
+
+
+def parse_flag(name: str, value: Any) -> bool:
+    """Return a bool. Nothing else is taken for one: a str such as "no" would be true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, got {value!r}")
+    return value
+
+
+def parse_hosts(hosts: Sequence[str] | None) -> list[str]:
+    """Return the addresses of the nodes that hold data, each once; of all nodes if None.
+
+    Raises RuntimeError for one that is not a node of the cluster.
+    """
+    if isinstance(hosts, str) or not isinstance(hosts, Iterable | None):
+        raise TypeError(f"hosts must be a sequence of addresses, got {hosts!r}")
+    alive = nodes()
+    chosen = list(dict.fromkeys(alive if hosts is None else hosts))
+    if not chosen:
+        raise ValueError(f"hosts must contain at least one address, got {hosts!r}")
+    for host in chosen:
+        if host not in alive:
+            raise RuntimeError(f"{host} is not a node of this Ray cluster, which has {', '.join(alive)}")
+    return chosen
