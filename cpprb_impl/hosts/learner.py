@@ -164,11 +164,13 @@ class Learner:
         return [source.address.host for source in self._sources.values() if not source.answers]
 
     def get_stored_size(self) -> int:
-        """Return the number of transitions in the shards that answer."""
+        """Return the number of transitions in the shards that answer, among them all that were stored before."""
         end = time.monotonic() + self._deadline
         with self._whole_messages():
             self._look_for_shards()
-            self._probe()
+            for source in self._sources.values():
+                if source.answers or source.is_new:  # a lost one has been asked already
+                    self._ask(source, None, 0, 1, 0.0)
             while any(source.pieces for source in self._sources.values()) and time.monotonic() < end:
                 self._poll(0.01)
         return sum(source.stored for source in self._sources.values())

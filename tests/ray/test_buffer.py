@@ -75,6 +75,15 @@ def test_explorers_and_a_learner_in_tasks(buffer):
     assert stored == 3000 and seen > 2900
 
 
+def test_rows_that_were_just_added_are_counted(buffer):
+    buffer.add(**rows(0, 1))
+    for stored in range(2, 200):
+        if stored % 2:
+            buffer.sample(4)  # which leaves answers on their way
+        buffer.add(**rows(stored, 1))
+        assert buffer.get_stored_size() == stored
+
+
 def test_closing_leaves_nothing():
     buffer = PrioritizedReplayBuffer(1000, FIELDS)
     buffer.add(**rows(0, 10))
