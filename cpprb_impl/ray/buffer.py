@@ -262,8 +262,9 @@ class PrioritizedReplayBuffer:
     def save_transitions(self, folder: str | Path) -> None:
         """Write the transitions of all shards, with their priorities, into a new folder, a file for each shard.
 
-        The files are those of `MPPrioritizedReplayBuffer.save_transitions`, and can be loaded by it, too. Explorers
-        should pause meanwhile, and call `flush` before.
+        The files are named shard-0-of-3.npz and so on. They are those of
+        `MPPrioritizedReplayBuffer.save_transitions`, and can be loaded by it, too. Explorers should pause meanwhile,
+        and call `flush` before.
 
         Raises
         ------
@@ -286,9 +287,10 @@ class PrioritizedReplayBuffer:
         Raises
         ------
         FileNotFoundError
-            If the folder has no files of shards.
+            If the folder has no files of shards, or one of them is missing. Nothing is loaded then.
         ValueError
-            If a file was truncated or changed, or comes from a buffer with other fields or another `Nstep`.
+            If a file has a wrong name: nothing is loaded then. If a file was truncated or changed, or comes from a
+            buffer with other fields or another `Nstep`.
         ConnectionError
             If a host has no shard, or a shard is lost meanwhile.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from ray.exceptions import RayError, RayTaskError
 from cpprb_impl.hosts.shard import PIECE_BYTES
 
 AHEAD = 4  # pieces of a file that are on their way at the same time
+NAME = re.compile(r"shard-[0-9]+-of-([0-9]{1,5})\.npz")
 
 
 def save(shards: Sequence[Any], folder: Path) -> None:
@@ -20,7 +22,7 @@ def save(shards: Sequence[Any], folder: Path) -> None:
     folder.mkdir()
     streaming = {"num_returns": "streaming", "_generator_backpressure_num_objects": AHEAD}
     for number, shard in enumerate(shards):
-        with (folder / f"shard-{number}.npz").open("xb") as file, as_raised():
+        with (folder / f"shard-{number}-of-{len(shards)}.npz").open("xb") as file, as_raised():
             for piece in shard.save.options(**streaming).remote():
                 file.write(ray.get(piece))
 
@@ -30,15 +32,42 @@ def load(shards: Sequence[Any], folder: Path) -> None:
 
     Raises what `PrioritizedReplayBuffer.load_transitions` raises.
     """
-    files = sorted(folder.glob("shard-*.npz"), key=lambda file: int(file.stem.removeprefix("shard-")))
-    if not files:
-        raise FileNotFoundError(f"{folder} has no files of shards")
+    files = _files(folder)
     same = len(files) == len(shards)
     for number, file in enumerate(files):
         for part, shard in enumerate([shards[number]] if same else shards):
-            with as_raised():
+            with as_raised(), _naming(file):
                 _send(file, shard)
                 ray.get(shard.load.remote(part, 1 if same else len(shards)))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder, in order. Raises FileNotFoundError or ValueError unless all are there, and only."""
+    found = [file.name for file in folder.glob("shard-*.npz")]
+    if not found:
+        raise FileNotFoundError(f"{folder} has no files of shards")
+    counts = {int(match[1]) for name in found if (match := NAME.fullmatch(name))}
+    if len(counts) > 1:
+        raise ValueError(f"{folder} must have the files of one buffer, got {', '.join(sorted(found))}")
+    expected = [f"shard-{number}-of-{count}.npz" for count in counts for number in range(count)]
+    for name in found:
+        if name not in expected:
+            raise ValueError(f"{folder / name}: the name must be shard-I-of-N.npz, with I from 0 to N - 1")
+    for name in expected:
+        if name not in found:
+            raise FileNotFoundError(f"{folder / name} is missing")
+    return [folder / name for name in expected]
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Name the file in what a shard raises because of its contents: the shard knows only the contents."""
+    try:
+        yield
+    except RayTaskError as error:
+        if isinstance(error.cause, ValueError):
+            raise ValueError(f"{file}: {error.cause}") from None
+        raise
 
 
 def _send(file: Path, shard: Any) -> None:

@@ -247,13 +247,38 @@ def test_a_saved_buffer_is_loaded_again(buffer, tmp_path):
         loaded.load_transitions(tmp_path / "saved")
         drawn = np.concatenate([loaded.sample(100)["id"] for _ in range(20)])
         assert loaded.get_stored_size() == 100 and 52 < drawn.mean() < 68  # by priority 61, uniform 49.5
-        file = tmp_path / "saved" / "shard-0.npz"
+        file = tmp_path / "saved" / "shard-0-of-1.npz"
         file.write_bytes(file.read_bytes()[:-100])
-        with pytest.raises(ValueError, match="cut short"):
+        with pytest.raises(ValueError, match=f"{file}: .*cut short"):
             loaded.load_transitions(tmp_path / "saved")
         assert loaded.get_stored_size() == 100
     finally:
         loaded.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        (["0-of-3", "2-of-3"], FileNotFoundError, "shard-1-of-3.npz is missing"),
+        (["0-of-2"], FileNotFoundError, "shard-1-of-2.npz is missing"),
+        (["0-of-1", "x"], ValueError, "shard-x.npz: the name must be shard-I-of-N.npz, with I from 0 to N - 1"),
+        (["0-of-1", "1-of-1"], ValueError, "shard-1-of-1.npz: the name must be shard-I-of-N.npz"),
+        (["0-of-1", "00-of-1"], ValueError, "shard-00-of-1.npz: the name must be shard-I-of-N.npz"),
+        (["0-of-0"], ValueError, "shard-0-of-0.npz: the name must be shard-I-of-N.npz"),
+        (["0-of-1", "1-of-2"], ValueError, "must have the files of one buffer, got shard-0-of-1.npz, shard-1-of-2.npz"),
+    ],
+)
+def test_nothing_is_loaded_if_a_file_is_missing_or_has_another_name(names, error, message, buffer, tmp_path):
+    buffer.add(**rows(0, 10))
+    buffer.save_transitions(tmp_path / "saved")
+    (saved,) = (tmp_path / "saved").iterdir()
+    contents = saved.read_bytes()
+    saved.unlink()
+    for name in names:
+        (tmp_path / "saved" / f"shard-{name}.npz").write_bytes(contents)
+    with pytest.raises(error, match=message):
+        buffer.load_transitions(tmp_path / "saved")
+    assert buffer.get_stored_size() == 10
 
 
 @ray.remote(num_cpus=0)
