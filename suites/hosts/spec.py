@@ -7,6 +7,7 @@ one failure does to its learner.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from suites.suite import Launch, Quantity, Settings, Suite
 DATA, USER = "data", "user"  # roles of processes
 CARTPOLE, SEAQUEST = "CartPole-v1", "ALE/Seaquest-v5"
 UNLIMITED = "none"
+RATE = re.compile(r"(?=.*[1-9])\d+(\.\d+)?[kmg]bit")  # of those that tc takes, the ones that `make plan` reads
 SPEED_BENCHMARKS = {
     "learner": Quantity("batches/s", "higher"),
     "step_p50": Quantity("s/call", "lower"),
@@ -44,6 +46,7 @@ FAILURE_BENCHMARKS = {
 }
 #: Of the first data host: the process that serves rows is killed, the link is cut, the host loses its power.
 KILLED, CUT, POWER = FAILURES = ("killed", "cut", "power")
+FORM = "WORKLOAD:DATA_HOSTS:RATE:BATCH[:FAILURE]"
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,22 @@ class HostsJob:
 
     @classmethod
     def parse(cls, text: str) -> HostsJob:
-        """Parse the output of `str`: "CartPole-v1:1:none:512" or "CartPole-v1:2:none:32:killed"."""
-        workload, data, rate, batch, *failure = text.split(":")
-        if failure and failure not in ([known] for known in FAILURES):
-            raise ValueError(f"{text}: a failure is one of {', '.join(FAILURES)}")
-        return cls(workload, int(data), rate, int(batch), *failure)
+        """Parse the output of `str`: "CartPole-v1:1:none:512" or "CartPole-v1:2:1gbit:32:killed". Raises ValueError."""
+        parts = text.split(":")
+        if len(parts) not in (4, 5):
+            raise ValueError(f"must have the form {FORM}, got {text!r}")
+        workload, data, rate, batch, *failure = parts
+        if not workload:
+            raise ValueError(f"workload must be a name, got {workload!r}")
+        if rate != UNLIMITED and not RATE.fullmatch(rate):
+            raise ValueError(f"rate must be a speed such as 1gbit or 500mbit, or {UNLIMITED}, got {rate!r}")
+        if failure and failure[0] not in FAILURES:
+            raise ValueError(f"failure must be one of {', '.join(FAILURES)}, got {failure[0]!r}")
+        return cls(workload, _count("data hosts", data), rate, _count("batch", batch), *failure)
 
     def __str__(self) -> str:
-        return ":".join(map(str, filter(None, (self.workload, self.data, self.rate, self.batch, self.failure))))
+        failure = f":{self.failure}" if self.failure else ""
+        return f"{self.workload}:{self.data}:{self.rate}:{self.batch}{failure}"
 
     @property
     def params(self) -> dict[str, Param]:
@@ -80,6 +91,12 @@ class HostsJob:
     def benchmarks(self) -> Collection[str]:
         local = LOCAL_BENCHMARKS if self.has_local_explorer else {}
         return FAILURE_BENCHMARKS if self.failure else {**SPEED_BENCHMARKS, **local}
+
+
+def _count(name: str, text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise ValueError(f"{name} must be a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,14 @@ def main(
 
 def add_jobs(parser: argparse.ArgumentParser, parse: Callable[[str], object], default: object) -> None:
     """Add the options of a suite whose launches measure jobs, each for a timed window."""
-    parser.add_argument("--job", action="append", type=parse, metavar="JOB", dest="jobs", help=f"default: {default}")
+
+    def parsed(text: str) -> object:
+        try:
+            return parse(text)
+        except ValueError as error:  # argparse would not show its message
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    parser.add_argument("--job", action="append", type=parsed, metavar="JOB", dest="jobs", help=f"default: {default}")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each timed window; default: %(default)s")
 
 

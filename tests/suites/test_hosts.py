@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -25,6 +26,7 @@ from suites.hosts.role import User
 from suites.hosts.spec import CARTPOLE, CUT, KILLED, POWER, SPEED_BENCHMARKS, UNLIMITED, HostsJob
 from suites.lan import PREFIX, STATES, Lan, why_not
 from suites.lan.worker import Silent, Worker, WorkerLost, obey
+from suites.runner import entry
 from suites.runner.results import Stuck
 
 needs_hosts = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
@@ -222,16 +224,45 @@ def figures_of_a_failure(monkeypatch: pytest.MonkeyPatch, *answers: object) -> m
     return figures
 
 
+@pytest.mark.parametrize("rate", [UNLIMITED, "1gbit", "2.5gbit", "500mbit"])
 @pytest.mark.parametrize("failure", ["", KILLED])
-def test_a_job_is_parsed_from_its_text(failure):
-    job = HostsJob(CARTPOLE, 2, UNLIMITED, 32, failure)
+def test_a_job_is_parsed_from_its_text(rate, failure):
+    job = HostsJob(CARTPOLE, 2, rate, 32, failure)
     assert HostsJob.parse(str(job)) == job
     assert ("failure" in job.params) == bool(failure)
 
 
-def test_an_unknown_failure_is_refused():
-    with pytest.raises(ValueError, match="explodes: a failure is one of killed, cut, power"):
-        HostsJob.parse("CartPole-v1:2:none:32:explodes")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("CartPole-v1:2:none:32:explodes", "failure must be one of killed, cut, power, got 'explodes'"),
+        ("CartPole-v1:2:none", "must have the form WORKLOAD:DATA_HOSTS:RATE:BATCH"),
+        ("CartPole-v1:2:none:32:killed:cut", "must have the form WORKLOAD:DATA_HOSTS:RATE:BATCH"),
+        (":2:none:32", "workload must be a name, got ''"),
+        ("CartPole-v1:0:none:32", "data hosts must be a whole number of at least 1, got '0'"),
+        ("CartPole-v1:-1:none:32", "data hosts must be a whole number of at least 1, got '-1'"),
+        ("CartPole-v1:two:none:32", "data hosts must be a whole number of at least 1, got 'two'"),
+        ("CartPole-v1:2:none:0", "batch must be a whole number of at least 1, got '0'"),
+        ("CartPole-v1:2:none:1.5", "batch must be a whole number of at least 1, got '1.5'"),
+        ("CartPole-v1:2:fast:32", "rate must be a speed such as 1gbit or 500mbit, or none, got 'fast'"),
+        ("CartPole-v1:2:0gbit:32", "rate must be a speed such as 1gbit or 500mbit, or none, got '0gbit'"),
+        ("CartPole-v1:2::32", "rate must be a speed such as 1gbit or 500mbit, or none, got ''"),
+    ],
+)
+def test_a_bad_job_says_what_is_wrong(text, problem, capsys):
+    parser = argparse.ArgumentParser()
+    entry.add_jobs(parser, HostsJob.parse, "none")
+    with pytest.raises(SystemExit):
+        parser.parse_args([f"--job={text}"])
+    assert f"--job: {problem}" in capsys.readouterr().err
+
+
+@needs_hosts
+@pytest.mark.parametrize("rate", ["2.5gbit", "500mbit", "1000kbit"])
+def test_tc_takes_the_speeds_of_a_job(rate):
+    HostsJob.parse(f"CartPole-v1:1:{rate}:32")
+    with Lan(1, rate):
+        pass
 
 
 @needs_hosts
