@@ -11,9 +11,9 @@ SECONDS ?= 60
 TRIALS ?= 1000
 EXECUTIONS ?= 200000
 # The variables of `make plan`.
-PLANNED := TRANSITIONS ROW BATCH BATCHES HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
+PLANNED := TRANSITIONS ROW BATCH BATCHES DATA_HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
 # Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME LOSE_HOST ADDRESS $(PLANNED)
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS $(PLANNED)
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -71,7 +71,7 @@ $(PYTORCH_BUILT): $(BUILT)
 # Our buffer needs a LOCK; any other name is taken as it is.
 APEX_BUFFER = $(or $(BUFFER),cpprb_impl)$(if $(LOCK)$(filter cpprb_impl,$(or $(BUFFER),cpprb_impl)),[lock=$(or $(LOCK),none)])
 
-apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
+apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment: [ENV=CartPole-v1] [EXPLORERS=4] [BUFFER=cpprb_impl] [LOCK=none] [SEED=0] [MINUTES=10 or SECONDS=600] [RESUME=folder]; over hosts: [HOSTS=3 in all, the first for the learner, made of this machine (needs root)] [LOSE_HOST=30, seconds] [ADDRESS=auto, of a Ray cluster]
 	@$(PYTORCH) -m suites.training.train --minutes '$(or $(MINUTES),10)' $(if $(RESUME),--resume '$(RESUME)') \
 	  $(if $(filter command,$(firstword $(origin SECONDS))),--seconds '$(SECONDS)') $(if $(filter command,$(firstword $(origin HOSTS))),--hosts '$(HOSTS)') \
 	  $(if $(filter command,$(firstword $(origin LOSE_HOST))),--lose-host '$(LOSE_HOST)') $(if $(filter command,$(firstword $(origin ADDRESS))),--address '$(ADDRESS)') \
@@ -82,9 +82,9 @@ report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....
 	@$(PY) -m reports.build $(RUN)
 	@$(PY) -m reports.readme
 
-# From the command line only: an environment may have variables of these names.
-plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and how many it needs: [TRANSITIONS=12500] [ROW=bytes] [BATCH=512] [BATCHES=19] [HOSTS=data hosts] [EXPLORER_HOSTS=] [CORES=2] [LINK=10gbit] [CAPACITY=rows] [RUN=record]
-	@$(PY) -m reports.planning $(if $(RUN),--record '$(RUN)') $(foreach name,$(PLANNED),$(if $(filter command,$(firstword $(origin $(name)))),'$(name)=$($(name))'))
+# From the command line only: an environment may have variables of these names. HOSTS is refused there.
+plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and how many it needs: [TRANSITIONS=12500] [ROW=bytes] [BATCH=512] [BATCHES=19] [DATA_HOSTS=] [EXPLORER_HOSTS=] [CORES=2] [LINK=10gbit] [CAPACITY=rows] [RUN=record]
+	@$(PY) -m reports.planning $(if $(RUN),--record '$(RUN)') $(foreach name,$(PLANNED) HOSTS,$(if $(filter command,$(firstword $(origin $(name)))),'$(name)=$($(name))'))
 
 gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
 	@.ci/gate '$(BASE)' $(CHOICE)

@@ -21,23 +21,28 @@ def new_path(run: Run, folder: Path = RUNS) -> Path:
     return next(path for path in (folder / f"{name}.json" for name in names) if not path.exists())
 
 
-def latest(kind: str = "bench", folders: tuple[Path, ...] = (RUNS, REFERENCE)) -> Path | None:
-    """Return the newest run file of the first folder that has one, or None if there is none.
+def latest(
+    kind: str = "bench", folders: tuple[Path, ...] = (RUNS, REFERENCE), profile: str | None = None
+) -> Path | None:
+    """Return the newest run file (of this profile) of the first folder that has one, or None if there is none.
 
     The start time in the file decides which is newest, since git sets every file's modification time to that of the
     checkout. If a file is too broken to have a start time, its modification time is used, so that the caller sees the
     error instead of silently reporting an older run.
     """
     for folder in folders:
-        found = [(started, path) for path in folder.glob("*.json") if (started := _started(path, kind)) is not None]
+        found = [
+            (started, path) for path in folder.glob("*.json") if (started := _started(path, kind, profile)) is not None
+        ]
         if found:
             return max(found)[1]
     return None
 
 
-def _started(path: Path, kind: str) -> str | None:
+def _started(path: Path, kind: str, profile: str | None) -> str | None:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))["run"]
-        return str(about["started"]) if about["kind"] == kind else None
+        wanted = about["kind"] == kind and profile in (None, about["profile"])
+        return str(about["started"]) if wanted else None
     except (OSError, ValueError, LookupError, TypeError):
         return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

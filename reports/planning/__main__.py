@@ -1,12 +1,13 @@
 """Plan an Ape-X over several hosts (docs/planning.md).  python -m reports.planning TRANSITIONS=12500 BATCH=512 ...
 
-Prints a verdict, how busy each resource would be, and a simulation. Exits with 2 for a bad variable, and with 1 if the
-record lacks the measurements.
+Prints the record of the service times, a verdict, how busy each resource would be, and a simulation. Exits with 2 for a
+bad variable, and with 1 if the record lacks the measurements.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,7 @@ from reports.planning.costs import NEEDED
 from reports.planning.errors import compare, model_of
 from reports.planning.measured import COMMAND, Unmeasured, cells_of
 from reports.planning.page import PROFILE
-from reports.readme import references
-from results import BadRecord, Run, load
+from results import REFERENCE, BadRecord, latest, load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         given = _given(options.variables)
-        run = load(options.record) if options.record else _committed()
+        record = options.record or _committed()
+        run = load(record)
+        print(f"Service times: {os.path.relpath(record)}, to which costs are fitted (some seconds)\n", flush=True)
         model = model_of(run)
         if options.errors:
             lines = [*tables.cost_lines(model), "", *tables.error_lines(compare(run, model))]
@@ -54,16 +56,18 @@ def _default(text: str) -> str:
 
 def _given(variables: Sequence[str]) -> dict[str, str]:
     pairs = [each.partition("=") for each in variables]
+    if any(name == "HOSTS" for name, _, _ in pairs):
+        raise BadInput("HOSTS is a variable of make apex; give DATA_HOSTS, which does not count the learner's host")
     if unknown := [name for name, _, _ in pairs if name not in DEFAULTS]:
         raise BadInput(f"variables must be among {', '.join(DEFAULTS)}, got {unknown[0]!r}")
     return {name: value for name, _, value in pairs if value}
 
 
-def _committed() -> Run:
-    found = references().get(PROFILE)
+def _committed() -> Path:
+    found = latest(folders=(REFERENCE,), profile=PROFILE)
     if found is None:
         raise Unmeasured(f"there is no committed record of the profile {PROFILE}; measure one: {COMMAND}")
-    return found.run
+    return found
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ DEFAULTS = {
     "ROW": "ALE/Seaquest-v5",
     "BATCH": "512",
     "BATCHES": "19",
-    "HOSTS": AS_NEEDED,
+    "DATA_HOSTS": AS_NEEDED,
     "EXPLORER_HOSTS": AS_NEEDED,
     "CORES": "2",
     "LINK": "10gbit",
@@ -30,7 +30,7 @@ EXPLAINED = {
     "ROW": "bytes of a row, or a workload of the record",
     "BATCH": "rows of a batch",
     "BATCHES": "that the learner takes per second",
-    "HOSTS": "data hosts",
+    "DATA_HOSTS": "hosts that store rows, besides the learner's",
     "EXPLORER_HOSTS": "hosts that only explorers use; 0: explorers run on the data hosts",
     "CORES": "of each host",
     "LINK": "speed of each host's link, in either direction: 10gbit, 500mbit, none (unlimited)",
@@ -69,7 +69,7 @@ def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
     if not wanted.batches and not wanted.transitions:
         raise BadInput("BATCHES or TRANSITIONS must be above 0, got 0 for both")
     hosts = Hosts(
-        int(amount("HOSTS", 1, MOST_HOSTS)) if values["HOSTS"] else 1,
+        int(amount("DATA_HOSTS", 1, MOST_HOSTS)) if values["DATA_HOSTS"] else 1,
         int(amount("EXPLORER_HOSTS", 0, MOST_HOSTS)) if values["EXPLORER_HOSTS"] else 1,
         int(amount("CORES", 1, MOST_HOSTS)),
         _link(values["LINK"]),
@@ -77,7 +77,7 @@ def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
     plan = Plan(wanted, hosts, int(amount("CAPACITY", 1)))
     if not values["EXPLORER_HOSTS"]:
         plan = replace(plan, hosts=replace(plan.hosts, explorers=least_explorer_hosts(plan, model)))
-    if not values["HOSTS"]:
+    if not values["DATA_HOSTS"]:
         plan = replace(plan, hosts=replace(plan.hosts, data=least_data_hosts(plan, model) or 1))
     return plan
 

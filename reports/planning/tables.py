@@ -78,6 +78,9 @@ def plan_lines(plan: Plan, model: Model, cells: list[Cell]) -> list[str]:
         *(f"Careful: {each}." for each in outside(plan, model, cells)),
         "",
         *table(["simulated", "wanted", "reached", "learner at full speed"], reached),
+        "",
+        f"{NOTHING}: not part of the wanted load, a p99 of fewer than {FEWEST_FOR_P99} steps, or not simulated (rows "
+        "from explorers on the data hosts).",
     ]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from reports.planning.errors import FIGURES, Model, compare, model_of
 from reports.planning.measured import COMMAND, Unmeasured, cells_of, link_speed
 from reports.planning.plan import Plan, least_data_hosts, least_explorer_hosts, simulated, uses, verdict
 from reports.planning.simulation import PREFETCH, WINDOW, Hosts, Load, simulate
-from reports.readme import Reference, generated
+from reports.readme import Reference, generated, references
 from results import REFERENCE, save
 
 from .synthetic_hosts import COSTS, hosts_run
@@ -200,7 +202,7 @@ def test_no_number_of_data_hosts_is_enough_if_something_else_saturates(costs, li
 
 def test_a_plan_outside_of_the_measurements_says_so():
     run = hosts_run()
-    wanted = plan_from({"BATCH": "4096", "ROW": "1000000", "HOSTS": "20"}, run, model(COSTS))
+    wanted = plan_from({"BATCH": "4096", "ROW": "1000000", "DATA_HOSTS": "20"}, run, model(COSTS))
     lines = "\n".join(tables.plan_lines(wanted, model(COSTS), cells_of(run, NEEDED)))
     for each in ("rows are outside", "batches are outside", "data hosts are outside"):
         assert f"Careful: {each}" in lines
@@ -212,7 +214,7 @@ def test_a_plan_outside_of_the_measurements_says_so():
 @pytest.mark.parametrize(
     "bad",
     ["TRANSITIONS=-1", "TRANSITIONS=many", "ROW=0", "ROW=Pong", "BATCH=0", "BATCH=1.5", "BATCHES=nan", "BATCHES=inf",
-     "HOSTS=0", "HOSTS=2000", "EXPLORER_HOSTS=-1", "CORES=0", "LINK=fast", "LINK=10", "CAPACITY=0"],
+     "DATA_HOSTS=0", "DATA_HOSTS=2000", "EXPLORER_HOSTS=-1", "CORES=0", "LINK=fast", "LINK=10", "CAPACITY=0"],
 )  # fmt: skip
 def test_a_bad_value_names_its_variable(bad):
     name, _, value = bad.partition("=")
@@ -228,8 +230,9 @@ def test_a_plan_needs_a_load():
 def test_the_program_prints_a_plan(tmp_path, capsys):
     path = tmp_path / "hosts.json"
     save(path, hosts_run())
-    assert program.main(["HOSTS=3", "LINK=10gbit", "--record", str(path)]) == 0
+    assert program.main(["DATA_HOSTS=3", "LINK=10gbit", "--record", str(path)]) == 0
     printed = capsys.readouterr().out
+    assert printed.startswith(f"Service times: {os.path.relpath(path)}, ")
     assert (
         "12,500 rows/s of 56,458 bytes" in printed and "3 data hosts" in printed and "what saturates first" in printed
     )
@@ -237,6 +240,30 @@ def test_the_program_prints_a_plan(tmp_path, capsys):
     assert "variables must be among TRANSITIONS, ROW" in capsys.readouterr().err
     assert program.main(["LINK=fast", "--record", str(path)]) == 2
     assert "LINK must be" in capsys.readouterr().err
+
+
+def test_the_variable_of_make_apex_is_refused_without_reading_a_record(capsys):
+    assert program.main(["HOSTS=3", "--record", "no_such.json"]) == 2
+    assert "HOSTS is a variable of make apex; give DATA_HOSTS" in capsys.readouterr().err
+
+
+def test_the_service_times_are_those_of_the_newest_committed_record_of_hosts():
+    assert program._committed() == references()[page.PROFILE].path
+
+
+@pytest.mark.parametrize("explorers", ["0", "1"])
+def test_what_is_not_in_the_table_of_the_simulation_is_explained(explorers):
+    run = hosts_run()
+    chosen = plan_from({"EXPLORER_HOSTS": explorers, "ROW": "CartPole-v1"}, run, model(COSTS))
+    *table, empty, explained = tables.plan_lines(chosen, model(COSTS), cells_of(run, NEEDED))
+    assert empty == "" and explained.startswith("\N{EN DASH}: ")
+    stored = next(line for line in table if line.startswith("| rows stored per second"))
+    assert ("\N{EN DASH}" in stored) == (explorers == "0") and "explorers on the data hosts" in explained
+
+
+def test_make_refuses_the_variable_of_make_apex():
+    planned = subprocess.run(["make", "--dry-run", "plan", "HOSTS=3"], cwd=ROOT, capture_output=True, text=True)
+    assert planned.returncode == 0 and "'HOSTS=3'" in planned.stdout, planned.stderr
 
 
 def test_without_measurements_the_program_says_what_to_run(capsys):

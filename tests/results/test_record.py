@@ -175,6 +175,8 @@ def test_latest_is_the_newest_run_by_its_own_date(run, tmp_path):
     save(own / "gate.json", run)
     assert latest(folders=folders) == own / "b.json"
     assert latest("gate", folders) == own / "gate.json"
+    assert latest(folders=folders, profile="hosts") is None
+    assert latest(folders=folders, profile=run.profile) == own / "b.json"
 
 
 def test_a_new_path_is_dated_and_free(run, tmp_path):
