@@ -62,6 +62,8 @@ def parse(description: str, arguments: list[str] | None) -> tuple[argparse.Names
         parser.error(f"--hosts must be from 1 to {MOST_HOSTS}, got {args.hosts}")
     if args.lose_host is not None and (args.hosts or 0) < 3:
         parser.error("--lose-host needs --hosts 3 or more: the first has the learner, and another one must remain")
+    if args.lose_host is not None and args.lose_host >= args.seconds:
+        parser.error(f"--lose-host must be below {args.seconds:g}, when the training ends, got {args.lose_host:g}")
     if args.target is not None and math.isnan(args.target):
         parser.error("--target must be a number, got nan")
     given = {each.name: getattr(args, each.name) for each in fields(Settings) if hasattr(args, each.name)}

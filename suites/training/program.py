@@ -23,7 +23,7 @@ from suites.training.crew import Crew
 from suites.training.display import Display
 from suites.training.options import SETTINGS
 from suites.training.settings import Settings
-from suites.training.supervisor import Failed, Outcome, on_this_machine, train
+from suites.training.supervisor import Failed, Outcome, buffer_and_weights, on_this_machine, train
 
 RUNS = Path(__file__).resolve().parents[2] / "results" / "runs"
 # What is wrong with the options, the environment, the folder or the checkpoint, and needs no traceback.
@@ -42,17 +42,37 @@ def _claimed(folder: Path, settings: Settings, resume: bool) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"another training uses {folder}") from None
-        stored = folder / SETTINGS
-        if not resume and (stored.exists() or checkpoint.every(folder)):
-            instead = f", or {_continue(folder)}" if checkpoint.every(folder) else ""
-            raise ValueError(f"{folder} contains a training: choose another --folder{instead}")
         if not resume:
-            stored.write_text(json.dumps(asdict(settings), indent=1))
+            check_new(folder)
+            (folder / SETTINGS).write_text(json.dumps(asdict(settings), indent=1))
         yield
+
+
+def check_new(folder: Path) -> None:
+    """Raise ValueError if the folder contains a training."""
+    if (folder / SETTINGS).exists() or checkpoint.every(folder):
+        instead = f", or {_continue(folder)}" if checkpoint.every(folder) else ""
+        raise ValueError(f"{folder} contains a training: choose another --folder{instead}")
 
 
 def _continue(folder: Path) -> str:
     return f"continue with make apex RESUME={shlex.quote(str(folder))} (option --resume)"
+
+
+def check(args: argparse.Namespace, settings: Settings) -> None:
+    """Raise one of `TROUBLE` if it is known that the training cannot begin, before anything is started for it."""
+    if args.resume:
+        if not checkpoint.supported(settings.peer):
+            raise ValueError(f"a training with {settings.peer} cannot be resumed: its buffer cannot be saved")
+        checkpoint.newest(args.resume)
+    buffer_and_weights(settings)
+
+
+def refuse(error: Exception, settings: Settings) -> int:
+    """Print why the training cannot begin; return the exit status."""
+    cause = f"--env {settings.env} cannot be used: " if isinstance(error, gymnasium.error.Error) else ""
+    print(f"{cause}{error}", file=sys.stderr)
+    return 2
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -68,19 +88,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
     with ExitStack() as stack:
         try:
-            if resume and not saves:
-                raise ValueError(f"a training with {settings.peer} cannot be resumed: its buffer cannot be saved")
-            if resume:
-                checkpoint.newest(folder)
+            check(args, settings)
             adapter, crew = stack.enter_context(_where(args, settings))
             if interrupt.received():
                 print("interrupted before the training began")
                 return 130
             stack.enter_context(_claimed(folder, settings, resume))
         except TROUBLE as error:
-            cause = f"--env {settings.env} cannot be used: " if isinstance(error, gymnasium.error.Error) else ""
-            print(f"{cause}{error}", file=sys.stderr)
-            return 2
+            return refuse(error, settings)
         what = "checkpoints and logs are" if saves else f"{settings.peer} cannot be saved; logs are"
         print(f"{what} in {folder}", flush=True)
         try:

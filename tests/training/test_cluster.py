@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from suites.lan import STATES, why_not
+from suites.training import options
+from suites.training.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = ("--target=1e9", "--episodes=2")  # no score ends it
@@ -56,7 +60,7 @@ def test_it_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
     steps = int(saved.parent.name.partition("-")[2])
     assert steps > 0 and len([*saved.iterdir()]) == 1
 
-    run = Program("--resume", folder, "--hosts=2", "--seconds=600", "--target=1e9")
+    run = Program("--resume", folder, "--hosts=1", "--seconds=600", "--target=1e9")
     transitions = run.read_until(r"score \d\S*  (\S+) transitions [1-9]").group(1)
     assert transitions.endswith(("k", "M"))
     os.kill(run.process.pid, signal.SIGINT)
@@ -70,6 +74,14 @@ def test_it_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
     [
         (["--hosts=0"], "--hosts must be from 1 to 16, got 0"),
         (["--hosts=2", "--lose-host=3"], "--lose-host needs --hosts 3 or more"),
+        (
+            ["--hosts=3", "--lose-host=61", "--seconds=60"],
+            "--lose-host must be below 60, when the training ends, got 61",
+        ),
+        (
+            ["--hosts=3", "--lose-host=60", "--minutes=1"],
+            "--lose-host must be below 60, when the training ends, got 60",
+        ),
         (["--hosts=2", "--address=auto"], "not allowed with argument"),
         (["--hosts=2", "--buffer=cpprb"], "--buffer must be one of cpprb_impl[Ray]"),
         (["--buffer=cpprb_impl[Ray]"], "--buffer must be one of cpprb_impl[lock=none]"),
@@ -79,6 +91,22 @@ def test_it_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
 def test_bad_options_are_named(arguments, problem):
     status, said = Program(*arguments).ends()
     assert status == 2 and problem in said, said
+
+
+@needs_hosts
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--env=NoSuch-v0"], "--env NoSuch-v0 cannot be used"),
+        (["--env=Pendulum-v1"], "env must have Box observations and Discrete actions"),
+        (["--folder={used}"], "contains a training: choose another --folder"),
+        (["--resume={used}"], "contains no checkpoint"),
+    ],
+)
+def test_a_training_that_cannot_begin_is_refused_before_hosts_are_made(arguments, problem, tmp_path):
+    (tmp_path / options.SETTINGS).write_text(json.dumps(asdict(Settings(peer=options.ON_HOSTS[0]))))
+    status, said = Program("--hosts=3", *(each.format(used=tmp_path) for each in arguments)).ends()
+    assert status == 2 and problem in said and "starting Ray" not in said, said
 
 
 def test_a_cluster_that_is_not_there_is_named(tmp_path):

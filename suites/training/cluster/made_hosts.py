@@ -13,7 +13,7 @@ import psutil
 
 from adapters.hosts import RAY_PORT
 from suites.lan import Lan, NoHosts, ray_cluster
-from suites.training import interrupt, options
+from suites.training import interrupt, options, program
 from suites.training.settings import Settings
 
 LOOK_SECONDS = 0.1
@@ -21,12 +21,18 @@ LOOK_SECONDS = 0.1
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Make the hosts, run the training on the first one, and remove them; return the training's exit status."""
+    try:
+        program.check(args, settings)
+        if args.folder:
+            program.check_new(args.folder)
+    except program.TROUBLE as error:
+        return program.refuse(error, settings)
     folders = [Path(folder) for folder in (args.folder, args.resume) if folder]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     try:
         with Lan(args.hosts, shown=folders) as lan:
-            print(f"starting Ray on {args.hosts} hosts made of this machine", flush=True)
+            print(f"starting Ray on {args.hosts} host{'s' * (args.hosts > 1)} made of this machine", flush=True)
             ray_cluster.start(lan, cpus=settings.explorers)
             address = f"{lan.address(1)}:{RAY_PORT}"
             command = [sys.executable, "-m", "suites.training.train", *options.arguments_for(args, settings, address)]
