@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import suppress
 
 import apex
 import gymnasium
@@ -22,13 +23,18 @@ from torch import nn
 from cpprb_impl.ray import PrioritizedReplayBuffer
 
 EPISODES, PAUSE = 10, 5.0  # of an evaluation; seconds until the next one
+END_SECONDS = 30.0  # for explorers and the evaluation to end
 # Actors rather than tasks: when a host lost its power, Ray started its actors again, but not its tasks within 35 s.
 RESTARTED = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}
 
 
+class TrainingEnded(Exception):  # noqa: N818 (says what happened)
+    """There are no more weights."""
+
+
 @ray.remote(num_cpus=0)
 class Newest:
-    """Knows which object in Ray's object store holds the newest weights."""
+    """Knows which object in Ray's object store holds the newest weights; none when the training has ended."""
 
     def __init__(self, reference: list[ray.ObjectRef]) -> None:
         self.reference = reference
@@ -53,20 +59,31 @@ class Weights:
         self.newest.set.remote([ray.put(flat)])
 
     def sample(self, _: int) -> dict[str, list[np.ndarray]]:
-        (reference,) = ray.get(self.newest.get.remote())
-        return {"flat": [ray.get(reference).copy()]}  # objects of the store are read-only
+        references = ray.get(self.newest.get.remote())
+        if not references:
+            raise TrainingEnded
+        return {"flat": [ray.get(references[0]).copy()]}  # objects of the store are read-only
+
+    def end(self) -> None:
+        """Let `sample` raise `TrainingEnded`."""
+        ray.get(self.newest.set.remote([]))
 
 
 @ray.remote(num_cpus=1, **RESTARTED)
 class Explorer:
     @ray.method(retry_exceptions=[ConnectionError])  # no shard answered for a while
     def run(self, shared: PrioritizedReplayBuffer, weights: Weights, number: int, explorers: int) -> None:
-        apex.explore(shared, weights, number, explorers, report=False)
+        with suppress(TrainingEnded):
+            apex.explore(shared, weights, number, explorers, report=False)
 
 
 @ray.remote(num_cpus=0, **RESTARTED)
 class Evaluator:
     def run(self, weights: Weights) -> None:
+        with suppress(TrainingEnded):
+            self.evaluate(weights)
+
+    def evaluate(self, weights: Weights) -> None:
         """Play without exploration, again and again, and print the mean return."""
         torch.set_num_threads(1)
         env, network = gymnasium.make(apex.ENV), apex.make_network()
@@ -106,13 +123,14 @@ def main() -> None:
     weights = Weights()
     evaluator = Evaluator.remote()
     ray.get(evaluator.__ray_ready__.remote())  # if a package is missing there, the error is raised here
-    evaluator.run.remote(weights)
     explorers = [Explorer.remote() for _ in range(args.explorers)]
-    for number, explorer in enumerate(explorers):
-        explorer.run.remote(shared, weights, number, args.explorers)
+    runs = [explorer.run.remote(shared, weights, number, args.explorers) for number, explorer in enumerate(explorers)]
+    runs.append(evaluator.run.remote(weights))
     steps = apex.learn(shared, weights, args.seconds)
     print(f"{steps} learner steps alongside {args.explorers} explorers; {shared.get_stored_size()} rows are stored")
-    for actor in [evaluator, *explorers]:
+    weights.end()
+    ray.wait(runs, num_returns=len(runs), timeout=END_SECONDS)
+    for actor in [evaluator, *explorers]:  # also those that are being started again
         ray.kill(actor)
     shared.close()
     ray.shutdown()
