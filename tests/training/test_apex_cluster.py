@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import tempfile
@@ -9,8 +10,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from results import REFERENCE, latest, load
 from suites.lan import Lan, ray_cluster, why_not
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -24,6 +27,18 @@ def test_the_example_makes_a_cluster_of_one_host():
     assert done.returncode == 0, done.stderr
     assert DONE in done.stdout and "mean return " in done.stdout
     assert "failed" not in done.stdout + done.stderr  # Ray says so of calls that run when their actor is killed
+
+
+def test_the_page_has_the_bytes_of_rows(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    fields = importlib.import_module("apex").FIELDS.values()
+    example = sum(np.dtype(each.get("dtype", "f4")).itemsize * each.get("shape", 1) for each in fields)
+    reference = latest(folders=(REFERENCE,), profile="hosts")
+    benchmark = {each.name: each.row_bytes for each in load(reference).workloads}
+    page = (EXAMPLES.parent / "docs/clusters.md").read_text(encoding="utf-8")
+    assert f"two stacks of four frames ({benchmark['ALE/Seaquest-v5']:,} bytes)" in page
+    assert f"The example's CartPole rows have {example} bytes" in page
+    assert f"`make bench` stores {benchmark['CartPole-v1']} bytes of the same transition" in page
 
 
 def explorers(lan: Lan, hosts: range | list[int]) -> Counter[int]:
