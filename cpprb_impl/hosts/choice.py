@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 
 WINDOWS = 3  # of each kind, which are compared
 SETTLING = 1  # replies at the start of a window, which may have waited for messages of the other kind
 REPLIES, SECONDS = 2, 0.02  # at least so many in a window, and at least so long
 GAIN = 0.9  # compressed messages must take at most this share of the time that others take
-CLEAR = 2.0  # a ratio of seconds per row that needs no more than one window of each kind
+CLEAR = {1: 10.0, 2: 2.0}  # by windows of each kind: a ratio, of all of one kind to all of the other, that is enough
 CHANGED = 2.0  # a ratio of seconds per row to those when the choice was made, which ends a rest early
 REST = 50  # how much longer than a comparison no other follows
 
@@ -19,9 +22,10 @@ class Choice:
     Short windows of both kinds alternate, and their seconds per row are compared. If compressed messages are clearly
     faster, they are used from then on, otherwise the others. Comparisons take about 2% of the time.
 
-    A learner that trains for longer than messages take waits for neither kind, and learns nothing by comparing them.
-    Therefore another comparison follows early if the pace changes: after a rest as long as the last comparison, and
-    twice as long each time that the choice stays as it was.
+    Seconds are those that the user of the link has spent in calls: compressing, waiting and receiving. A learner that
+    trains for longer than messages take, or pauses, would otherwise measure itself. If it begins to wait, the pace
+    changes, and another comparison follows early: after a rest as long as the last comparison, and twice as long each
+    time that the choice stays as it was.
     """
 
     def __init__(self, allowed: bool = True) -> None:
@@ -41,7 +45,7 @@ class Choice:
         self._seconds = 0.0
 
     def took(self, packed: bool, rows: int, sent: float, now: float) -> None:
-        """Note that a message of so many rows was sent at the time `sent`, and that its reply came `now`."""
+        """Note that the reply to a message of so many rows came: `sent` and `now` are the seconds spent in calls."""
         # While messages queue, each takes the time since the reply to the one before it.
         start, self._last = max(sent, self._last), now
         if now < self._early or packed != self.packed:
@@ -63,8 +67,13 @@ class Choice:
     def _compare(self, pace: float, now: float) -> None:
         self._windows.append(pace)
         self.packed = not self.packed
-        if len(self._windows) == 2 * WINDOWS or (len(self._windows) == 2 and _ratio(*self._windows) > CLEAR):
+        if len(self._windows) == 2 * WINDOWS or self._is_clear():
             self._decide(now)
+
+    def _is_clear(self) -> bool:
+        used, other = self._windows[::2], self._windows[1::2]
+        enough = CLEAR.get(len(used), float("inf"))
+        return len(used) == len(other) and (min(used) > enough * max(other) or min(other) > enough * max(used))
 
     def _decide(self, now: float) -> None:
         used, other = median(self._windows[::2]), median(self._windows[1::2])
@@ -74,6 +83,28 @@ class Choice:
         took, self._windows = now - self._started, []
         self._early, self._late = now + self._patience * took, now + REST * took
         self._patience = min(2 * self._patience, REST) if self.packed == before else 1.0
+
+
+class Stopwatch:
+    """Seconds that were spent in some parts of a program so far."""
+
+    def __init__(self) -> None:
+        self._earlier = 0.0
+        self._began: float | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time of the block."""
+        self._began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._earlier, self._began = self.seconds, None
+
+    @property
+    def seconds(self) -> float:
+        """The time so far, that of a block that is not finished included."""
+        return self._earlier if self._began is None else self._earlier + time.monotonic() - self._began
 
 
 def _ratio(a: float, b: float) -> float:

@@ -22,7 +22,7 @@ import zmq
 
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.choice import Choice
+from cpprb_impl.hosts.choice import Choice, Stopwatch
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
@@ -60,7 +60,7 @@ class Piece:
     stop: int
     share: float  # of the batch's rows that come from this shard, in the mean
     packed: bool  # whether its rows may be compressed
-    asked: float  # when
+    asked: float  # when, in seconds spent in `sample`
 
 
 class Source:
@@ -94,7 +94,7 @@ class Learner:
     deadline : float
         Seconds after which `sample` goes on without a shard that does not answer.
     compress : bool
-        Whether shards compress rows if they arrive sooner.
+        Whether shards compress rows if `sample` then takes less time.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Learner:
         compress: bool = True,
     ) -> None:
         self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline
-        self._compress = compress
+        self._compress, self._sampling = compress, Stopwatch()
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
@@ -193,7 +193,7 @@ class Learner:
     def _ask(self, source: Source, batch: Batch | None, start: int, stop: int, share: float) -> None:
         self._numbers += 1
         packed = source.choice.packed
-        source.pieces[self._numbers] = Piece(batch, start, stop, share, packed, time.monotonic())
+        source.pieces[self._numbers] = Piece(batch, start, stop, share, packed, self._sampling.seconds)
         kind = wire.DRAW_PACKED if packed else wire.DRAW
         source.link.socket.send(Request(kind, stop - start, self._numbers).packed())
 
@@ -273,7 +273,7 @@ class Learner:
         except Malformed:
             source.pieces[reply.number] = piece  # its rows are still missing
             raise
-        source.choice.took(piece.packed, piece.stop - piece.start, piece.asked, time.monotonic())
+        source.choice.took(piece.packed, piece.stop - piece.start, piece.asked, self._sampling.seconds)
 
     def _fill(self, batch: Batch, piece: Piece, source: Source, reply: Reply) -> None:
         """Receive the arrays of a piece. Raise `Malformed` if they are not those that are expected."""
@@ -312,7 +312,7 @@ class Learner:
         if rows < 0:
             raise ValueError(f"batch_size must not be negative, got {rows}")
         start = time.monotonic()
-        with self._whole_messages():
+        with self._whole_messages(), self._sampling.running():
             self._look_for_shards()
             self._poll(0)
             self._await_new_shards(start)

@@ -59,7 +59,7 @@ class PrioritizedReplayBuffer:
     encrypt : bool
         Whether messages are encrypted (CurveZMQ). Otherwise a password is required, which is sent in clear text.
     compress : bool
-        Whether rows that are sent are compressed (LZ4) on each link on which they then arrive sooner: both ways are
+        Whether rows that are sent are compressed (LZ4) on each link whose user then waits for less: both ways are
         measured now and then.
 
     Raises

@@ -31,7 +31,7 @@ from suites.runner.results import NotMeasured, Outcome, PeerTrouble, Result, Stu
 JOB = HostsJob(CARTPOLE, 1, UNLIMITED, 512)
 CAPACITY = 20_000  # rows; the buffer is full, as it is during most of a training
 ADDED = 100  # rows per call
-CHECK_SHARE, WARM_SHARE = 0.25, 0.75  # of a timed window, before it
+CHECK_SHARE, WARM_SHARE = 0.25, 1.0  # of a timed window, before it
 START_SECONDS = 90.0  # for a process to import its libraries, and to start its servers
 LEAD_SECONDS, FAILED_SECONDS = 0.5, 5.0  # of a learner's loop, before and after something fails
 CUT_SECONDS = 2.0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -128,8 +130,11 @@ def test_the_choice_follows_a_link_that_becomes_slow_and_fast_again():
 
 def test_a_large_difference_is_clear_after_one_window_of_each_kind():
     choice = Choice()
-    now, _ = simulated(choice, lambda packed: 0.05 if packed else 0.25, until=4.0)
-    assert simulated(choice, lambda packed: 0.05 if packed else 0.25, now + 1.0, now)[1] == 1.0
+    simulated(choice, lambda packed: 0.02 if packed else 0.25, until=1.7)
+    assert choice.packed and not choice._windows
+    choice = Choice()
+    simulated(choice, lambda packed: 0.2 if packed else 0.25, until=1.7)
+    assert choice._windows
 
 
 @pytest.mark.parametrize(("packed", "share"), [(0.0005, 1.0), (0.0015, 0.0)])
@@ -190,6 +195,48 @@ def test_compressed_and_other_replies_give_the_same_rows(make_shards, learn, unp
     learner = learn(shards)
     assert all(are_identical(learner.sample(100, 0.4)) for _ in range(50))
     assert 20 < len(unpacked) < 80  # of 100 replies, one column each
+
+
+class Noted(Choice):
+    """Keeps the times of all replies."""
+
+    times: ClassVar[list[float]]
+
+    def took(self, packed: bool, rows: int, sent: float, now: float) -> None:
+        self.times.append(now)
+
+
+PAUSE, PAUSES = 0.1, 10  # seconds between calls
+
+
+def test_the_time_between_calls_of_a_learner_does_not_count(make_shards, learn, monkeypatch):
+    monkeypatch.setattr("cpprb_impl.hosts.learner.Choice", Noted)
+    monkeypatch.setattr(Noted, "times", [], raising=False)
+    (shard,) = make_shards(1, env_dict=FIELDS)
+    shard.buffer.add(**rows_of(np.arange(ROWS)))
+    learner, start = learn([shard]), time.monotonic()
+    for _ in range(PAUSES):
+        learner.sample(100, 0.4)
+        time.sleep(PAUSE)
+    assert len(Noted.times) >= PAUSES
+    assert 0 < Noted.times[-1] <= time.monotonic() - start - PAUSES * PAUSE
+
+
+def test_the_time_between_calls_of_an_explorer_does_not_count(make_shards, keys, monkeypatch):
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.Choice", Noted)
+    monkeypatch.setattr(Noted, "times", [], raising=False)
+    (shard,) = make_shards(1, env_dict=FIELDS)
+    explorer = RemoteExplorer(
+        lambda: [shard.address], keys, {"size": 3000, "env_dict": FIELDS}, when_lost="wait", deadline=5.0
+    )
+    with closing(explorer):
+        start = time.monotonic()
+        for _ in range(PAUSES):
+            explorer.add(**rows_of(np.arange(100)))
+            time.sleep(PAUSE)
+        explorer.flush()
+        assert len(Noted.times) == PAUSES
+        assert 0 < Noted.times[-1] <= time.monotonic() - start - PAUSES * PAUSE
 
 
 def test_compressed_and_other_batches_of_an_explorer_are_stored_alike(make_shards, keys, monkeypatch):
