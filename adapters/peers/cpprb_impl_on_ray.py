@@ -30,6 +30,7 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
     on_ray = True
     victim = "cpprb_impl.hosts.server"  # their supervisor starts them again, with the rows
     encrypt: ClassVar[bool] = False
+    compress: ClassVar[bool] = True
 
     def __init__(self, spec: Spec, place: Place) -> None:
         connect(place)
@@ -46,6 +47,7 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
             eps=self.contract.eps,
             hosts=hosts,
             encrypt=self.encrypt,
+            compress=self.compress,
         )
 
     @classmethod
@@ -83,3 +85,11 @@ class CpprbImplOnRayEncrypted(CpprbImplOnRay):
     name = "cpprb_impl[Ray, encrypted]"
     usage = "the same with encrypt=True: CurveZMQ"
     encrypt = True
+
+
+class CpprbImplOnRayUncompressed(CpprbImplOnRay):
+    name = "cpprb_impl[Ray, uncompressed]"
+    usage = (
+        "the same with compress=False, which shows what compression changes, and what rows that do not compress cost"
+    )
+    compress = False
