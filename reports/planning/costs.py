@@ -25,6 +25,9 @@ NEEDED = (
     "explorer_cpu",
     "storing_cpu",
 )
+FITTED = (*NEEDED, "adding_cpu")  # in the cells that the fit uses
+PER_BATCH = {"learn": "learner_cpu", "draw": "data_cpu"}
+PER_ROW = {"send": "explorer_cpu", "store": "storing_cpu", "add": "adding_cpu"}
 RESAMPLES = 200
 SEED = 20_261_123
 DIGITS = 6  # of costs, so that another machine's rounding does not change what is simulated
@@ -52,12 +55,14 @@ def _terms(rows: float, row_bytes: float, messages: float = 1.0) -> list[float]:
 @dataclass(frozen=True)
 class Costs:
     """`learn` and `draw`: CPU time of a request for rows, with their new priorities, at the learner and at a data host.
-    `send` and `store`: of explorers' rows, at the explorer and at a data host. `wire`: bytes of a reply."""
+    `send` and `store`: of explorers' rows, at the explorer and at a data host. `add`: of rows that explorers add on a
+    data host. `wire`: bytes of a reply."""
 
     learn: Cost
     draw: Cost
     send: Cost
     store: Cost
+    add: Cost
     wire: Cost
 
 
@@ -84,7 +89,7 @@ class Fit:
 
 def fit(run: Run) -> Fit:
     """Fit all costs. Raises `Unmeasured` if the record lacks the cells."""
-    cells = seen(cells_of(run, NEEDED))
+    cells = seen(cells_of(run, FITTED))
     chance = random.Random(SEED)
     costs = _costs(cells, Cell.figure)
     resampled = [_costs(cells, lambda cell, name: _resampled(cell, name, chance)) for _ in range(RESAMPLES)]
@@ -121,10 +126,8 @@ def _costs(cells: Sequence[Cell], figure: Callable[[Cell, str], float]) -> Costs
         return Cost(0.0, *_solve(rows, [figure(cell, benchmark) for cell in cells]))
 
     return Costs(
-        learn=whole("learner_cpu"),
-        draw=whole("data_cpu"),
-        send=per_row("explorer_cpu"),
-        store=per_row("storing_cpu"),
+        **{name: whole(benchmark) for name, benchmark in PER_BATCH.items()},
+        **{name: per_row(benchmark) for name, benchmark in PER_ROW.items()},
         wire=whole("wire", lambda cell: cell.batch),
     )
 
@@ -138,10 +141,9 @@ def _solve(rows: Sequence[Sequence[float]], found: Sequence[float]) -> list[floa
 
 def _compared(costs: Costs, cells: Sequence[Cell], name: str) -> list[tuple[float, float]]:
     """Return pairs of the fitted and the measured cost of each cell."""
-    benchmark = {"learn": "learner_cpu", "draw": "data_cpu", "send": "explorer_cpu", "store": "storing_cpu"}.get(name)
     cost: Cost = getattr(costs, name)
-    if name in ("send", "store"):
-        return [(cost.of(1, cell.row_bytes), cell.figure(str(benchmark))) for cell in cells]
+    if name in PER_ROW:
+        return [(cost.of(1, cell.row_bytes), cell.figure(PER_ROW[name])) for cell in cells]
     if name == "wire":
         return [(cost.of(cell.batch, cell.row_bytes), cell.batch * cell.figure("wire")) for cell in cells]
-    return [(cost.of(cell.batch, cell.row_bytes), cell.figure(str(benchmark))) for cell in cells]
+    return [(cost.of(cell.batch, cell.row_bytes), cell.figure(PER_BATCH[name])) for cell in cells]

@@ -61,8 +61,7 @@ def _shares(plan: Plan, costs: Costs) -> dict[str, float]:
     elsewhere = rate if hosts.explorers else 0.0
     drawing = batches * costs.draw.of(load.batch, row_bytes, pieces) / data
     storing = elsewhere * costs.store.of(1, row_bytes) / data
-    # What explorers on a data host need was not measured. The process that stores rows of others also receives them.
-    adding = (rate - elsewhere) * costs.store.of(1, row_bytes) / data
+    adding = (rate - elsewhere) * costs.add.of(1, row_bytes) / data
     shares = {
         "the learner's thread that samples": batches * costs.learn.of(load.batch, row_bytes, pieces),
         "the learner's link in": batches * drawn / hosts.link,

@@ -28,6 +28,7 @@ COST_NAMES = {
     "draw": "data host, the same",
     "send": "explorer, CPU of sent rows",
     "store": "data host, CPU of stored rows",
+    "add": "data host, CPU of rows of its own explorers",
     "wire": "reply to a request",
 }
 

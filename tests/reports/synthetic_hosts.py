@@ -15,6 +15,7 @@ COSTS = Costs(
     draw=Cost(5e-5, 2e-7, 4e-10, 0.0),
     send=Cost(0.0, 5e-7, 1e-9),
     store=Cost(0.0, 8e-7, 4e-9),
+    add=Cost(0.0, 3e-8, 7e-11),
     wire=Cost(150.0, 12.0, 1.0),
 )
 UNITS = {
@@ -27,6 +28,7 @@ UNITS = {
     "explorer": ("rows/s", "higher"),
     "explorer_cpu": ("s/row", "lower"),
     "storing_cpu": ("s/row", "lower"),
+    "adding_cpu": ("s/row", "lower"),
     "learner_beside": ("batches/s", "higher"),
     "explorer_beside": ("rows/s", "higher"),
 }
@@ -61,6 +63,7 @@ def _add_cell(run: Run, workload: str, row_bytes: int, hosts: int, batch: int, f
     figures = {
         "learner": 0.8 / step, "step_p50": step, "step_p99": 3 * step, "learner_cpu": learn, "data_cpu": draw,
         "wire": COSTS.wire.of(batch, row_bytes) / batch, "explorer": 1 / stored, "storing_cpu": stored,
+        "adding_cpu": COSTS.add.of(1, row_bytes),
         "explorer_cpu": COSTS.send.of(1, row_bytes), "learner_beside": 0.5 / step, "explorer_beside": 0.5 / stored,
     }  # fmt: skip
     for name, value in figures.items():

@@ -28,7 +28,7 @@ from results import REFERENCE, save
 from .synthetic_hosts import COSTS, hosts_run
 
 ROOT = Path(__file__).resolve().parents[2]
-FREE = Costs(learn=Cost(1e-9), draw=Cost(1e-9), send=Cost(), store=Cost(), wire=Cost(byte=1.0))
+FREE = Costs(learn=Cost(1e-9), draw=Cost(1e-9), send=Cost(), store=Cost(), add=Cost(), wire=Cost(byte=1.0))
 FAST = Load(row_bytes=100, batch=64, batches=math.inf, transitions=0)
 ROOMY = Hosts(1, cores=8)
 
@@ -141,7 +141,7 @@ def test_errors_are_told_for_every_cell():
 
 # Plans.
 
-STORING = model(replace(FREE, store=Cost(row=1e-4)))
+STORING = model(replace(FREE, store=Cost(row=1e-4), add=Cost(row=1e-4)))
 
 
 def plan(hosts: Hosts, **load: float) -> Plan:
