@@ -30,9 +30,8 @@ class Choice:
 
     def __init__(self, allowed: bool = True) -> None:
         self.packed = False  # whether the next message is to be compressed
-        self._early = self._late = (
-            0.0 if allowed else float("inf")
-        )  # when the next comparison may begin, and when it must
+        # When the next comparison may begin, and when it must.
+        self._early = self._late = 0.0 if allowed else float("inf")
         self._patience = 1.0  # a rest that may end early, in durations of a comparison
         self._pace = 0.0  # seconds per row of the kind that was chosen
         self._last = 0.0  # when the last reply came

@@ -150,20 +150,11 @@ def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -
     figures["learner_cpu"] = _ok((users_now - users) / batches)
     figures["data_cpu"] = _ok((data_now - data) / batches)
     figures["wire"] = _ok((hosts.sent() - sent) / (batches * job.batch))
-    hosts.explorer.do("explore", **{**explore, "seconds": WARM_SHARE * seconds})
-    users, data = hosts.cpu()
-    found = hosts.explorer.do("explore", **explore)
-    rows, (users_now, data_now) = found["rows"], hosts.cpu()
-    figures["explorer"] = _ok(rows / found["seconds"])
-    figures["explorer_cpu"] = _ok((users_now - users) / rows)
-    figures["storing_cpu"] = _ok((data_now - data) / rows)
+    rate, explorer_cpu, data_cpu = _explored(hosts, hosts.explorer, explore)
+    figures["explorer"], figures["explorer_cpu"], figures["storing_cpu"] = _ok(rate), _ok(explorer_cpu), _ok(data_cpu)
     if hosts.local_explorer:
-        hosts.local_explorer.do("explore", **{**explore, "seconds": WARM_SHARE * seconds})
-        _, data = hosts.cpu()
-        found = hosts.local_explorer.do("explore", **explore)
-        rows, (_, data_now) = found["rows"], hosts.cpu()
-        figures["local_explorer"] = _ok(rows / found["seconds"])
-        figures["adding_cpu"] = _ok((data_now - data) / rows)
+        rate, _, data_cpu = _explored(hosts, hosts.local_explorer, explore)
+        figures["local_explorer"], figures["adding_cpu"] = _ok(rate), _ok(data_cpu)
     hosts.explorer.tell("explore", **explore)
     learned = hosts.learner.do("learn", **learn)
     explored = hosts.explorer.hear()
@@ -175,6 +166,15 @@ def _measure(figures: Figures, hosts: Measured, job: HostsJob, seconds: float) -
     figures["whole"] = _whole(checked)
     stale = hosts.learner.do("wait_for_update", **learn)
     figures["staleness"] = _failed(NO_EFFECT) if stale is None else _ok(stale)
+
+
+def _explored(hosts: Measured, explorer: Worker, explore: Mapping[str, float]) -> tuple[float, float, float]:
+    """Return the rows per second, and the CPU seconds per row of the users' host and of the data hosts."""
+    explorer.do("explore", **{**explore, "seconds": WARM_SHARE * explore["seconds"]})
+    users, data = hosts.cpu()
+    found = explorer.do("explore", **explore)
+    rows, (users_now, data_now) = found["rows"], hosts.cpu()
+    return rows / found["seconds"], (users_now - users) / rows, (data_now - data) / rows
 
 
 def _ok(value: float) -> Figure:
