@@ -14,8 +14,9 @@ SUITE = "hosts"
 UNLIMITED = "none"
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 COMMAND = "make bench PROFILE=hosts"
-#: It sends rows as they are. If it was measured, plans are made from its figures: rows may not compress.
-UNCOMPRESSED = "cpprb_impl[Ray, uncompressed]"
+#: A way of the first peer that sends rows as they are. If it was measured, plans are made from its figures: rows may
+#: not compress.
+UNCOMPRESSED = "uncompressed"
 
 
 class Unmeasured(BadRecord):
@@ -49,12 +50,14 @@ def link_speed(text: str) -> float:
 
 
 def cells_of(run: Run, needed: Sequence[str]) -> list[Cell]:
-    """Return the cells of `UNCOMPRESSED`, or else of the first peer, in which all needed benchmarks have samples.
+    """Return the first peer's cells, `UNCOMPRESSED` if it can, in which all needed benchmarks have samples.
 
     Raises `Unmeasured` if there are none.
     """
-    peers = dict.fromkeys(record.peer for record in run.records if record.suite == SUITE)
-    peer = UNCOMPRESSED if UNCOMPRESSED in peers else next(iter(peers), None)
+    measured = {record.peer for record in run.records if record.suite == SUITE}
+    first = next((peer.name for peer in run.peers if peer.name in measured), "")
+    uncompressed = f"{first.removesuffix(']')}, {UNCOMPRESSED}]"
+    peer = uncompressed if uncompressed in measured else first
     row_bytes = {workload.name: workload.row_bytes for workload in run.workloads}
     found: dict[tuple[str, int, str, int], dict[str, list[float]]] = {}
     for record in run.records:

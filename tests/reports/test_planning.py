@@ -66,6 +66,22 @@ def test_a_record_without_the_cells_says_what_to_run():
             fit(run)
 
 
+def test_plans_are_made_from_the_first_peer_without_compression_if_it_was_measured():
+    run = hosts_run(data=(1,))
+    first, *_ = run.peers
+    name = first.name.removesuffix("]") + ", uncompressed]"
+    run.peers = [first, replace(first, name="other[uncompressed]"), replace(first, name=name)]
+    as_is = [cell.figures for cell in cells_of(run, NEEDED)]
+    slower = [
+        replace(record, peer=peer, samples=[replace(sample, value=factor * sample.value) for sample in record.samples])
+        for record in run.records
+        for peer, factor in ((name, 2), ("other[uncompressed]", 4))
+    ]
+    run.records = [*run.records, *slower]
+    for before, now in zip(as_is, cells_of(run, NEEDED), strict=True):
+        assert now.figures == {benchmark: [2 * value for value in values] for benchmark, values in before.items()}
+
+
 def test_speeds_of_links():
     assert [link_speed(text) for text in ("10gbit", "500mbit", "none")] == [1.25e9, 62.5e6, math.inf]
     for bad in ("", "10", "gbit", "-1gbit", "0mbit"):
