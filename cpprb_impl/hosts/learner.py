@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from cpprb_impl.hosts.choice import Choice, Stopwatch
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.shard import Address
+from cpprb_impl.hosts.source import Batch, Piece, Source
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 
 log = logging.getLogger("cpprb_impl.hosts")
@@ -37,48 +37,6 @@ GRACE_SECONDS = 0.15  # for the remaining shards to replace rows of one that was
 
 class ShardsLost(ConnectionError):  # noqa: N818 (says what happened)
     """No shard of the buffer answers."""
-
-
-@dataclass(eq=False)
-class Batch:
-    """A batch that is being received."""
-
-    columns: dict[str, np.ndarray]
-    probabilities: np.ndarray
-    indexes: np.ndarray
-    missing: int  # rows
-    is_lost: bool = False  # no shard could give the missing rows
-    least: float = float("inf")  # the smallest probability of any stored row
-
-
-@dataclass(eq=False)
-class Piece:
-    """Rows of a batch that one shard was asked for. A probe has no batch."""
-
-    batch: Batch | None
-    start: int
-    stop: int
-    share: float  # of the batch's rows that come from this shard, in the mean
-    packed: bool  # whether its rows may be compressed
-    asked: float  # when, in seconds spent in `sample`
-
-
-class Source:
-    """A shard as the learner knows it."""
-
-    def __init__(self, address: Address, link: Link, choice: Choice) -> None:
-        self.address, self.link, self.choice = address, link, choice
-        self.pieces: dict[int, Piece] = {}  # by number of the request
-        self.answers = False  # since it was connected
-        self.is_new = True  # it has neither answered nor been given up
-        self.total = self.smallest = 0.0
-        self.stored = 0
-
-    def forget(self) -> list[Piece]:
-        """Return the pieces that will not arrive."""
-        pieces, self.pieces = [piece for piece in self.pieces.values() if piece.batch], {}
-        self.answers, self.is_new, self.total, self.stored = False, False, 0.0, 0
-        return pieces
 
 
 class Learner:
