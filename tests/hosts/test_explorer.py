@@ -181,7 +181,7 @@ def test_other_values_are_left_out_as_on_one_host(make_shards, explore):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors
 def test_interrupted_calls_lose_no_row_and_store_none_twice(make_shards, explore):
-    (shard,) = make_shards(1, size=10 * LARGE)
+    (shard,) = make_shards(1, size=100 * LARGE)
     explorer, random = explore([shard]), np.random.default_rng(0)
     complete, first, interrupted = set(), 0, 0
 
