@@ -32,6 +32,7 @@ log = logging.getLogger("cpprb_impl.hosts")
 
 ROW_BITS = 48  # of an index; the bits above are the shard's number
 PROBE_SECONDS = 0.05  # between two questions to a shard that gave no rows lately
+MOST_BYTES = 1 << 30  # of a batch's rows: a shard answers nobody else while it draws them
 GRACE_SECONDS = 0.15  # for the remaining shards to replace rows of one that was given up at the deadline
 
 
@@ -193,6 +194,9 @@ class Learner:
                 self._ask(source, None, 0, 1, 0.0)
 
     def _new_batch(self, rows: int) -> Batch:
+        size = rows * sum(map(wire.bytes_of, self._columns))
+        if size > MOST_BYTES:
+            raise ValueError(f"a batch must have at most {MOST_BYTES:,} bytes, got {rows:,} rows with {size:,} bytes")
         columns = {name: np.empty((rows, *shape), dtype) for name, dtype, shape in self._columns}
         return Batch(columns, np.empty(rows), np.empty(rows, np.int64), rows)
 
@@ -333,7 +337,7 @@ class Learner:
                 continue
             late = [source for source in self._sources.values() if _has_piece_of(source, batch)]
             if end > start + self._deadline:
-                size = sum(column[:1].nbytes for column in batch.columns.values()) * batch.missing
+                size = batch.missing * sum(map(wire.bytes_of, self._columns))
                 missing = f"{batch.missing} rows ({size / 1e6:.3g} MB) are missing"
                 raise ShardsLost(f"no shard answered within {self._deadline:g} s: {missing}")
             end += GRACE_SECONDS

@@ -6,6 +6,7 @@ All numbers are little-endian. The part of a column may have fewer bytes than th
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -80,6 +81,12 @@ class Reply(NamedTuple):
         return cls(*REPLY.unpack(part))
 
 
+def bytes_of(column: Column) -> int:
+    """Return the bytes of one row."""
+    _, dtype, shape = column
+    return np.dtype(dtype).itemsize * math.prod(shape)
+
+
 def columns_of(rows: Mapping[str, np.ndarray]) -> list[Column]:
     """Describe arrays whose first axis is the row. Raise TypeError for a dtype that messages cannot carry."""
     for name, array in rows.items():
@@ -145,7 +152,7 @@ def arrays(parts: Sequence, count: int, columns: Iterable[Column], *, packed: bo
     found = {}
     for part, (name, dtype, shape) in zip(parts, columns, strict=True):
         kind, view = np.dtype(dtype), memoryview(part)
-        wanted = count * kind.itemsize * int(np.prod(shape, dtype=np.int64))
+        wanted = count * bytes_of((name, dtype, shape))
         if view.nbytes == wanted:
             found[name] = np.frombuffer(view, kind).reshape(count, *shape)
         elif packed and view.nbytes < wanted <= MOST_EACH * view.nbytes:  # nothing larger is allocated

@@ -207,8 +207,9 @@ class PrioritizedReplayBuffer:
     def add(self, **steps: Any) -> None:
         """Add one step or many, as `MPPrioritizedReplayBuffer.add` does.
 
-        On a host with a shard, the steps are stored when the call returns. Elsewhere they are sent in batches, and
-        `flush` waits until all are acknowledged.
+        On a host with a shard, the steps are stored when the call returns. Elsewhere they are sent in batches, of 100
+        rows or, while the shard is busy, of up to 1,024. The last rows wait for the next call until a batch is full:
+        `flush` sends them, and waits until all are acknowledged.
         """
         explorer = self._explorer
         explorer.add(**steps)
@@ -241,7 +242,8 @@ class PrioritizedReplayBuffer:
         Raises
         ------
         ValueError
-            If `batch_size` is negative, `beta` is negative or not finite, or all shards that answer are empty.
+            If `batch_size` is negative or its rows have more than 1 GiB, `beta` is negative or not finite, or all
+            shards that answer are empty.
         ShardsLost
             If no shard answers within the deadline.
         """
