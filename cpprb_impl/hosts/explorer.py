@@ -197,7 +197,10 @@ class RemoteExplorer:
 
     def _is_busy(self) -> bool:
         """Whether the shard has as many batches as it may have, so that more rows can be sent together later."""
-        return len(self._unanswered) >= WINDOW and self._link is not None and not self._link.socket.poll(0)
+        return len(self._unanswered) >= WINDOW and self._link is not None and not self._has_reply()
+
+    def _has_reply(self) -> bool:
+        return self._link is not None and bool(self._link.socket.poll(0))
 
     @property
     def _first(self) -> int:
@@ -235,7 +238,7 @@ class RemoteExplorer:
             parts: list[Any] = [wire.pack(columns[name]) if packed else columns[name] for name in self._columns]
         if self._own_priorities:
             parts.append(self._staged._get_leaves(where).astype(wire.PRIORITIES[1]))
-        while len(self._unanswered) >= WINDOW:
+        while len(self._unanswered) >= WINDOW or (self._unanswered and self._has_reply()):
             self._await_reply()
         self._number += 1
         head = Request(wire.ADD, rows, self._number).packed()
@@ -246,6 +249,8 @@ class RemoteExplorer:
     def _transmit(self) -> None:
         """Send every batch that was not sent over this connection: in order, or the shard takes it for a repetition."""
         with self._whole_messages():
+            if self._link is not None and self._link.was_lost():
+                self._disconnect()
             if self._link is None:
                 self._connect()
             assert self._link
@@ -275,7 +280,7 @@ class RemoteExplorer:
         with self._whole_messages(), self._waiting.running():
             assert self._link
             reply = self._receive(self._link, self._deadline)
-        if reply is None:
+        if reply is None or reply.kind == wire.HELLO:  # a batch before was lost with an earlier connection
             self._disconnect()
             self._transmit()
             return
@@ -305,22 +310,25 @@ class RemoteExplorer:
         return Reply.read(head)
 
     def _connect(self) -> None:
-        """Connect to a shard. Batches that another process may have stored are not sent again."""
+        """Connect to a shard."""
         end = time.monotonic() + self._deadline
         lost = self._address
         while True:
             address = self._choose(lost)
             if address is not None and self._greet(address):
-                break
+                return
             if address is not None and self._when_lost == ELSEWHERE:
                 lost = address
             if time.monotonic() > end and self._when_lost == ELSEWHERE:
                 raise ConnectionError(f"no shard answered within {self._deadline:g} s")
             time.sleep(0.02)
-        doubtful = sum(sent.rows for sent in self._unanswered if sent.to not in (None, self._process))
-        if doubtful:
-            log.warning("%d rows may or may not be stored on %s", doubtful, lost.host if lost else "a lost host")
-            self._keep_only(sent for sent in self._unanswered if sent.to in (None, self._process))
+
+    def _drop_doubtful(self, process: int) -> None:
+        """Do not send batches again that another server process may have stored."""
+        kept = [sent for sent in self._unanswered if sent.to in (None, process)]
+        if doubtful := sum(sent.rows for sent in self._unanswered) - sum(sent.rows for sent in kept):
+            log.warning("%d rows may or may not be stored on %s", doubtful, self._host)
+            self._keep_only(kept)
             self.unconfirmed += doubtful
 
     def _choose(self, lost: Address | None) -> Address | None:
@@ -333,16 +341,25 @@ class RemoteExplorer:
         return random.choice(found) if found else None
 
     def _greet(self, address: Address) -> bool:
-        """Connect and learn which process answers. Return False if none does in time."""
+        """Connect, and say which batch will be the first. Return False if no server answers in time."""
         link = Link(self._context, address.host, address.storing_port, self._keys)
-        link.socket.send(Request(wire.HELLO, 0, 0).packed())
         end = time.monotonic() + self._deadline
+        process = self._hello(link, 0, end)
+        if process is not None:
+            self._drop_doubtful(process)
+            if self._hello(link, self._unanswered[0].number - 1 if self._unanswered else self._number, end) == process:
+                self._process, self._address, self._link = process, address, link
+                return True
+        link.close()
+        return False
+
+    def _hello(self, link: Link, last: int, end: float) -> int | None:
+        """Return which process answers; None if none does in time."""
+        link.socket.send_multipart([Request(wire.HELLO, 0, last).packed(), self._name])
         while (left := end - time.monotonic()) > 0:
             reply = self._receive(link, left)
             if reply is not None and reply.kind == wire.HELLO:
-                self._process, self._address, self._link = reply.stored, address, link
-                return True
+                return reply.stored
             if reply is None and link.was_lost():
                 break
-        link.close()
-        return False
+        return None

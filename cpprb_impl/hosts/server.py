@@ -24,7 +24,7 @@ from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 DRAWING, STORING = "drawing", "storing"
-REMEMBERED = 4096  # explorers, whose last batch is known
+REMEMBERED = 65_536  # explorers, whose last batch is known
 WAKES = 64  # messages that are answered before standard input is looked at again
 
 Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
@@ -90,27 +90,35 @@ class Storer:
 
     def __init__(self, buffer: MPPrioritizedReplayBuffer, columns: Sequence[wire.Column]) -> None:
         self.buffer, self.columns = buffer, columns
-        self.last: dict[bytes, int] = {}  # by explorer: the number of its last stored batch
+        self.last: dict[bytes, int] = {}  # by explorer: the number of the last batch that must not be stored again
         self.process = secrets.randbits(63)
 
     def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any]:
         """Return the parts of the reply. Raise `Malformed`, or what the buffer raises."""
         request = Request.read(parts[0].bytes)
-        if request.kind == wire.HELLO:
-            return [Reply(wire.HELLO, 0, request.number, stored=self.process).packed()]
-        if request.kind != wire.ADD or len(parts) < 2:
-            raise Malformed(f"an explorer's request must be to add, got {request.kind!r}")
-        # Batches come in order on each connection. An explorer that has connected again repeats those that were not
-        # acknowledged; what it sent before may still arrive, too.
+        if request.kind not in (wire.HELLO, wire.ADD) or len(parts) < 2:
+            raise Malformed(f"an explorer's request must be a greeting or to add, got {request.kind!r}")
+        # ZeroMQ may have connected again by itself, without what was sent before, and perhaps to a new process: a batch
+        # is stored only after the one before it. An explorer that has connected again repeats those that were not
+        # acknowledged, and what it sent before may still arrive, too.
         name, columns = parts[1].bytes, parts[2:]
-        if request.number > self.last.get(name, 0):
+        last = self.last.get(name, 0)
+        if request.kind == wire.ADD and request.number <= last:
+            return [Reply(wire.ADD, request.rows, request.number).packed()]
+        if request.kind == wire.ADD and request.number == last + 1:
             own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
             self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own], packed=True))
-            self.last.pop(name, None)
-            self.last[name] = request.number
-            if len(self.last) > REMEMBERED:
-                del self.last[next(iter(self.last))]
-        return [Reply(wire.ADD, request.rows, request.number).packed()]
+            self._remember(name, request.number)
+            return [Reply(wire.ADD, request.rows, request.number).packed()]
+        if request.kind == wire.HELLO:
+            self._remember(name, max(last, request.number))
+        return [Reply(wire.HELLO, 0, request.number, stored=self.process).packed()]
+
+    def _remember(self, name: bytes, last: int) -> None:
+        self.last.pop(name, None)
+        self.last[name] = last
+        if len(self.last) > REMEMBERED:
+            del self.last[next(iter(self.last))]
 
 
 def serve(router: zmq.Socket, answer: Answer, end: Any) -> None:

@@ -21,8 +21,12 @@ Kind = Literal[b"d", b"p", b"u", b"h", b"a", b"x"]
 DRAW: Kind = b"d"  # draw `rows` rows; the reply has their leaves, their numbers, and a part per column
 DRAW_PACKED: Kind = b"p"  # the same, and columns may be compressed
 UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and priorities; there is no reply
-HELLO: Kind = b"h"  # the reply says, as `stored`, which process answers: one started again does not know explorers
-ADD: Kind = b"a"  # store `rows` rows: parts are the explorer's name, each column, and perhaps priorities
+# An explorer's greeting: its part is the name, its number that of the last batch that will not be sent again.
+# The reply says, as `stored`, which process answers: one started again does not know explorers.
+HELLO: Kind = b"h"
+# Store `rows` rows: parts are the explorer's name, each column, and perhaps priorities. If the batch before it has not
+# arrived, the reply is that to a greeting: the explorer must connect again.
+ADD: Kind = b"a"
 REFUSED: Kind = b"x"  # only as a reply: nothing was done; its one part says why
 
 ROWS: Column = ("rows", "<i8", ())

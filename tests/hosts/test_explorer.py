@@ -10,8 +10,13 @@ from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
+import zmq
 
+from cpprb_impl import MPReplayBuffer
+from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import BATCH_ROWS, MOST_STAGED, WINDOW, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.server import Storer
+from cpprb_impl.hosts.wire import Reply, Request
 
 from .conftest import FIELDS, are_whole, rows_with, with_and_without_encryption
 
@@ -99,6 +104,55 @@ def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_k
     stored = [*ids_in(shards[0]), *ids_in(shards[1])]
     assert len(stored) == len(set(stored)), "a row was stored twice"
     assert sent - explorer.unconfirmed <= len(stored) <= sent
+
+
+@with_and_without_encryption
+def test_rows_that_a_lost_server_had_not_stored_are_not_taken_for_acknowledged(make_shards, explore):
+    """The explorer waits for no reply meanwhile: ZeroMQ connects to the new server without its notice."""
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard])
+
+    def add(batch: int) -> None:
+        explorer.add(**rows_with(np.arange(BATCH_ROWS * batch, BATCH_ROWS * (batch + 1))))
+
+    add(0)
+    explorer.flush()
+    lost, server = shard.get_servers()["storing"], shard.servers["storing"]
+    os.kill(lost, signal.SIGSTOP)
+    add(1)
+    time.sleep(0.1)  # it is sent
+    os.kill(lost, signal.SIGKILL)
+    while not server.restarts:
+        time.sleep(0.01)
+    time.sleep(1.0)  # it is connected
+    add(2)
+    add(3)
+    explorer.flush()
+    missing = set(range(4 * BATCH_ROWS)) - set(ids_in(shard))
+    assert missing <= set(range(BATCH_ROWS, 2 * BATCH_ROWS)), "they were sent to the new server only"
+    assert len(missing) <= explorer.unconfirmed == BATCH_ROWS
+
+
+def test_a_batch_is_stored_only_after_the_one_before_it():
+    buffer = MPReplayBuffer(100, {"id": {"dtype": np.int64}})
+    storer = Storer(buffer, wire.columns_of(buffer.get_all_transitions()))
+
+    def reply(kind: wire.Kind, number: int, *columns: np.ndarray) -> Reply:
+        rows = len(columns[0]) if columns else 0
+        parts = [Request(kind, rows, number).packed(), b"explorer", *columns]
+        return Reply.read(storer([zmq.Frame(part) for part in parts])[0])
+
+    def add(number: int) -> Reply:
+        return reply(wire.ADD, number, np.array([[number]]))
+
+    with closing(buffer):
+        assert add(3).kind == wire.HELLO, "the explorer has not said where it begins"
+        assert reply(wire.HELLO, 2).kind == wire.HELLO
+        assert [add(number).kind for number in (3, 4, 6, 4, 5)] == [
+            wire.ADD, wire.ADD, wire.HELLO, wire.ADD, wire.ADD,
+        ]  # fmt: skip
+        assert reply(wire.HELLO, 1).kind == wire.HELLO and add(3).kind == wire.ADD, "stored before"
+        assert buffer.get_all_transitions()["id"].ravel().tolist() == [3, 4, 5]
 
 
 def test_a_server_that_was_stopped_for_long_stores_nothing_twice(make_shards, explore):
