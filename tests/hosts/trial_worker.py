@@ -91,8 +91,8 @@ class Explorer:
         else:
             self.explorer = RemoteExplorer(self.directory, self.keys, OPTIONS, when_lost="elsewhere", deadline=1.0)
 
-    def explore(self, seconds: float) -> list[dict[str, Any]]:
-        """Add rows; return, for each flush, its ids, and what is known about where they are."""
+    def explore(self, seconds: float, pause: float) -> list[dict[str, Any]]:
+        """Add rows, pausing after each call; return for each flush its ids, and what is known of where they are."""
         until, flushes = time.monotonic() + seconds, []
         while time.monotonic() < until:
             first, before, shards = self.next, self.explorer.unconfirmed, {self._shard()}
@@ -103,6 +103,7 @@ class Explorer:
                     self.next += ADDED
                     self.explorer.add(**rows_with(ids))
                     shards.add(self._shard())
+                    time.sleep(pause)
                 self.explorer.flush()
                 shards.add(self._shard())
             except ConnectionError as error:

@@ -80,7 +80,8 @@ class Trial:
     def run(self) -> tuple[list[str], dict[str, Any]]:
         """Return what is wrong, and what the learner saw."""
         for explorer in self.explorers.values():
-            explorer.tell("explore", seconds=SECONDS)
+            # A slow one notices only with its next batch that a connection was lost.
+            explorer.tell("explore", seconds=SECONDS, pause=self.random.choice((0.0, 0.05, 0.3)))
         self.learner.tell("learn", seconds=SECONDS)
         for event in self.random.choices(EVENTS, k=self.random.randint(1, 3)):
             time.sleep(self.random.uniform(0.05, 0.6))
