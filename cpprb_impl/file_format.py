@@ -21,6 +21,8 @@ about.json
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
@@ -57,22 +59,22 @@ class Contents:
 
 def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
     """Write the buffer's file. Raises ValueError for Python objects, RuntimeError if the buffer changes meanwhile."""
-    head, slots, kinds = buffer._get_head(), held_slots(buffer), kinds_of(buffer)
-    position, leaves = position_of(buffer), leaves_of(buffer, slots)
-    own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
+    kinds = kinds_of(buffer)
     for name, (dtype, _) in kinds.items():
         if dtype.hasobject:
             raise ValueError(
                 f"{name}: Python objects cannot be saved, because loading them would mean trusting a pickle"
             )
     with ArrayWriter(stream) as writer:
-        columns = write_columns(writer, buffer, slots, kinds)
-        if leaves is not None:
-            writer.write("leaves", leaves.dtype, leaves.shape, [leaves])
-        for number, array in enumerate(own.values()):
-            writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
-        if buffer._get_head() != head:
-            raise RuntimeError("another thread or process changed the buffer while it was saved")
+        with _unchanged(buffer):
+            slots, position = held_slots(buffer), position_of(buffer)
+            leaves = leaves_of(buffer, slots)
+            own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
+            columns = write_columns(writer, buffer, slots, kinds)
+            if leaves is not None:
+                writer.write("leaves", leaves.dtype, leaves.shape, [leaves])
+            for number, array in enumerate(own.values()):
+                writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
         writer.finish(
             {
                 "format": FORMAT,
@@ -85,6 +87,19 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
                 "own": list(own),
             }
         )
+
+
+@contextmanager
+def _unchanged(buffer: SavableBuffer) -> Iterator[None]:
+    """Raise RuntimeError if rows are added meanwhile."""
+    head = buffer._get_head()
+    try:
+        yield
+    except IndexError:  # a row that was stored is being overwritten
+        if buffer._get_head() == head:
+            raise
+    if buffer._get_head() != head:
+        raise RuntimeError("another thread or process changed the buffer while it was saved")
 
 
 def read(buffer: SavableBuffer, stream: IO[bytes]) -> Contents:

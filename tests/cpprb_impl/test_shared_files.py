@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -184,6 +185,21 @@ def test_saving_while_another_process_adds_is_an_error(kind):
     with pytest.raises(RuntimeError, match="another thread or process changed the buffer while it was saved"):
         buffer.save_transitions(AddingFile(buffer))
     buffer.close()
+
+
+@pytest.mark.parametrize(("adds", "error"), [(True, RuntimeError), (False, IndexError)])
+def test_saving_while_a_row_is_overwritten_says_what_changed(adds, error, monkeypatch):
+    buffer = MPReplayBuffer(8, ENV_DICT)
+    buffer.add(**make_rows(0, 8))
+
+    def overwritten(*_: object) -> None:
+        if adds:
+            buffer.add(**make_rows(50, 1))
+        buffer._gather([8])
+
+    monkeypatch.setattr("cpprb_impl.file_format.write_columns", overwritten)
+    with closing(buffer), pytest.raises(error):
+        buffer.save_transitions(io.BytesIO())
 
 
 @pytest.mark.parametrize("kind", KINDS)
