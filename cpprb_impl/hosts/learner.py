@@ -9,6 +9,7 @@ but not biased.
 from __future__ import annotations
 
 import logging
+import math
 import operator
 import time
 from collections import deque
@@ -70,6 +71,7 @@ class Learner:
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._sources: dict[int, Source] = {}
+        self._polled = -math.inf  # when replies and lost connections were looked for
         self._numbers = 0
         self._random = np.random.default_rng()
         self._ahead: deque[Batch] = deque()
@@ -253,6 +255,7 @@ class Learner:
 
     def _poll(self, seconds: float) -> None:
         """Receive what has come, after waiting at most so long for anything."""
+        self._polled = time.monotonic()
         ready = dict(self._poller.poll(max(0, int(1000 * seconds))))
         if not ready:
             return
@@ -321,7 +324,8 @@ class Learner:
         fresh = [source for source in self._sources.values() if source.answers and source.link.heard >= start]
         left = start + self._deadline - time.monotonic()
         if fresh and (left <= 0 or len(fresh) == len(self._sources)):
-            raise ValueError("cannot sample from an empty buffer")
+            stored = any(source.stored for source in fresh)
+            raise ValueError(f"cannot sample{': every stored priority is 0' if stored else ' from an empty buffer'}")
         if left <= 0:
             raise ShardsLost(f"no shard answered within {self._deadline:g} s")
         self._poll(min(left, 0.05))
@@ -360,14 +364,20 @@ class Learner:
             bad = int(np.argmin(good))
             raise ValueError(f"priorities[{bad}] must be finite and not negative, got {values[bad]}")
         with self._whole_messages():
-            if not self._sources:  # a copy in another process, which has drawn nothing yet
+            if time.monotonic() - self._polled > PROBE_SECONDS:  # the caller does not draw
                 self._look_for_shards()
+                self._poll(0)
             shards, rows = numbers >> ROW_BITS, numbers & ((1 << ROW_BITS) - 1)
             for number, source in self._sources.items():
                 mine = shards == number
-                if count := int(np.count_nonzero(mine)):
-                    head = Request(wire.UPDATE, count, 0).packed()
-                    wire.send(source.link.socket, [head, rows[mine], values[mine]])
+                if mine.any():
+                    self._send_priorities(source, rows[mine], values[mine])
+
+    def _send_priorities(self, source: Source, rows: np.ndarray, values: np.ndarray) -> None:
+        for at in range(0, len(rows), wire.MOST_UPDATED):
+            some = slice(at, at + wire.MOST_UPDATED)
+            head = Request(wire.UPDATE, len(rows[some]), 0).packed()
+            wire.send(source.link.socket, [head, rows[some], values[some]])
 
     def close(self) -> None:
         """Close all connections."""

@@ -25,6 +25,7 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 DRAWING, STORING = "drawing", "storing"
 REMEMBERED = 65_536  # explorers, whose last batch is known
+SMALLEST_LIMIT = 1 << 16  # bytes of a part: greetings and priorities are smaller
 WAKES = 64  # messages that are answered before standard input is looked at again
 
 Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
@@ -39,6 +40,13 @@ class Settings:
     port: int  # 0: any
     columns: Sequence[wire.Column]
     keys: Keys
+
+    @property
+    def largest_part(self) -> int:
+        """Bytes of the largest part of a message that it takes: a stranger could otherwise fill the memory."""
+        if self.role == DRAWING:
+            return wire.MOST_UPDATED * wire.bytes_of(wire.ROWS)
+        return max(SMALLEST_LIMIT, wire.MOST_ADDED * max(wire.bytes_of(column) for column in self.columns))
 
     def line(self) -> str:
         """Return the settings as one line of JSON."""
@@ -76,7 +84,11 @@ class Drawer:
             return None
         if request.kind not in (wire.DRAW, wire.DRAW_PACKED) or len(parts) != 1:
             raise Malformed(f"a learner's request must be to draw or to update, got {request.kind!r}")
-        rows, total, smallest = self.buffer._draw(request.rows)
+        try:
+            rows, total, smallest = self.buffer._draw(request.rows)
+        except ValueError as error:  # it is empty, or every priority is 0
+            refusal = Reply(wire.REFUSED, 0, request.number, stored=self.buffer.get_stored_size())
+            return [refusal.packed(), str(error).encode()]
         stored = self.buffer.get_stored_size()
         reply = Reply(wire.DRAW, request.rows, request.number, total, smallest, stored)
         *fields, leaves, numbers = rows.values()
@@ -156,6 +168,7 @@ def bound(settings: Settings) -> Iterator[zmq.Socket]:
             with context.socket(zmq.ROUTER) as router:
                 router.linger = 0
                 router.set_hwm(0)  # requests are few: a learner and an explorer limit their own
+                router.maxmsgsize = settings.largest_part
                 router.heartbeat_ivl, router.heartbeat_timeout = 200, 800
                 settings.keys.of_server(router)
                 router.bind(f"tcp://*:{settings.port}")

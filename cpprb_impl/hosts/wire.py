@@ -37,6 +37,10 @@ PRIORITIES: Column = ("priorities", "<f4", ())
 SMALL, LARGE, MOST_EACH = 1024, 0x7E000000, 255
 
 
+# Rows of one message at most: to add, and with new priorities. A server drops a connection that sends larger parts.
+MOST_ADDED, MOST_UPDATED = 1024, 1 << 20
+
+
 class Malformed(ValueError):  # noqa: N818 (what the message is)
     """A message violates the format."""
 

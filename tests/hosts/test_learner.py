@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from cpprb_impl import PrioritizedReplayBuffer
+from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.learner import ROW_BITS, Learner, ShardsLost
+from cpprb_impl.hosts.shard import Server
 
 from .conftest import ROWS, are_whole, rows_with, with_and_without_encryption
 
@@ -123,6 +127,44 @@ def test_batch_sizes_may_change(make_shards, learn):
     for rows in (1, 64, 7, 64, 300):
         batch = learner.sample(rows, 0.4)
         assert are_whole(batch) and len(batch["id"]) == len(batch["weights"]) == len(batch["indexes"]) == rows
+
+
+def test_a_learner_that_only_sends_priorities_finds_new_ports(make_shards, learn):
+    shards = make_shards(1)
+    fill(shards)
+    (shard,) = shards
+    drawn, learner = learn(shards).sample(8, 0.4), learn(shards)
+    learner.update_priorities(drawn["indexes"], np.ones(8))
+    server = Server(replace(shard.servers["drawing"]._settings, port=0))  # as a new supervisor starts it
+    with closing(server):
+        shard.servers["drawing"].close()
+        shard.address = replace(shard.address, drawing_port=server.port)
+        row, end = drawn["indexes"][:1], time.monotonic() + PATIENCE
+        other = learn(shards)
+        while np.mean(other.sample(32, 0.4)["indexes"] == row) < 0.5:
+            assert time.monotonic() < end, "new priorities go nowhere"
+            learner.update_priorities(row, [1e12])
+
+
+def test_more_priorities_than_one_message_may_have(make_shards, learn, monkeypatch):
+    monkeypatch.setattr(wire, "MOST_UPDATED", 3)
+    shards = make_shards(1)
+    fill(shards)
+    learner = learn(shards)
+    indexes = np.unique(learner.sample(64, 0.4)["indexes"])
+    learner.update_priorities(indexes, np.full(len(indexes), 7.0))
+    slots = indexes & ((1 << ROW_BITS) - 1)
+    samples_until(lambda _: np.allclose(shards[0].buffer._get_leaves(slots), (7.0 + 1e-4) ** 0.6), learner)
+
+
+def test_rows_whose_priorities_are_all_0_are_not_taken_for_none(make_shards, learn):
+    shards = make_shards(2, eps=0.0)
+    for shard in shards:
+        shard.buffer.add(**rows_with(np.arange(10)), priorities=np.zeros(10))
+    learner = learn(shards)
+    with pytest.raises(ValueError, match="cannot sample: every stored priority is 0"):
+        learner.sample(4, 0.4)
+    assert learner.get_stored_size() == 20
 
 
 def test_an_empty_buffer_and_bad_priorities_are_named(make_shards, learn):

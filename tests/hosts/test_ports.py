@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import struct
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from cpprb_impl.hosts.wire import Reply, Request
 
 from .conftest import are_whole, rows_with, with_and_without_encryption
 
+LARGE_COMMAND = 64 << 20  # bytes: the frame of a handshake
 pytestmark = with_and_without_encryption
 
 
@@ -71,6 +74,19 @@ def test_garbage_costs_one_connection(shard, link, learn):
             stream.sendall(junk)
         assert are_whole(learner.sample(32, 0.4))
     assert shard.servers["drawing"].restarts == 0
+
+
+def test_a_stranger_cannot_make_a_server_hold_what_it_sends(shard, keys, learn):
+    learner = learn([shard])
+    mechanism = (b"CURVE" if keys.server else b"PLAIN").ljust(20, b"\0")
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + mechanism + bytes(32)
+    sent = 0
+    with socket.create_connection(("127.0.0.1", shard.address.drawing_port)) as stream, suppress(ConnectionError):
+        stream.sendall(greeting + b"\x06" + struct.pack(">Q", LARGE_COMMAND))
+        while sent < LARGE_COMMAND:
+            sent += stream.send(bytes(1 << 20))
+    assert sent < LARGE_COMMAND
+    assert are_whole(learner.sample(32, 0.4)) and shard.servers["drawing"].restarts == 0
 
 
 @pytest.mark.parametrize(
