@@ -36,10 +36,12 @@ from cpprb_impl.shared import MPPrioritizedReplayBuffer
 log = logging.getLogger("cpprb_impl.hosts")
 
 LOOK_SECONDS = 0.05  # between two looks at whether the shard of this host exists
+RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
 BATCH_ROWS = 100  # which are sent together, as in Ape-X; more if the shard is busy
 BATCH_BYTES = 1 << 18  # of rows that are sent together, if they are more than `BATCH_ROWS`
 WINDOW = 8  # batches that are sent before the first is acknowledged
-STAGED, MOST_STAGED = 4096, 1024  # rows, besides those of unfinished n-step windows; and of one call
+STAGED = 4096  # rows at most, besides those of unfinished n-step windows; of one call, `MOST_STAGED`
+MOST_STAGED = wire.MOST_ADDED
 EXTRA = ("weights", "indexes")
 ELSEWHERE, WAIT = "elsewhere", "wait"
 
@@ -51,7 +53,7 @@ class LocalExplorer:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
         self.follow(address)
         self.add, self.on_episode_end = self._buffer.add, self._buffer.on_episode_end
-        self._closed = threading.Event()
+        self._closed, self._watched = threading.Event(), threading.Event()
 
     def follow(self, address: Address) -> None:
         """Learn the new address of the same shard, whose supervisor has changed."""
@@ -67,13 +69,22 @@ class LocalExplorer:
         self._missing = now if self._missing is None else self._missing
         return now - self._missing
 
-    def watch(self, gone: Callable[[], None]) -> None:
-        """Call the method `gone` from a thread once the shard's memory has lost its name, unless its object is freed.
+    @property
+    def is_closed(self) -> bool:
+        """Whether its memory is detached, so that `add` raises ValueError."""
+        return self._closed.is_set()
 
-        The thread ends when that happens. It references neither that object nor this explorer.
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Call the method `gone` from a thread once the shard's memory has lost its name.
+
+        If the name does not return within `RETURN_SECONDS`, the explorer is closed: nobody would read what it adds. The
+        thread ends then, or once the object of `gone` is freed. It references neither that object nor this explorer.
         """
-        method = weakref.WeakMethod(gone)
-        threading.Thread(target=_watch, args=(self.address.segment, self._closed, method), daemon=True).start()
+        if not self._watched.is_set():
+            self._watched.set()
+            buffer, method = weakref.ref(self._buffer), weakref.WeakMethod(gone)
+            args = (self.address.segment, self._closed, self._watched, buffer, method)
+            threading.Thread(target=_watch, args=args, daemon=True).start()
 
     def flush(self) -> None:
         """Return at once: rows are stored when `add` returns."""
@@ -84,12 +95,25 @@ class LocalExplorer:
         self._buffer.close()
 
 
-def _watch(segment: str, closed: threading.Event, gone: weakref.WeakMethod[Callable[[], None]]) -> None:
-    while not closed.wait(LOOK_SECONDS) and gone() is not None:
-        if not kept.exists(segment):
-            if call := gone():
-                call()
+def _watch(
+    segment: str,
+    closed: threading.Event,
+    watched: threading.Event,
+    buffer: weakref.ref[MPPrioritizedReplayBuffer],
+    gone: weakref.WeakMethod[Callable[[], None]],
+) -> None:
+    while kept.exists(segment):
+        if closed.wait(LOOK_SECONDS) or gone() is None:
             return
+    watched.clear()
+    if call := gone():
+        call()
+    end = time.monotonic() + RETURN_SECONDS
+    while not closed.wait(LOOK_SECONDS) and not kept.exists(segment):
+        if time.monotonic() > end:
+            closed.set()
+            if attached := buffer():
+                attached.close()
 
 
 @dataclass(eq=False)

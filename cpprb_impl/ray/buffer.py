@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
@@ -16,7 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.fields import native_fields, parse_size
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.explorer import ELSEWHERE, RETURN_SECONDS, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Address
@@ -26,8 +27,7 @@ from cpprb_impl.ray.finder import Finder, asking, check_ray
 from cpprb_impl.ray.options import parse_deadline, parse_flag, parse_hosts, parse_prefetch
 from cpprb_impl.shared import MPPrioritizedReplayBuffer as OneHost
 
-START_SECONDS = 60.0  # for the shards to start
-RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still add to its memory
+START_SECONDS, CLOSE_SECONDS = 60.0, 15.0  # for the shards to start and to end
 
 
 class PrioritizedReplayBuffer:
@@ -128,6 +128,7 @@ class PrioritizedReplayBuffer:
 
     def _begin(self) -> None:
         self._add_slowly()
+        self._process = os.getpid()
         self._finder: Finder | None = None
         self._learner_: Learner | None = None
         self._explorer_: LocalExplorer | RemoteExplorer | None = None
@@ -139,21 +140,23 @@ class PrioritizedReplayBuffer:
         self._explorer_ = None
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_finder", "_learner_", "_explorer_", "add")
+        own = ("_finder", "_learner_", "_explorer_", "_process", "add")
         return {name: value for name, value in vars(self).items() if name not in own} | {"_is_maker": False}
 
-    def _check_open(self) -> None:
+    def _check_usable(self) -> None:
         if self._is_closed:
             raise RuntimeError("the buffer is closed")
+        if os.getpid() != self._process:  # Ray's connections and ZeroMQ's are the parent's
+            raise RuntimeError("a forked child cannot use the buffer: pass it to a task or an actor of Ray instead")
 
     def _known(self) -> Finder:
-        self._check_open()
         if self._finder is None:
             self._finder = Finder(self._directory)
         return self._finder
 
     @property
     def _learner(self) -> Learner:
+        self._check_usable()
         if self._learner_ is None:
             self._learner_ = Learner(
                 self._known(),
@@ -166,6 +169,7 @@ class PrioritizedReplayBuffer:
 
     @property
     def _explorer(self) -> LocalExplorer | RemoteExplorer:
+        self._check_usable()
         explorer = self._explorer_
         if isinstance(explorer, LocalExplorer) and not self._stays(explorer):
             self._forget_explorer()
@@ -190,6 +194,8 @@ class PrioritizedReplayBuffer:
 
     def _stays(self, explorer: LocalExplorer) -> bool:
         """Return whether its shard exists, or may come back with its rows."""
+        if explorer.is_closed:
+            return False
         if (gone := explorer.gone_for()) is None:
             return True
         here = self._shard_here()
@@ -213,7 +219,8 @@ class PrioritizedReplayBuffer:
         """
         explorer = self._explorer
         explorer.add(**steps)
-        if isinstance(explorer, LocalExplorer) and explorer.gone_for() is None:
+        overridden = type(self).add is not PrioritizedReplayBuffer.add
+        if isinstance(explorer, LocalExplorer) and not overridden and explorer.gone_for() is None:
             # From now on the shared buffer's own method is called, until its memory loses its name.
             vars(self)["add"] = explorer.add
             explorer.watch(self._add_slowly)
@@ -300,7 +307,7 @@ class PrioritizedReplayBuffer:
 
     def _shards(self) -> list[Any]:
         """Return the handles of all shards. Raises ConnectionError if a living host gets none in time."""
-        self._check_open()
+        self._check_usable()
         with saving.as_raised(), asking():
             return cast("list[Any]", ray.get(self._directory.get_shards.remote()))
 
@@ -310,6 +317,8 @@ class PrioritizedReplayBuffer:
         The process that made the buffer also ends all shards: afterwards, its methods raise RuntimeError, and those of
         copies in other processes ConnectionError. A buffer may be closed again, and after Ray was shut down.
         """
+        if os.getpid() != self._process:
+            return
         for each in (self._learner_, self._explorer_):
             if each is not None:
                 each.close()
@@ -322,7 +331,7 @@ class PrioritizedReplayBuffer:
         # If Ray was shut down, they have ended. Of an actor of an earlier cluster, Ray raises a bare Exception.
         if ray.is_initialized():
             with suppress(Exception):
-                ray.get(self._directory.close.remote())
+                ray.get(self._directory.close.remote(), timeout=CLOSE_SECONDS)
             with suppress(Exception):
                 ray.kill(self._directory)
 

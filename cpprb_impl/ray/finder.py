@@ -30,6 +30,10 @@ def asking() -> Iterator[None]:
         yield
     except ActorDiedError:
         raise ConnectionError("the process that made the buffer has closed it, or has ended") from None
+    except Exception as error:
+        if type(error) is Exception:  # as Ray raises it for an actor of a cluster that was shut down
+            raise ConnectionError("the cluster of the buffer was shut down") from None
+        raise
 
 
 class Finder:

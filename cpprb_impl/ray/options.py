@@ -9,6 +9,8 @@ from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import integer
 from cpprb_impl.ray.directory import nodes
 
+LONGEST_DEADLINE = 1e6  # seconds; ZeroMQ counts milliseconds in 32 bits
+
 
 def parse_prefetch(value: Any) -> int:
     """Return a number of batches."""
@@ -19,8 +21,8 @@ def parse_prefetch(value: Any) -> int:
 
 def parse_deadline(value: Any) -> float:
     """Return a number of seconds."""
-    if (seconds := check_exponent("deadline", value)) == 0:
-        raise ValueError(f"deadline must be above 0, got {value!r}")
+    if not 0 < (seconds := check_exponent("deadline", value)) <= LONGEST_DEADLINE:
+        raise ValueError(f"deadline must be above 0 and at most {LONGEST_DEADLINE:g} s, got {value!r}")
     return seconds
 
 

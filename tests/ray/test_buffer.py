@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import pickle
 import signal
@@ -110,6 +111,50 @@ def test_a_buffer_that_is_dropped_is_freed(buffer):
     wait_until(lambda: not watching.is_alive())
 
 
+def test_a_method_that_was_taken_before_the_first_call_starts_one_thread(buffer):
+    add, before = buffer.add, threading.active_count()
+    for at in range(100):
+        add(**rows(at, 1))
+    assert threading.active_count() == before + 1 and buffer.get_stored_size() == 100
+
+
+class Counting(PrioritizedReplayBuffer):
+    calls = 0
+
+    def add(self, **steps) -> None:
+        self.calls += 1
+        super().add(**steps)
+
+
+def test_a_subclass_may_override_add():
+    buffer = Counting(1000, FIELDS)
+    for at in range(10):
+        buffer.add(**rows(at, 1))
+    assert buffer.calls == buffer.get_stored_size() == 10
+    buffer.close()
+
+
+def test_a_forked_child_is_told_to_use_ray(buffer):
+    buffer.add(**rows(0, 10))
+    buffer.sample(4)
+    for name in ("sample", "flush", "save_transitions"):
+        hears, says = multiprocessing.Pipe(duplex=False)
+        child = multiprocessing.get_context("fork").Process(target=say_error, args=(says, CALLS[name], buffer))
+        child.start()
+        assert hears.poll(PATIENCE), "the child hangs"
+        assert "a forked child cannot use the buffer" in hears.recv()
+        child.kill()
+        child.join()
+    assert len(buffer.sample(4)["id"]) == 4
+
+
+def say_error(says, call, buffer) -> None:
+    try:
+        call(buffer)
+    except RuntimeError as error:
+        says.send(str(error))
+
+
 def attached() -> int:
     """How often this process has mapped the memory of a shard."""
     return sum(kept.PREFIX in line for line in Path("/proc/self/maps").read_text().splitlines())
@@ -191,6 +236,21 @@ def test_a_shard_that_is_lost_with_its_memory_comes_back_empty(buffer):
     assert batch["id"].min() >= 1000 and buffer.get_stored_size() == 50
     buffer.update_priorities(old, np.full(8, 1e9))  # of the lost shard: nothing changes
     assert np.allclose(buffer.sample(32)["weights"], 1.0)
+
+
+def test_a_method_that_adds_to_memory_which_nobody_reads_says_so(buffer, monkeypatch):
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", 0.1)
+    buffer.add(**rows(0, 10))
+    add = buffer.add  # the shared buffer's own
+    (address,) = buffer._known()()
+    kept.remove(address.segment)
+    kill_supervisor(buffer)
+    wait_until(lambda: buffer._explorer_.is_closed)
+    with pytest.raises(ValueError, match="the buffer is closed"):
+        add(**rows(10, 10))
+    wait_until(lambda: [each.number for each in buffer._known()()] not in ([], [address.number]))
+    buffer.add(**rows(20, 10))
+    assert buffer.get_stored_size() == 10
 
 
 def test_an_explorer_returns_to_the_shard_of_its_host(monkeypatch):
@@ -310,7 +370,8 @@ def test_two_learners_share_the_buffer(buffer):
         ({"when_lost": "never"}, ValueError, "when_lost must be 'elsewhere' or 'wait', got 'never'"),
         ({"prefetch": -1}, ValueError, "prefetch must not be negative, got -1"),
         ({"prefetch": 1.5}, TypeError, "prefetch must be an int, got 1.5"),
-        ({"deadline": 0}, ValueError, "deadline must be above 0, got 0"),
+        ({"deadline": 0}, ValueError, "deadline must be above 0 and at most .* got 0"),
+        ({"deadline": 1e9}, ValueError, "deadline must be above 0 and at most .* got 1000000000.0"),
         ({"deadline": float("inf")}, ValueError, "deadline must be finite and not negative, got inf"),
         ({"deadline": "1"}, TypeError, "deadline must be a number, got '1'"),
         ({"encrypt": "yes"}, TypeError, "encrypt must be a bool, got 'yes'"),
@@ -393,6 +454,13 @@ def first_error(buffer, call) -> str:
                 return str(error)
         time.sleep(0.01)
     return "no error"
+
+
+def test_a_buffer_of_an_earlier_cluster_says_so():
+    end = "ray.shutdown(); ray.init(num_cpus=1, include_dashboard=False, configure_logging=False); buffer.sample(1)"
+    command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, end]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "ConnectionError: the cluster of the buffer was shut down" in done.stderr
 
 
 @pytest.mark.parametrize("then", [[], ["ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)"]])
