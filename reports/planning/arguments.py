@@ -50,10 +50,10 @@ def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
     def amount(name: str, least: float, most: float = math.inf, whole: bool = True) -> float:
         text = values[name]
         try:
-            value = int(text) if whole else float(text)
+            value = float(text)
         except ValueError:
             value = math.nan
-        if not (least <= value <= most and math.isfinite(value)):
+        if not (least <= value <= most and math.isfinite(value)) or (whole and not value.is_integer()):
             kind = "a whole number" if whole else "a number"
             bounds = f"from {least:g} to {most:,g}" if math.isfinite(most) else f"of at least {least:g}"
             named = f", or one of {', '.join(sizes)}" if name == "ROW" else ""
@@ -84,6 +84,6 @@ def plan_from(given: Mapping[str, str], run: Run, model: Model) -> Plan:
 
 def _link(text: str) -> float:
     try:
-        return link_speed(text)
+        return link_speed(text.lower())
     except ValueError:
         raise BadInput(f"LINK must be a speed such as 10gbit or 500mbit, or none, got {text!r}") from None

@@ -117,7 +117,8 @@ def verdict(plan: Plan, model: Model, limit: float = LIMIT) -> str:
     bound = f"to keep all at most {percent(limit)} busy"
     if least is None:
         blocking = listed(_always_beyond(plan, model, limit))
-        return f"No number of data hosts is enough, because of {blocking}; with {_hosts(data, 'data')}, {first}."
+        none = f"No number of data hosts up to {MOST_HOSTS:,} is enough"
+        return f"{none}, because of {blocking}; with {_hosts(data, 'data')}, {first}."
     if _beyond(plan, model, limit):
         wrong = "not enough" if data < least else "too many for the learner"
         return f"{_hosts(data, 'data')} {_are(data)} {wrong}: {first}; it takes {least} {bound}."

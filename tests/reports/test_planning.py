@@ -213,7 +213,7 @@ def test_explorer_hosts_that_are_too_few():
 def test_no_number_of_data_hosts_is_enough_if_something_else_saturates(costs, link, blocking):
     wanted = plan(Hosts(4, link=link), transitions=0, batch=2048)
     assert least_data_hosts(wanted, model(costs)) is None
-    assert f"No number of data hosts is enough, because of {blocking}" in verdict(wanted, model(costs))
+    assert f"No number of data hosts up to 1,024 is enough, because of {blocking}" in verdict(wanted, model(costs))
 
 
 def test_a_plan_outside_of_the_measurements_says_so():
