@@ -40,8 +40,7 @@ RETURN_SECONDS = 5.0  # for a lost shard to return, while its explorers still ad
 BATCH_ROWS = 100  # which are sent together, as in Ape-X; more if the shard is busy
 BATCH_BYTES = 1 << 18  # of rows that are sent together, if they are more than `BATCH_ROWS`
 WINDOW = 8  # batches that are sent before the first is acknowledged
-STAGED = 4096  # rows at most, besides those of unfinished n-step windows; of one call, `MOST_STAGED`
-MOST_STAGED = wire.MOST_ADDED
+STAGED = 4096  # most rows that wait to be sent, without those of unfinished n-step windows
 EXTRA = ("weights", "indexes")
 ELSEWHERE, WAIT = "elsewhere", "wait"
 
@@ -53,7 +52,7 @@ class LocalExplorer:
         self._buffer = MPPrioritizedReplayBuffer.attach(address.segment)
         self.follow(address)
         self.add, self.on_episode_end = self._buffer.add, self._buffer.on_episode_end
-        self._closed, self._watched = threading.Event(), threading.Event()
+        self._closed, self._is_watched = threading.Event(), False
 
     def follow(self, address: Address) -> None:
         """Learn the new address of the same shard, whose supervisor has changed."""
@@ -70,20 +69,24 @@ class LocalExplorer:
         return now - self._missing
 
     @property
+    def may_return(self) -> bool:
+        """Whether its shard, which has lost its name, may come back with its rows."""
+        return (self.gone_for() or 0.0) < RETURN_SECONDS
+
+    @property
     def is_closed(self) -> bool:
         """Whether its memory is detached, so that `add` raises ValueError."""
         return self._closed.is_set()
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call the method `gone` from a thread once the shard's memory has lost its name.
+        """Call the method `gone` from a thread whenever the shard's memory has lost its name.
 
-        If the name does not return within `RETURN_SECONDS`, the explorer is closed: nobody would read what it adds. The
-        thread ends then, or once the object of `gone` is freed. It references neither that object nor this explorer.
+        If the shard does not return within `RETURN_SECONDS`, the explorer is closed, because no learner would read its
+        rows. The thread ends then, or once the explorer or the object of `gone` is freed: it references neither.
         """
-        if not self._watched.is_set():
-            self._watched.set()
-            buffer, method = weakref.ref(self._buffer), weakref.WeakMethod(gone)
-            args = (self.address.segment, self._closed, self._watched, buffer, method)
+        if not self._is_watched:
+            self._is_watched = True
+            args = weakref.ref(self), weakref.WeakMethod(gone), self._closed
             threading.Thread(target=_watch, args=args, daemon=True).start()
 
     def flush(self) -> None:
@@ -96,24 +99,17 @@ class LocalExplorer:
 
 
 def _watch(
-    segment: str,
-    closed: threading.Event,
-    watched: threading.Event,
-    buffer: weakref.ref[MPPrioritizedReplayBuffer],
-    gone: weakref.WeakMethod[Callable[[], None]],
+    explorer: weakref.ref[LocalExplorer], gone: weakref.WeakMethod[Callable[[], None]], closed: threading.Event
 ) -> None:
-    while kept.exists(segment):
-        if closed.wait(LOOK_SECONDS) or gone() is None:
+    while not closed.wait(LOOK_SECONDS):
+        here, call = explorer(), gone()
+        if here is None or call is None:
             return
-    watched.clear()
-    if call := gone():
-        call()
-    end = time.monotonic() + RETURN_SECONDS
-    while not closed.wait(LOOK_SECONDS) and not kept.exists(segment):
-        if time.monotonic() > end:
-            closed.set()
-            if attached := buffer():
-                attached.close()
+        if here.gone_for() is not None:
+            call()
+            if not here.may_return:
+                here.close()
+        del here, call  # keep neither alive while waiting
 
 
 @dataclass(eq=False)
@@ -133,8 +129,8 @@ class Sent:
 class RemoteExplorer:
     """Sends rows to the shard of another host, and to a further one if that is lost.
 
-    A call that is interrupted (Ctrl-C) loses no row and stores none twice: which staged rows were sent is known from
-    the batches that are not acknowledged, and these change in single steps.
+    A call that is interrupted (Ctrl-C) stores no row twice, and loses none unless its shard is lost as well: which
+    staged rows were sent is known from the batches that are not acknowledged, and these change in single steps.
 
     Parameters
     ----------
@@ -172,7 +168,7 @@ class RemoteExplorer:
         fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
         self._columns, self._first_field = list(columns), fields[0]
         row_bytes = sum(rows.dtype.itemsize * math.prod(rows.shape[1:]) for rows in columns.values())
-        self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), MOST_STAGED)  # rows of a batch
+        self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), wire.MOST_ADDED)  # rows of a batch
         self._read = RowReader(fields, {"alpha": 1.0, "eps": 0.0})
         self._settled = 0  # the staged row after the last that was acknowledged
         self._own_priorities = False
@@ -181,6 +177,7 @@ class RemoteExplorer:
         self._address: Address | None = None
         self._link: Link | None = None
         self._process = 0  # the server process that answers
+        self._is_lost = False  # the shard did not answer, or broke the connection: try others first
         self.unconfirmed = 0  # rows that may or may not be stored; they are not sent again
 
     def add(self, *, priorities: Any = None, **steps: Any) -> None:
@@ -199,21 +196,21 @@ class RemoteExplorer:
     def _parts(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Divide steps into calls that the staging buffer can hold."""
         name, _, shape = self._first_field
-        if np.size(given.get(name, 0)) <= MOST_STAGED * math.prod(shape):
+        if np.size(given.get(name, 0)) <= wire.MOST_ADDED * math.prod(shape):
             yield given
             return
         columns = self._read(given)  # checks all of them before any is staged
         if not self._own_priorities:
             del columns["priorities"]
-        for at in range(0, len(columns[name]), MOST_STAGED):
-            yield {key: column[at : at + MOST_STAGED] for key, column in columns.items()}
+        for at in range(0, len(columns[name]), wire.MOST_ADDED):
+            yield {key: column[at : at + wire.MOST_ADDED] for key, column in columns.items()}
 
     def on_episode_end(self) -> None:
         """End the episode: with n-step rewards, the remaining steps become rows."""
         self._stage(self._staged.on_episode_end)
 
     def _stage(self, call: Callable[[], Any]) -> None:
-        if self._rows > STAGED - MOST_STAGED:  # earlier calls could not send
+        if self._rows > STAGED - wire.MOST_ADDED:  # earlier calls could not send
             self._send_staged()
         call()
         while self._rows >= BATCH_ROWS and (self._rows >= self._most or not self._is_busy()):
@@ -264,16 +261,18 @@ class RemoteExplorer:
             parts.append(self._staged._get_leaves(where).astype(wire.PRIORITIES[1]))
         while len(self._unanswered) >= WINDOW or (self._unanswered and self._has_reply()):
             self._await_reply()
-        self._number += 1
-        head = Request(wire.ADD, rows, self._number).packed()
-        end = (self._first + rows) % self._capacity
-        self._unanswered.append(Sent(self._number, [head, self._name, *parts], rows, end, packed))
+        number, end = self._number + 1, (self._first + rows) % self._capacity
+        head = Request(wire.ADD, rows, number).packed()
+        sent = Sent(number, [head, self._name, *parts], rows, end, packed)
+        self._number = number  # if a call is interrupted after this, the shard asks for a greeting
+        self._unanswered.append(sent)
         self._transmit()
 
     def _transmit(self) -> None:
-        """Send every batch that was not sent over this connection: in order, or the shard takes it for a repetition."""
+        """Connect if needed, and send in order every batch that was not sent over this connection."""
         with self._whole_messages():
             if self._link is not None and self._link.was_lost():
+                self._is_lost = True
                 self._disconnect()
             if self._link is None:
                 self._connect()
@@ -304,7 +303,8 @@ class RemoteExplorer:
         with self._whole_messages(), self._waiting.running():
             assert self._link
             reply = self._receive(self._link, self._deadline)
-        if reply is None or reply.kind == wire.HELLO:  # a batch before was lost with an earlier connection
+        if reply is None or reply.kind == wire.HELLO:  # it lacks a batch that was lost with an earlier connection
+            self._is_lost = reply is None
             self._disconnect()
             self._transmit()
             return
@@ -336,7 +336,7 @@ class RemoteExplorer:
     def _connect(self) -> None:
         """Connect to a shard."""
         end = time.monotonic() + self._deadline
-        lost = self._address
+        lost = self._address if self._is_lost or self._when_lost == WAIT else None
         while True:
             address = self._choose(lost)
             if address is not None and self._greet(address):
@@ -349,10 +349,10 @@ class RemoteExplorer:
 
     def _drop_doubtful(self, process: int) -> None:
         """Do not send batches again that another server process may have stored."""
-        kept = [sent for sent in self._unanswered if sent.to in (None, process)]
-        if doubtful := sum(sent.rows for sent in self._unanswered) - sum(sent.rows for sent in kept):
+        repeatable = [sent for sent in self._unanswered if sent.to in (None, process)]
+        if doubtful := sum(sent.rows for sent in self._unanswered) - sum(sent.rows for sent in repeatable):
             log.warning("%d rows may or may not be stored on %s", doubtful, self._host)
-            self._keep_only(kept)
+            self._keep_only(repeatable)
             self.unconfirmed += doubtful
 
     def _choose(self, lost: Address | None) -> Address | None:
@@ -362,6 +362,8 @@ class RemoteExplorer:
             found = same or [address for address in found if address.host == lost.host] or found
         elif lost is not None:
             found = [address for address in found if address.number != lost.number] or found
+        elif self._address is not None:
+            found = [address for address in found if address.number == self._address.number] or found
         return random.choice(found) if found else None
 
     def _greet(self, address: Address) -> bool:
@@ -370,15 +372,16 @@ class RemoteExplorer:
         end = time.monotonic() + self._deadline
         process = self._hello(link, 0, end)
         if process is not None:
+            # First drop, then promise: a shard acknowledges repetitions of batches up to the greeting's number.
             self._drop_doubtful(process)
             if self._hello(link, self._unanswered[0].number - 1 if self._unanswered else self._number, end) == process:
-                self._process, self._address, self._link = process, address, link
+                self._process, self._address, self._link, self._is_lost = process, address, link, False
                 return True
         link.close()
         return False
 
     def _hello(self, link: Link, last: int, end: float) -> int | None:
-        """Return which process answers; None if none does in time."""
+        """Greet, promising to repeat no batch up to `last`. Return the server process that answers, or None."""
         link.socket.send_multipart([Request(wire.HELLO, 0, last).packed(), self._name])
         while (left := end - time.monotonic()) > 0:
             reply = self._receive(link, left)

@@ -33,7 +33,7 @@ log = logging.getLogger("cpprb_impl.hosts")
 
 ROW_BITS = 48  # of an index; the bits above are the shard's number
 PROBE_SECONDS = 0.05  # between two questions to a shard that gave no rows lately
-MOST_BYTES = 1 << 30  # of a batch's rows: a shard answers nobody else while it draws them
+MOST_BYTES = 1 << 30  # of a batch's rows: a shard serves no other learner while it draws them
 GRACE_SECONDS = 0.15  # for the remaining shards to replace rows of one that was given up at the deadline
 
 
@@ -144,7 +144,7 @@ class Learner:
         except Exception:
             raise
         except BaseException:
-            self._poller, self._ahead = zmq.Poller(), deque()
+            self._poller, self._ahead, self._polled = zmq.Poller(), deque(), -math.inf
             while self._sources:
                 self._sources.popitem()[1].link.close()
             raise
@@ -226,7 +226,7 @@ class Learner:
             return
         source.total, source.smallest, source.stored = reply.total, reply.smallest, reply.stored
         if reply.kind == wire.REFUSED:
-            socket.recv_multipart()  # why: it is empty, or every row is being overwritten
+            socket.recv_multipart()  # why: it is empty, or every priority is 0
             self._ask_others([piece] if piece else [])
             return
         if piece is None or piece.batch is None:

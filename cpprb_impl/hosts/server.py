@@ -24,8 +24,9 @@ from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
 DRAWING, STORING = "drawing", "storing"
-REMEMBERED = 65_536  # explorers, whose last batch is known
+REMEMBERED = 65_536  # explorers whose last batch is known; one that is forgotten may have repetitions stored twice
 SMALLEST_LIMIT = 1 << 16  # bytes of a part: greetings and priorities are smaller
+FRAMING = 64  # bytes that encryption adds to a part at most; it is 33
 WAKES = 64  # messages that are answered before standard input is looked at again
 
 Answer = Callable[[Sequence[zmq.Frame]], Sequence[Any] | None]  # to a message
@@ -43,10 +44,10 @@ class Settings:
 
     @property
     def largest_part(self) -> int:
-        """Bytes of the largest part of a message that it takes: a stranger could otherwise fill the memory."""
+        """The most bytes that the server accepts in one part, so that a stranger cannot fill its memory."""
         if self.role == DRAWING:
-            return wire.MOST_UPDATED * wire.bytes_of(wire.ROWS)
-        return max(SMALLEST_LIMIT, wire.MOST_ADDED * max(wire.bytes_of(column) for column in self.columns))
+            return FRAMING + wire.MOST_UPDATED * wire.bytes_of(wire.ROWS)
+        return FRAMING + max(SMALLEST_LIMIT, wire.MOST_ADDED * max(map(wire.bytes_of, self.columns)))
 
     def line(self) -> str:
         """Return the settings as one line of JSON."""
@@ -102,25 +103,25 @@ class Storer:
 
     def __init__(self, buffer: MPPrioritizedReplayBuffer, columns: Sequence[wire.Column]) -> None:
         self.buffer, self.columns = buffer, columns
-        self.last: dict[bytes, int] = {}  # by explorer: the number of the last batch that must not be stored again
+        self.last: dict[bytes, int] = {}  # by explorer: the last batch that was stored or will not be sent again
         self.process = secrets.randbits(63)
 
     def __call__(self, parts: Sequence[zmq.Frame]) -> Sequence[Any]:
         """Return the parts of the reply. Raise `Malformed`, or what the buffer raises."""
         request = Request.read(parts[0].bytes)
         if request.kind not in (wire.HELLO, wire.ADD) or len(parts) < 2:
-            raise Malformed(f"an explorer's request must be a greeting or to add, got {request.kind!r}")
+            what = f"{request.kind!r} and {len(parts)} parts"
+            raise Malformed(f"an explorer's message must be a greeting or an add, with its name, got {what}")
         # ZeroMQ may have connected again by itself, without what was sent before, and perhaps to a new process: a batch
         # is stored only after the one before it. An explorer that has connected again repeats those that were not
         # acknowledged, and what it sent before may still arrive, too.
         name, columns = parts[1].bytes, parts[2:]
         last = self.last.get(name, 0)
-        if request.kind == wire.ADD and request.number <= last:
-            return [Reply(wire.ADD, request.rows, request.number).packed()]
-        if request.kind == wire.ADD and request.number == last + 1:
-            own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
-            self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own], packed=True))
-            self._remember(name, request.number)
+        if request.kind == wire.ADD and request.number <= last + 1:
+            if request.number > last:
+                own = [wire.PRIORITIES] if len(columns) > len(self.columns) else []
+                self.buffer._add_rows(**wire.arrays(columns, request.rows, [*self.columns, *own], packed=True))
+                self._remember(name, request.number)
             return [Reply(wire.ADD, request.rows, request.number).packed()]
         if request.kind == wire.HELLO:
             self._remember(name, max(last, request.number))

@@ -24,8 +24,8 @@ UPDATE: Kind = b"u"  # new priorities of `rows` rows: parts are row numbers and 
 # An explorer's greeting: its part is the name, its number that of the last batch that will not be sent again.
 # The reply says, as `stored`, which process answers: one started again does not know explorers.
 HELLO: Kind = b"h"
-# Store `rows` rows: parts are the explorer's name, each column, and perhaps priorities. If the batch before it has not
-# arrived, the reply is that to a greeting: the explorer must connect again.
+# Store `rows` rows: parts are the explorer's name, each column, and perhaps priorities. If an earlier batch is missing,
+# nothing is stored, and the reply is that to a greeting: the explorer must greet again.
 ADD: Kind = b"a"
 REFUSED: Kind = b"x"  # only as a reply: nothing was done; its one part says why
 
@@ -35,7 +35,6 @@ PRIORITIES: Column = ("priorities", "<f4", ())
 # Bytes: of arrays that are worth compressing, of those that LZ4 can compress, and the most that one compressed byte
 # can become.
 SMALL, LARGE, MOST_EACH = 1024, 0x7E000000, 255
-
 
 # Rows of one message at most: to add, and with new priorities. A server drops a connection that sends larger parts.
 MOST_ADDED, MOST_UPDATED = 1024, 1 << 20

@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cpprb_impl.buffers import EnvDict, Names, check_exponent
 from cpprb_impl.fields import native_fields, parse_size
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.explorer import ELSEWHERE, RETURN_SECONDS, WAIT, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
 from cpprb_impl.hosts.shard import Address
@@ -196,11 +196,11 @@ class PrioritizedReplayBuffer:
         """Return whether its shard exists, or may come back with its rows."""
         if explorer.is_closed:
             return False
-        if (gone := explorer.gone_for()) is None:
+        if explorer.gone_for() is None:
             return True
         here = self._shard_here()
         if here is None or here == explorer.address:  # as far as is known yet
-            return gone < RETURN_SECONDS
+            return explorer.may_return
         if here.number != explorer.address.number:  # empty
             return False
         explorer.follow(here)
@@ -216,6 +216,8 @@ class PrioritizedReplayBuffer:
         On a host with a shard, the steps are stored when the call returns. Elsewhere they are sent in batches, of 100
         rows or, while the shard is busy, of up to 1,024. The last rows wait for the next call until a batch is full:
         `flush` sends them, and waits until all are acknowledged.
+
+        Look the method up for each call: one that was kept raises ValueError if the shard was lost for some seconds.
         """
         explorer = self._explorer
         explorer.add(**steps)
@@ -237,7 +239,18 @@ class PrioritizedReplayBuffer:
             self._forget_explorer()
 
     def flush(self) -> None:
-        """Wait until all rows of this process are stored."""
+        """Send the staged rows of this process, and wait until each is acknowledged.
+
+        If a shard on another host is lost, the rows that it had not acknowledged, at most 8 batches, are not sent
+        again: they may be stored or lost, and a warning states how many.
+
+        Raises
+        ------
+        ConnectionError
+            If no shard answers in time.
+        RuntimeError
+            If a shard refuses rows.
+        """
         self._explorer.flush()
 
     def sample(self, batch_size: int, beta: float = 0.4) -> dict[str, np.ndarray]:
@@ -315,7 +328,8 @@ class PrioritizedReplayBuffer:
         """Close this process's connections.
 
         The process that made the buffer also ends all shards: afterwards, its methods raise RuntimeError, and those of
-        copies in other processes ConnectionError. A buffer may be closed again, and after Ray was shut down.
+        copies in other processes ConnectionError. A buffer may be closed again, and after Ray was shut down. In a
+        forked child, this does nothing.
         """
         if os.getpid() != self._process:
             return
@@ -328,7 +342,7 @@ class PrioritizedReplayBuffer:
             self._end_shards()
 
     def _end_shards(self) -> None:
-        # If Ray was shut down, they have ended. Of an actor of an earlier cluster, Ray raises a bare Exception.
+        # If Ray was shut down, they have ended. Ray raises a bare Exception for an actor of an earlier cluster.
         if ray.is_initialized():
             with suppress(Exception):
                 ray.get(self._directory.close.remote(), timeout=CLOSE_SECONDS)

@@ -14,7 +14,8 @@ import zmq
 
 from cpprb_impl import MPReplayBuffer
 from cpprb_impl.hosts import wire
-from cpprb_impl.hosts.explorer import BATCH_ROWS, MOST_STAGED, WINDOW, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.explorer import BATCH_ROWS, WINDOW, LocalExplorer, RemoteExplorer
+from cpprb_impl.hosts.link import Link
 from cpprb_impl.hosts.server import Storer
 from cpprb_impl.hosts.wire import Reply, Request
 
@@ -45,7 +46,7 @@ def ids_in(shard) -> list[int]:
 
 
 @with_and_without_encryption
-@pytest.mark.parametrize("rows", [1, 7, BATCH_ROWS, MOST_STAGED + 1, 10_000])
+@pytest.mark.parametrize("rows", [1, 7, BATCH_ROWS, wire.MOST_ADDED + 1, 10_000])
 def test_rows_are_stored_once_and_in_order(rows, make_shards, explore):
     (shard,) = make_shards(1, size=LARGE)
     explorer, first = explore([shard]), 0
@@ -131,6 +132,39 @@ def test_rows_that_a_lost_server_had_not_stored_are_not_taken_for_acknowledged(m
     missing = set(range(4 * BATCH_ROWS)) - set(ids_in(shard))
     assert missing <= set(range(BATCH_ROWS, 2 * BATCH_ROWS)), "they were sent to the new server only"
     assert len(missing) <= explorer.unconfirmed == BATCH_ROWS
+
+
+def test_an_explorer_repeats_what_its_shard_lacks(make_shards, explore, monkeypatch):
+    """It does not go to another shard: rows that were surely not stored would be given up."""
+    monkeypatch.setattr(Link, "was_lost", lambda _: False)
+    shards = make_shards(2, size=LARGE)
+    explorer = explore(shards)
+    send, skipped = wire.send, []
+
+    def add(batch: int) -> None:
+        explorer.add(**rows_with(np.arange(BATCH_ROWS * batch, BATCH_ROWS * (batch + 1))))
+
+    add(0)
+    explorer.flush()
+    monkeypatch.setattr(wire, "send", lambda _, message: skipped.append(message))  # as a broken connection
+    add(1)
+    monkeypatch.setattr(wire, "send", send)
+    add(2)
+    explorer.flush()
+    stored = [ids_in(shard) for shard in shards]
+    assert len(skipped) == 1 and sorted(map(len, stored)) == [0, 3 * BATCH_ROWS]
+    assert max(stored, key=len) == list(range(3 * BATCH_ROWS)) and explorer.unconfirmed == 0
+
+
+@with_and_without_encryption
+def test_the_largest_batches_are_stored(make_shards, explore):
+    fields = {"id": {"dtype": np.int64}, "wide": {"shape": 100}}
+    (shard,) = make_shards(1, size=LARGE, env_dict=fields)
+    explorer = explore([shard], {"env_dict": fields}, compress=False)
+    explorer._most = wire.MOST_ADDED
+    explorer.add(id=np.arange(3000), wide=np.random.default_rng(0).normal(size=(3000, 100)))
+    explorer.flush()
+    assert shard.buffer.get_stored_size() == 3000
 
 
 def test_a_batch_is_stored_only_after_the_one_before_it():

@@ -146,13 +146,16 @@ def test_a_learner_that_only_sends_priorities_finds_new_ports(make_shards, learn
             learner.update_priorities(row, [1e12])
 
 
-def test_more_priorities_than_one_message_may_have(make_shards, learn, monkeypatch):
-    monkeypatch.setattr(wire, "MOST_UPDATED", 3)
+@with_and_without_encryption
+@pytest.mark.parametrize("most", [3, wire.MOST_UPDATED])
+def test_more_priorities_than_one_message_may_have(most, make_shards, learn, monkeypatch):
+    monkeypatch.setattr(wire, "MOST_UPDATED", most)
     shards = make_shards(1)
     fill(shards)
     learner = learn(shards)
     indexes = np.unique(learner.sample(64, 0.4)["indexes"])
-    learner.update_priorities(indexes, np.full(len(indexes), 7.0))
+    repeated = np.resize(indexes, max(2 * most, len(indexes)))
+    learner.update_priorities(repeated, np.full(len(repeated), 7.0))
     slots = indexes & ((1 << ROW_BITS) - 1)
     samples_until(lambda _: np.allclose(shards[0].buffer._get_leaves(slots), (7.0 + 1e-4) ** 0.6), learner)
 
@@ -227,6 +230,17 @@ def test_a_learner_goes_on_after_interrupted_calls(make_shards, learn):
     finally:
         signal.signal(signal.SIGALRM, before)
     assert learner.get_stored_size() == sum(SIZES[:2])
+
+
+def test_new_priorities_are_sent_right_after_an_interrupted_call(make_shards, learn):
+    shards = make_shards(1)
+    fill(shards)
+    learner = learn(shards)
+    row = learner.sample(64, 0.4)["indexes"][:1]
+    with pytest.raises(KeyboardInterrupt), learner._whole_messages():
+        raise KeyboardInterrupt
+    learner.update_priorities(row, [1e12])
+    samples_until(lambda batch: np.mean(batch["indexes"] == row) > 0.5, learner)
 
 
 def samples_until(condition, learner: Learner) -> None:

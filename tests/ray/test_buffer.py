@@ -107,7 +107,7 @@ def test_a_buffer_that_is_dropped_is_freed(buffer):
     freed = weakref.ref(copy)
     del copy
     gc.collect()
-    assert freed() is None and attached() == 0
+    wait_until(lambda: freed() is None and attached() == 0)  # the watching thread may just be looking
     wait_until(lambda: not watching.is_alive())
 
 
@@ -177,15 +177,20 @@ def test_a_shard_whose_supervisor_is_killed_comes_back_with_its_rows(buffer):
     assert buffer.get_stored_size() == 1100 and (batch["obs"] == batch["id"]).all()
 
 
-def test_an_explorer_that_pauses_while_the_supervisor_is_replaced_goes_on_there(buffer):
+@pytest.mark.parametrize(("patience", "stays"), [(5.0, True), (0.3, False)])
+def test_an_explorer_that_pauses_while_the_supervisor_is_replaced_goes_on(patience, stays, buffer, monkeypatch):
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", patience)
     buffer.add(**rows(0, 100))
     killed = kill_supervisor(buffer)
     wait_until(lambda: supervisor_of(buffer) not in (None, killed))
     time.sleep(1.5)  # longer than the deadline
     for first in range(100, 300, 10):
         buffer.add(**rows(first, 10))
-        assert isinstance(buffer._explorer_, LocalExplorer)
+        assert not stays or isinstance(buffer._explorer_, LocalExplorer)
         time.sleep(0.06)
+        if first == 200:
+            buffer.on_episode_end()
+    assert isinstance(buffer._explorer_, LocalExplorer)
     wait_until(lambda: buffer.get_stored_size() == 300)
 
 
@@ -254,7 +259,7 @@ def test_a_method_that_adds_to_memory_which_nobody_reads_says_so(buffer, monkeyp
 
 
 def test_an_explorer_returns_to_the_shard_of_its_host(monkeypatch):
-    monkeypatch.setattr("cpprb_impl.ray.buffer.RETURN_SECONDS", 0.0)
+    monkeypatch.setattr("cpprb_impl.hosts.explorer.RETURN_SECONDS", 0.0)
     buffer = PrioritizedReplayBuffer(10_000, FIELDS, when_lost="wait")
     try:
         buffer.add(**rows(0, 10))
