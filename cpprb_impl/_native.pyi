@@ -30,6 +30,7 @@ class Ring:
         eps: float = 0.0001,
         check_for_update: bool = False,
         nstep: dict[str, Any] | None = None,
+        n_envs: int = 1,
         add_through_python: bool = False,
         batch_through_python: bool = False,
     ) -> None: ...
@@ -62,6 +63,8 @@ class Ring:
     def _get_frames(self, name: str, /) -> tuple[Any, ...] | None: ...
     @property
     def segment(self) -> str: ...
+    @property
+    def n_envs(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
 

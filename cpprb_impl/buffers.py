@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, parse_seed, parse_size, path_prefix
+from cpprb_impl.fields import (
+    NativeField,
+    field_names,
+    integer,
+    native_fields,
+    next_fields,
+    parse_seed,
+    parse_size,
+    path_prefix,
+)
 from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
@@ -82,7 +91,14 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         last of the N steps (str or sequence of str); "gamma" is the discount (default 0.99). The field "done" is
         required. `add` then returns None until a transition is complete. Call `on_episode_end` at the end of every
         episode: it completes the pending transitions. A transition ends at its first step that is done: later rewards
-        are not counted, next_* is taken from that step, and done is 1.
+        are not counted, next_* is taken from that step, and done is 1. "truncated" may name a field that marks the
+        last step of an episode that was cut off: a transition ends there as well, with done 0. "discount" may name a
+        field of floating dtype, which `add` does not take: it becomes gamma^n for the n steps that were summed, with
+        which a learner multiplies the value of next_*.
+    n_envs : int
+        The number of environments whose steps are added together: each call of `add` has a row of each in turn, or
+        several such groups. Each environment has its own n-step window, and shares frames with its own steps only.
+        With "truncated", `on_episode_end` is not needed. `size` must be a multiple.
     seed : int, optional
         From 0 to 2**64 - 1; makes sampling reproducible. By default, the seed comes from the operating system, and
         every forked child gets a new one.
@@ -110,11 +126,12 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
         mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
     ) -> None:
         fields = native_fields(env_dict, default_dtype)
-        self._build(size, fields, next_of, stack_compress, Nstep, mmap_prefix, seed=seed)
+        self._build(size, fields, next_of, stack_compress, Nstep, mmap_prefix, n_envs=n_envs, seed=seed)
 
     def _build(
         self,
@@ -125,6 +142,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         nstep: Mapping[str, Any] | None,
         mmap_prefix: str | PathLike[str] | None,
         *,
+        n_envs: int = 1,
         seed: int | None,
         **prioritized: Any,
     ) -> None:
@@ -142,7 +160,12 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         fields = [field for field in fields if field[0] not in known]
         given = fields + next_fields(fields, following)
         steps = read_options(nstep, given) if nstep else None
+        environments = integer("n_envs", n_envs)
         if objects:
+            if environments != 1 or (steps and {"truncated", "discount"} & steps.keys()):
+                raise ValueError(
+                    "n_envs, and Nstep's truncated and discount, need a buffer without fields of Python objects"
+                )
             refuse_objects(objects, stacked, prefix)
             self._objects = ObjectColumns(fields, capacity)
             if steps is None:
@@ -157,6 +180,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             mmap_prefix=prefix,
             seed=parse_seed(seed),
             nstep=None if objects else steps,
+            n_envs=environments,
             add_through_python=bool(objects),
             batch_through_python=bool(objects),
             **prioritized,
@@ -207,7 +231,10 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
 
     def _steps(self) -> Mapping[str, Any] | None:
         steps: Mapping[str, Any] | None = self._options()["nstep"]
-        return steps if self._window is None else self._window.options
+        if self._window is not None:
+            return self._window.options
+        # Pending steps of several environments come in turn, so that another number of them cannot continue with them.
+        return steps if steps is None or self.n_envs == 1 else {**steps, "n_envs": self.n_envs}
 
 
 class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
@@ -219,7 +246,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, next_of, stack_compress, default_dtype, Nstep, mmap_prefix, seed
+    size, env_dict, next_of, stack_compress, default_dtype, Nstep, n_envs, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
@@ -241,6 +268,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         stack_compress: Names = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
         mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
     ) -> None:
@@ -251,6 +279,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             stack_compress,
             Nstep,
             mmap_prefix,
+            n_envs=n_envs,
             seed=seed,
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),

@@ -21,7 +21,7 @@ from cpprb_impl.row_reader import Columns, RowReader
 if TYPE_CHECKING:
     from cpprb_impl.buffers import ReplayBuffer
 
-KNOWN = ("size", "rew", "gamma", "next")
+KNOWN = ("size", "rew", "gamma", "next", "truncated", "discount")
 
 
 def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
     ----------
     options : mapping
         "size": N, at least 1; a float is truncated. "rew", "next": names of fields, str or sequence of str; no fields
-        if missing. "gamma": discount, default 0.99.
+        if missing. "gamma": discount, default 0.99. "truncated", "discount": names of one field each; none if missing.
     fields : sequence of (name, dtype, shape)
         The fields of a transition; one must be "done", with one element.
 
@@ -59,16 +59,34 @@ def read_options(options: Mapping[str, Any], fields: Sequence[NativeField]) -> d
     by_name = {name: (np.dtype(dtype), shape) for name, dtype, shape in fields}
     if "done" not in by_name:
         raise KeyError("Nstep needs a field 'done' in env_dict")
-    dtype, shape = by_name["done"]
-    if np.prod(shape) != 1:
-        raise ValueError(f"Nstep: 'done' must hold one value per transition, got shape {shape}")
-    if dtype.kind not in "biufcO":
-        raise TypeError(f"Nstep: 'done' must be a number or a bool, got dtype {dtype}")
+    _check_end("done", *by_name["done"])
     following, rewards = _names("next", options.get("next"), by_name), _names("rew", options.get("rew"), by_name)
     for name in rewards:
         if by_name[name][0].kind not in "fc":
             raise TypeError(f"Nstep: {name!r} has dtype {by_name[name][0]}, which cannot hold discounted sums")
-    return {"size": size, "gamma": gamma, "rew": sorted(rewards), "next": sorted(following)}
+    found = {"size": size, "gamma": gamma, "rew": sorted(rewards), "next": sorted(following)}
+    if truncated := _names("truncated", options.get("truncated"), by_name):
+        _check_end(_one("truncated", truncated), *by_name[truncated[0]])
+        found["truncated"] = [*truncated]
+    if discount := _names("discount", options.get("discount"), by_name):
+        name = _one("discount", discount)
+        if by_name[name][0].kind != "f" or name in (*rewards, *following):
+            raise TypeError(f"Nstep: discount must name a field of floating dtype for it alone, got {name!r}")
+        found["discount"] = [name]
+    return found
+
+
+def _check_end(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    if np.prod(shape) != 1:
+        raise ValueError(f"Nstep: {name!r} must hold one value per transition, got shape {shape}")
+    if dtype.kind not in "biufcO":
+        raise TypeError(f"Nstep: {name!r} must be a number or a bool, got dtype {dtype}")
+
+
+def _one(option: str, names: Sequence[str]) -> str:
+    if len(names) != 1:
+        raise ValueError(f"Nstep: {option} must name one field, got {names!r}")
+    return names[0]
 
 
 def _names(option: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, ...]:
@@ -96,9 +114,10 @@ def fitting_steps(
             shape = ", ".join(["steps", *map(str, wanted.shape[1:])])
             raise ValueError(f"{name} must have shape ({shape}), got {column.shape}")
     counts = {len(column) for column in fitting.values()}
-    if options is not None and like and (len(counts) != 1 or max(counts) >= options["size"]):
+    most = 0 if options is None else options["size"] * options.get("n_envs", 1)
+    if options is not None and like and (len(counts) != 1 or max(counts) >= most):
         raise ValueError(
-            f"Nstep: fewer than {options['size']} steps must be pending, equally many per field, got {sorted(counts)}"
+            f"Nstep: fewer than {most} steps must be pending, equally many per field, got {sorted(counts)}"
         )
     return fitting
 

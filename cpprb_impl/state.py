@@ -100,6 +100,7 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     head = buffer._get_head()
     shared = any(isinstance(column, Frames) for column in columns.values())
     step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # one call if there are no frames
+    step += -step % buffer.n_envs
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
     if buffer._get_head() != head + rows - first:
@@ -113,9 +114,9 @@ def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
 
 def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
     """Restore the pending `steps`, as returned by `waiting_steps`, in a buffer that has none."""
-    for i in range(len(steps["done"]) if steps else 0):
-        step = {name: column[i] for name, column in steps.items()}
-        if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]):
+    for at in range(0, len(steps["done"]) if steps else 0, buffer.n_envs):
+        step = {name: column[at : at + buffer.n_envs] for name, column in steps.items()}
+        if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]).all():
             del step["priorities"]
         Ring.add(buffer, **step)
 

@@ -28,6 +28,9 @@ Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords
   if (rows.has_priorities) rows.priorities = Numbers(priorities, "priorities");
   const npy_intp count = read_sources(fields, values, in.sources);
   rows.count = static_cast<std::size_t>(count);
+  if (rows.count % ring.environments != 0)
+    raise(PyExc_ValueError, "add() takes a row of each of %zu environments in turn (n_envs), got %zd rows",
+          ring.environments, count);
   if (const Numbers& numbers = rows.priorities; rows.has_priorities) {
     if (numbers.changed())
       raise(PyExc_ValueError, "priorities: the array was changed while a field was being converted");

@@ -54,6 +54,7 @@ Ring::Ring(RingOptions options, std::unique_ptr<Store> its_store, std::unique_pt
     : fields(std::move(options.fields)),
       is_shared(options.shared.has_value()),
       prioritized(options.prioritized),
+      environments(options.environments),
       priorities(options.priorities),
       add_through_python(options.add_through_python),
       batch_through_python(options.batch_through_python),

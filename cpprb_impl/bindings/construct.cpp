@@ -21,7 +21,7 @@ std::uint64_t entropy() {
 namespace {
 
 std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
-  auto rows = std::make_unique<Rows>(storage_of(options.fields, options.file_prefix));
+  auto rows = std::make_unique<Rows>(storage_of(options.fields, options.file_prefix), 0, options.environments);
   return std::make_unique<PrivateStore>(std::move(rows), options.capacity, options.prioritized,
                                         options.check_for_update);
 }

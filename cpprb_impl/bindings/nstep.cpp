@@ -18,10 +18,10 @@ using Role = StepColumn::Role;
 
 Ref dtype_of(int type) { return Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type))); }
 
-// Returns how a reward's sums are stored, and changes the field's type to the one in which they are computed.
-StepColumn sum_of(Field& field) {
+// Returns how computed numbers of a field are stored.
+StepColumn computed(const Field& field, Role role, const char* what) {
   const int type = field.descr()->type_num;
-  StepColumn column{0, Role::sum};
+  StepColumn column{0, role};
   column.swapped = PyDataType_ISBYTESWAPPED(field.descr());
   column.numbers = static_cast<std::size_t>(field.elements) * (PyTypeNum_ISCOMPLEX(type) ? 2 : 1);
   switch (type) {
@@ -33,9 +33,15 @@ StepColumn sum_of(Field& field) {
     case NPY_LONGDOUBLE:
     case NPY_CLONGDOUBLE: column.kind = NumberKind::extended; break;
     default:
-      raise(PyExc_TypeError, "Nstep: %R has dtype %S, which cannot hold discounted sums", field.name.get(),
-            field.dtype.get());
+      raise(PyExc_TypeError, "Nstep: %R has dtype %S, which cannot hold %s", field.name.get(), field.dtype.get(), what);
   }
+  return column;
+}
+
+// Returns how a reward's sums are stored, and changes the field's type to the one in which they are computed.
+StepColumn sum_of(Field& field) {
+  const int type = field.descr()->type_num;
+  StepColumn column = computed(field, Role::sum, "discounted sums");
   const bool extended = column.kind == NumberKind::extended;
   field.dtype = dtype_of(PyTypeNum_ISCOMPLEX(type) ? (extended ? NPY_CLONGDOUBLE : NPY_CDOUBLE)
                                                    : (extended ? NPY_LONGDOUBLE : NPY_DOUBLE));
@@ -61,11 +67,12 @@ std::string mask_of(const Field& field) {
   return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
 }
 
-StepDone done_of(const Field& field, std::size_t column) {
+StepEnd end_of(const Field& field, std::size_t column) {
   const int type = field.descr()->type_num;
-  if (field.elements != 1) raise(PyExc_ValueError, "Nstep needs one 'done' per transition, got %zd", field.elements);
+  if (field.elements != 1)
+    raise(PyExc_ValueError, "Nstep needs one %R per transition, got %zd", field.name.get(), field.elements);
   if (!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type))
-    raise(PyExc_TypeError, "Nstep: 'done' must be a number or a bool, got dtype %S", field.dtype.get());
+    raise(PyExc_TypeError, "Nstep: %R must be a number or a bool, got dtype %S", field.name.get(), field.dtype.get());
   Py_INCREF(field.dtype.get());  // PyArray_Zeros steals a reference
   const Ref zero(checked(PyArray_Zeros(0, nullptr, field.descr(), 0))), one(checked(PyLong_FromLong(1)));
   if (PyArray_SETITEM(zero.array(), PyArray_BYTES(zero.array()), one.get()) < 0) throw PythonError();
@@ -79,8 +86,8 @@ std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
   const char* const* data = nstep.window.transitions(count);
   NewRows rows{data, count, nullptr, 0, 0};
   if (ring.prioritized) {
-    const auto* priority = reinterpret_cast<const double*>(data[nstep.fields.size()]);
-    const auto* leaf = reinterpret_cast<const float*>(data[nstep.fields.size() + 1]);
+    const auto* priority = reinterpret_cast<const double*>(data[ring.fields.size()]);
+    const auto* leaf = reinterpret_cast<const float*>(data[ring.fields.size() + 1]);
     const float leaf_of_max = ring.leaf_of_max_priority();  // its value when they are stored
     nstep.leaves.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -98,8 +105,12 @@ std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
 
 }  // namespace
 
-Nstep::Nstep(std::vector<Field> step_fields, bool prioritized, NstepWindow steps)
-    : fields(std::move(step_fields)), keywords(prioritized), window(std::move(steps)) {}
+Nstep::Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_columns, bool prioritized,
+             NstepWindow steps)
+    : fields(std::move(step_fields)),
+      columns(std::move(field_columns)),
+      keywords(prioritized),
+      window(std::move(steps)) {}
 
 Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
   while (nstep.taken && !is_ending()) {  // when the interpreter exits, the thread that holds it never continues
@@ -112,41 +123,54 @@ Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
   nstep.taken = true;
 }
 
-std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, bool prioritized) {
+std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
+                                   bool prioritized) {
   if (options == nullptr || options == Py_None) return nullptr;
-  static const char* names[] = {"size", "gamma", "rew", "next", nullptr};
+  static const char* names[] = {"size", "gamma", "rew", "next", "truncated", "discount", nullptr};
   Py_ssize_t size;
   double gamma;
-  PyObject *rewards, *following;
+  PyObject *rewards, *following, *truncated = nullptr, *discounts = nullptr;
   const Ref none(checked(PyTuple_New(0)));
   if (!PyDict_Check(options)) raise(PyExc_TypeError, "nstep must be a dict, got %R", options);
-  if (!PyArg_ParseTupleAndKeywords(none.get(), options, "ndOO", const_cast<char**>(names), &size, &gamma, &rewards,
-                                   &following))
+  if (!PyArg_ParseTupleAndKeywords(none.get(), options, "ndOO|OO", const_cast<char**>(names), &size, &gamma, &rewards,
+                                   &following, &truncated, &discounts))
     throw PythonError();
   if (size < 1) raise(PyExc_ValueError, "Nstep: size must be at least 1, got %zd", size);
 
   std::vector<Field> read;
-  std::vector<StepColumn> columns;
-  for (const auto& field : fields) {
-    read.push_back(like(field));
-    columns.push_back({static_cast<std::size_t>(field.bytes)});
-  }
+  std::vector<std::size_t> places;
+  std::vector<StepColumn> columns(fields.size());
+  for (std::size_t f = 0; f < fields.size(); ++f) columns[f].bytes = static_cast<std::size_t>(fields[f].bytes);
   const Ref done(checked(Py_BuildValue("(s)", "done")));
   const std::size_t end = find_fields(fields, done.get(), "Nstep").front();
   columns[end].role = Role::done;
+  const StepEnd is_done = end_of(fields[end], end);
+  std::optional<StepEnd> is_truncated;
+  for (const auto f : find_fields(fields, truncated, "Nstep: truncated")) {
+    columns[f].role = Role::last;
+    is_truncated = end_of(fields[f], f);
+  }
   for (const auto f : find_fields(fields, following, "Nstep: next")) columns[f].role = Role::last;
-  for (const auto f : find_fields(fields, rewards, "Nstep: rew")) columns[f] = sum_of(read[f]);
+  const std::vector<std::size_t> summed = find_fields(fields, rewards, "Nstep: rew");
+  for (const auto f : find_fields(fields, discounts, "Nstep: discount"))
+    columns[f] = computed(fields[f], Role::discount, "discounts");
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    if (columns[f].role == Role::discount) continue;
+    read.push_back(like(fields[f]));
+    places.push_back(f);
+    if (std::find(summed.begin(), summed.end(), f) != summed.end()) columns[f] = sum_of(read.back());
+  }
   if (prioritized) {
     columns.push_back({sizeof(double)});
     columns.push_back({sizeof(float)});
   }
-  StepDone is_done = done_of(read[end], end);
   return std::make_unique<Nstep>(
-      std::move(read), prioritized,
-      NstepWindow(static_cast<std::uint64_t>(size), gamma, std::move(columns), std::move(is_done)));
+      std::move(read), std::move(places), prioritized,
+      NstepWindow(static_cast<std::uint64_t>(size), gamma, environments, std::move(columns), is_done, is_truncated));
 }
 
-PyObject* waiting_steps(const Nstep& nstep, bool prioritized) {
+PyObject* waiting_steps(const Ring& ring) {
+  const Nstep& nstep = *ring.nstep;
   // Created first: allocating a dict, unlike an array, may run the garbage collector, and so code that adds steps.
   Ref steps(checked(PyDict_New()));
   const NstepWindow& window = nstep.window;
@@ -161,10 +185,10 @@ PyObject* waiting_steps(const Nstep& nstep, bool prioritized) {
     if (PyDict_SetItem(steps.get(), name, array.get()) < 0) throw PythonError();
   };
   for (std::size_t f = 0; f < nstep.fields.size(); ++f)
-    column(f, nstep.fields[f].name.get(), nstep.fields[f].descr(), nstep.fields[f].shape);
-  if (prioritized) {
+    column(nstep.columns[f], nstep.fields[f].name.get(), nstep.fields[f].descr(), nstep.fields[f].shape);
+  if (ring.prioritized) {
     const Ref name(checked(PyUnicode_FromString("priorities"))), dtype(dtype_of(NPY_DOUBLE));
-    column(nstep.fields.size(), name.get(), reinterpret_cast<PyArray_Descr*>(dtype.get()), {});
+    column(ring.fields.size(), name.get(), reinterpret_cast<PyArray_Descr*>(dtype.get()), {});
   }
   return steps.give();
 }
@@ -179,14 +203,18 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
     in->leaves.resize(rows.count);
     if (rows.has_priorities)
       rows.priorities.read([&](const auto* first) { std::copy_n(first, rows.count, in->priorities.begin()); });
-    in->data.push_back(reinterpret_cast<const char*>(in->priorities.data()));
-    in->data.push_back(reinterpret_cast<const char*>(in->leaves.data()));
   }
   CallGuard call(self);
   check_files(ring);
   PythonWaiting waiting(call);
   const Nstep::Guard guard(nstep, waiting);
-  nstep.window.append(in->data.data(), rows.count);
+  nstep.values.assign(ring.fields.size(), nullptr);
+  for (std::size_t f = 0; f < nstep.fields.size(); ++f) nstep.values[nstep.columns[f]] = in->data[f];
+  if (ring.prioritized) {
+    nstep.values.push_back(reinterpret_cast<const char*>(in->priorities.data()));
+    nstep.values.push_back(reinterpret_cast<const char*>(in->leaves.data()));
+  }
+  nstep.window.append(nstep.values.data(), rows.count);
   const std::size_t complete = nstep.window.complete();
   if (complete == 0) Py_RETURN_NONE;
   std::uint64_t slot;

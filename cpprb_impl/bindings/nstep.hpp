@@ -11,13 +11,18 @@
 
 namespace rb {
 
-struct Nstep {
-  Nstep(std::vector<Field> step_fields, bool prioritized, NstepWindow steps);
+struct Ring;
 
-  std::vector<Field> fields;  // as add() reads them: rewards in the precision in which they are summed
+struct Nstep {
+  Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_columns, bool prioritized, NstepWindow steps);
+
+  // As add() reads them: rewards in the precision in which they are summed, and no discounts.
+  std::vector<Field> fields;
+  std::vector<std::size_t> columns;  // of the window, by field
   Keywords keywords;
   // Its columns are the fields and, for a prioritized ring, priorities (double, NaN where none was given) and leaves.
   NstepWindow window;
+  std::vector<const char*> values;  // of the steps being added, by column of the window
   std::vector<float> leaves;  // of the transitions being stored
   bool taken = false;         // guarded by the interpreter's lock
 
@@ -33,11 +38,13 @@ struct Nstep {
   };
 };
 
-// Parses a dict of "size", "gamma", "rew" and "next"; None becomes null. Raises KeyError, TypeError, ValueError.
-std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, bool prioritized);
+// Parses a dict of "size", "gamma", "rew", "next", "truncated" and "discount"; None becomes null. Raises KeyError,
+// TypeError, ValueError.
+std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
+                                   bool prioritized);
 
 // Returns the pending steps: a dict of new arrays (steps, *shape), with "priorities" if prioritized.
-PyObject* waiting_steps(const Nstep& nstep, bool prioritized);
+PyObject* waiting_steps(const Ring& ring);
 
 // add(), on_episode_end() and clear() of a ring with a window.
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

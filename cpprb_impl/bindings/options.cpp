@@ -46,22 +46,29 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
                                 "eps",
                                 "check_for_update",
                                 "nstep",
+                                "n_envs",
                                 "add_through_python",
                                 "batch_through_python",
                                 nullptr};
-  Py_ssize_t capacity;
+  Py_ssize_t capacity, environments = 1;
   PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *mmap_prefix = nullptr, *seed = Py_None;
   PyObject* nstep = nullptr;
   const char *lock = nullptr, *segment = nullptr, *description = "";
   int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
   RingOptions options;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOpp", const_cast<char**>(names), &capacity, &fields,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOnpp", const_cast<char**>(names), &capacity, &fields,
                                    &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
                                    &seed, &options.priorities.alpha, &options.priorities.eps, &check_for_update, &nstep,
-                                   &add_through_python, &batch_through_python))
+                                   &environments, &add_through_python, &batch_through_python))
     throw PythonError();
   if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, got %zd", capacity);
   options.capacity = static_cast<std::uint64_t>(capacity);
+  if (environments < 1) raise(PyExc_ValueError, "n_envs must be at least 1, got %zd", environments);
+  if (capacity % environments != 0)
+    raise(PyExc_ValueError, "size must be a multiple of n_envs=%zd, got %zd", environments, capacity);
+  if (environments > 1 && lock != nullptr)
+    raise(PyExc_ValueError, "n_envs must be 1 in a shared buffer, got %zd", environments);
+  options.environments = static_cast<std::size_t>(environments);
   options.fields = parse_fields(fields, next_of, stack_compress);
   options.file_prefix = path_of(mmap_prefix, "mmap_prefix");
   if (lock != nullptr)
@@ -72,7 +79,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   options.seed = seed_of(seed);
   options.prioritized = prioritized;
   options.check_for_update = check_for_update != 0;
-  options.nstep = parse_nstep(nstep, options.fields, prioritized);
+  options.nstep = parse_nstep(nstep, options.fields, options.environments, prioritized);
   options.add_through_python = add_through_python != 0;
   options.batch_through_python = batch_through_python != 0;
   if (prioritized) {

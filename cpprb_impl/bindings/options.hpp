@@ -25,6 +25,7 @@ struct SharedOptions {
 
 struct RingOptions {
   std::uint64_t capacity = 0;
+  std::size_t environments = 1;  // whose steps come in turn; the capacity is a multiple
   std::vector<Field> fields;
   std::string file_prefix;              // empty: in memory
   std::optional<SharedOptions> shared;  // empty: the store is private to this process

@@ -160,7 +160,7 @@ PyObject* ring_get_waiting(PyObject* self, PyObject*) {
     Ring& ring = ring_of(self);
     if (ring.nstep == nullptr) Py_RETURN_NONE;
     notice_fork(ring);
-    return waiting_steps(*ring.nstep, ring.prioritized);
+    return waiting_steps(ring);
   });
 }
 
@@ -193,6 +193,10 @@ PyObject* ring_close(PyObject* self, PyObject*) {
 
 PyObject* ring_segment(PyObject* self, void*) {
   return guarded<PyObject*>(nullptr, [&] { return PyUnicode_FromString(CallGuard(self).store().name().c_str()); });
+}
+
+PyObject* ring_n_envs(PyObject* self, void*) {
+  return guarded<PyObject*>(nullptr, [&] { return PyLong_FromSize_t(ring_of(self).environments); });
 }
 
 PyObject* ring_nbytes(PyObject* self, void*) {
@@ -254,9 +258,9 @@ PyMethodDef ring_methods[] = {
 
 PyGetSetDef ring_properties[] = {
     {"segment", ring_segment, nullptr, "str: the shared segment's name; empty when not shared", nullptr},
+    {"n_envs", ring_n_envs, nullptr, "int: the number of environments whose steps are added together", nullptr},
     {"nbytes", ring_nbytes, nullptr,
-     "int: bytes of memory reserved for rows and priorities, without files. Frames that are stored once are\n"
-     "counted only in a shared buffer, by the memory in use for them",
+     "int: bytes of memory reserved for rows and priorities, and in use for frames that are stored once, without files",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -268,7 +272,7 @@ PyTypeObject RingType = [] {
   type.tp_doc =
       "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None, segment=None,\n"
       "description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False,\n"
-      "nstep=None, add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
+      "nstep=None, n_envs=1, add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
       "cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;

@@ -35,6 +35,7 @@ struct Ring {
 
   const std::vector<Field> fields;
   const bool is_shared, prioritized;
+  const std::size_t environments;  // see RingOptions
   const PriorityOptions priorities;
   const bool add_through_python, batch_through_python;  // see RingOptions
   std::unique_ptr<Store> store;                         // empty once closed

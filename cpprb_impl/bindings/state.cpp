@@ -202,14 +202,22 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
   });
 }
 
-// The position of each stored transition's first frame, oldest transition first, counted from the oldest frame.
-PyObject* first_frames(PrivateStore& store, std::size_t field, const FrameStream& frames) {
+// The position of each stored transition's first frame, oldest transition first: `streams` are one after the other.
+PyObject* first_frames(PrivateStore& store, std::size_t field, const std::vector<FrameStream>& streams) {
+  std::vector<std::uint64_t> before;  // by stream: the frames of the streams before it
+  std::uint64_t frames = 0;
+  for (const auto& stream : streams) {
+    before.push_back(frames);
+    frames += stream.end() - stream.first();
+  }
   auto rows = static_cast<npy_intp>(store.stored());
   Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
   auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
   for (std::uint64_t row = store.tail(); row < store.head(); ++row) {
-    const std::uint64_t newest = store.rows().number_at(field, row % store.capacity());
-    *first++ = static_cast<npy_int64>(newest + 1 - frames.shape().frames - frames.first());
+    const std::uint64_t slot = row % store.capacity(), newest = store.rows().number_at(field, slot);
+    const std::size_t nth = slot % streams.size();
+    const FrameStream& stream = streams[nth];
+    *first++ = static_cast<npy_int64>(before[nth] + newest + 1 - stream.shape().frames - stream.first());
   }
   return array.give();
 }
@@ -222,22 +230,24 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     std::size_t f = 0, next = 0;
     while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
     if (PyErr_Occurred()) throw PythonError();
-    const FrameStream* frames = f < ring.fields.size() ? call.store().rows().stream_of(f) : nullptr;
-    if (frames == nullptr) Py_RETURN_NONE;
+    if (f == ring.fields.size() || call.store().rows().streams_of(f).empty()) Py_RETURN_NONE;
+    const std::vector<FrameStream>& streams = call.store().rows().streams_of(f);
     while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
 
     const Field& field = ring.fields[f];
     const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
-    npy_intp dims[33] = {static_cast<npy_intp>(frames->end() - frames->first())};
+    npy_intp dims[33] = {0};
+    for (const auto& stream : streams) dims[0] += static_cast<npy_intp>(stream.end() - stream.first());
     std::copy_n(field.shape.begin(), dimensions - 1, dims + 1);
     Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
     Ref all(
         checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
     char* to = PyArray_BYTES(all.array());
-    for (std::uint64_t number = frames->first(); number < frames->end(); ++number)
-      to = std::copy_n(frames->frame(number), frames->shape().frame_bytes(), to);
-    Ref first(first_frames(call.store(), f, *frames));
-    Ref next_first(next < ring.fields.size() ? first_frames(call.store(), next, *frames) : Py_NewRef(Py_None));
+    for (const auto& stream : streams)
+      for (std::uint64_t number = stream.first(); number < stream.end(); ++number)
+        to = std::copy_n(stream.frame(number), stream.shape().frame_bytes(), to);
+    Ref first(first_frames(call.store(), f, streams));
+    Ref next_first(next < ring.fields.size() ? first_frames(call.store(), next, streams) : Py_NewRef(Py_None));
     return PyTuple_Pack(3, all.get(), first.get(), next_first.get());
   });
 }
@@ -245,7 +255,8 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
 PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
      "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
-     "For a field whose frames are stored once: the value of transition n, counted from the oldest, is the frames\n"
+     "For a field whose frames are stored once, by environment: the value of transition n, counted from the oldest, is the\n"
+     "frames\n"
      "first[n], first[n] + 1, ... (as many as a stack has) along the last dimension if it is one of stack_compress.\n"
      "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field, and for shared "
      "buffers."},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "sizes.hpp"
@@ -52,8 +53,15 @@ std::size_t bytes_of(NumberKind kind) {
 
 }  // namespace
 
-NstepWindow::NstepWindow(std::uint64_t size, double gamma, std::vector<StepColumn> columns, StepDone done)
-    : size_(size), gamma_(gamma), done_(std::move(done)), columns_(columns.size()), places_(columns.size()) {
+NstepWindow::NstepWindow(std::uint64_t size, double gamma, std::size_t environments, std::vector<StepColumn> columns,
+                         StepEnd done, std::optional<StepEnd> truncated)
+    : size_(size),
+      gamma_(gamma),
+      environments_(environments),
+      done_(std::move(done)),
+      truncated_(std::move(truncated)),
+      columns_(columns.size()),
+      places_(columns.size()) {
   for (std::size_t c = 0; c < columns.size(); ++c) {
     static_cast<StepColumn&>(columns_[c]) = columns[c];
     step_bytes_ = plus(step_bytes_, columns[c].bytes);
@@ -64,7 +72,7 @@ void NstepWindow::append(const char* const* values, std::size_t count) {
   make_room(count);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     const std::size_t bytes = columns_[c].bytes;
-    std::memcpy(columns_[c].steps.get() + (begin_ + waiting_) * bytes, values[c], count * bytes);
+    if (bytes != 0) std::memcpy(columns_[c].steps.get() + (begin_ + waiting_) * bytes, values[c], count * bytes);
   }
   waiting_ += count;
 }
@@ -93,21 +101,24 @@ void NstepWindow::move_to(std::size_t room) {
   room_ = room;
 }
 
-bool NstepWindow::is_done(std::size_t step) const {
-  const char* value = at(done_.column, step);
-  for (std::size_t i = 0; i < done_.mask.size(); ++i)
-    if ((value[i] & done_.mask[i]) != 0) return true;
+bool NstepWindow::has(const StepEnd& end, std::size_t step) const {
+  const char* value = at(end.column, step);
+  for (std::size_t i = 0; i < end.mask.size(); ++i)
+    if ((value[i] & end.mask[i]) != 0) return true;
   return false;
 }
 
 bool NstepWindow::find_ends(std::size_t count) {
   ends_.resize(count);
+  next_ends_.resize(environments_);
+  std::iota(next_ends_.begin(), next_ends_.end(), waiting_ - environments_);  // the last steps available
   bool in_line = true;
-  std::size_t end = waiting_ - 1;
   for (std::size_t step = waiting_; step-- > 0;) {
-    if (is_done(step)) end = step;
+    std::size_t& end = next_ends_[step % environments_];
+    if (ends(step)) end = step;
     if (step >= count) continue;
-    ends_[step] = step + static_cast<std::size_t>(std::min<std::uint64_t>(end - step, size_ - 1));
+    const std::uint64_t more = std::min<std::uint64_t>((end - step) / environments_, size_ - 1);
+    ends_[step] = step + static_cast<std::size_t>(more) * environments_;
     in_line &= step + 1 == count || ends_[step] + 1 == ends_[step + 1];
   }
   return in_line;
@@ -120,6 +131,7 @@ const char* const* NstepWindow::transitions(std::size_t count) {
       case StepColumn::Role::first: places_[c] = at(c, 0); break;
       case StepColumn::Role::last: places_[c] = in_line ? at(c, ends_.front()) : gather(c, count); break;
       case StepColumn::Role::done: places_[c] = tell_done(c, count); break;
+      case StepColumn::Role::discount: places_[c] = tell_discounts(c, count); break;
       case StepColumn::Role::sum:
         places_[c] = columns_[c].kind == NumberKind::extended ? sum<long double>(c, count) : sum<double>(c, count);
     }
@@ -139,8 +151,13 @@ const char* NstepWindow::tell_done(std::size_t c, std::size_t count) {
   Column& column = columns_[c];
   column.made.assign(times(count, column.bytes), 0);
   for (std::size_t i = 0; i < count; ++i)
-    if (is_done(ends_[i])) std::memcpy(column.made.data() + i * column.bytes, done_.one.data(), column.bytes);
+    if (has(done_, ends_[i])) std::memcpy(column.made.data() + i * column.bytes, done_.one.data(), column.bytes);
   return column.made.data();
+}
+
+double NstepWindow::discount(std::size_t steps) {
+  while (discounts_.size() <= steps) discounts_.push_back(std::pow(gamma_, static_cast<double>(discounts_.size())));
+  return discounts_[steps];
 }
 
 template <class Number>
@@ -150,20 +167,31 @@ const char* NstepWindow::sum(std::size_t c, std::size_t count) {
   column.made.resize(times(count, times(column.numbers, bytes)));
   char* to = column.made.data();
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t steps = ends_[i] - i + 1;
-    while (discounts_.size() < steps) discounts_.push_back(std::pow(gamma_, static_cast<double>(discounts_.size())));
     for (std::size_t n = 0; n < column.numbers; ++n, to += bytes) {
       const auto reward = [&](std::size_t k) {
         Number number;
-        std::memcpy(&number, at(c, i + k) + n * sizeof number, sizeof number);
+        std::memcpy(&number, at(c, i + k * environments_) + n * sizeof number, sizeof number);
         return number;
       };
       Number total = reward(0);
-      for (std::size_t k = 1; k < steps; ++k) total += static_cast<Number>(discounts_[k]) * reward(k);
+      for (std::size_t k = 1; k < steps(i); ++k) total += static_cast<Number>(discount(k)) * reward(k);
       put(column.kind, total, to);
       if (column.swapped) std::reverse(to, to + bytes);
     }
   }
+  return column.made.data();
+}
+
+const char* NstepWindow::tell_discounts(std::size_t c, std::size_t count) {
+  Column& column = columns_[c];
+  const std::size_t bytes = bytes_of(column.kind);
+  column.made.resize(times(count, times(column.numbers, bytes)));
+  char* to = column.made.data();
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t n = 0; n < column.numbers; ++n, to += bytes) {
+      put(column.kind, discount(steps(i)), to);
+      if (column.swapped) std::reverse(to, to + bytes);
+    }
   return column.made.data();
 }
 

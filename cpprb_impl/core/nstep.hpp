@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,48 +14,55 @@ namespace rb {
 enum class NumberKind { half, single, twice, extended };  // floating point of 16, 32 and 64 bits, and long double
 
 // One column of the steps, and what a transition stores for it. A transition consists of the steps t .. t + N - 1. It
-// ends earlier at the first step that is done, or at the last step available.
+// ends earlier at the first step that is done or truncated, or at the last step available.
 struct StepColumn {
   enum class Role {
-    first,  // the value of step t
-    last,   // the value of the step at which the transition ends
-    done,   // whether that step is done
-    sum,    // r_t + gamma r_(t+1) + ... up to that step
+    first,     // the value of step t
+    last,      // the value of the step at which the transition ends
+    done,      // whether that step is done
+    sum,       // r_t + gamma r_(t+1) + ... up to that step
+    discount,  // gamma^n for n steps, with which the value of what follows is multiplied; a step has no value of it
   };
 
   std::size_t bytes;  // size of a step's value
   Role role = Role::first;
-  // For a sum, how many numbers a value consists of: doubles in a step (long doubles if `kind` is extended), numbers of
-  // `kind` in a transition.
+  // For a sum or discount, how many numbers a value consists of: doubles in a step (long doubles if `kind` is extended),
+  // numbers of `kind` in a transition.
   std::size_t numbers = 0;
   NumberKind kind = NumberKind::twice;
   bool swapped = false;  // a transition's numbers have the opposite byte order
 };
 
-// A step is done if its value has any bit of `mask` set. A transition stores `one` if its last step is done, otherwise
-// zeros.
-struct StepDone {
+// A step ends if its value has any bit of `mask` set. A transition stores `one` as done if its last step is done,
+// otherwise zeros.
+struct StepEnd {
   std::size_t column;
   std::string mask, one;
 };
 
 // The window of pending steps, oldest first. It holds only their values, and does not depend on where transitions are
-// stored.
+// stored. Steps of E environments come in turn, so the step that follows step i is step i + E.
 class NstepWindow {
  public:
-  NstepWindow(std::uint64_t size, double gamma, std::vector<StepColumn> columns, StepDone done);
+  // `truncated` may be null.
+  NstepWindow(std::uint64_t size, double gamma, std::size_t environments, std::vector<StepColumn> columns, StepEnd done,
+              std::optional<StepEnd> truncated);
 
   std::size_t waiting() const { return waiting_; }
   const char* column(std::size_t c) const { return at(c, 0); }  // the values of the waiting steps
 
-  // Appends `count` steps: values[column] are their contiguous values. Throws std::bad_alloc; nothing has changed then.
+  // Appends `count` steps, a multiple of E: values[column] are their contiguous values. Throws std::bad_alloc; nothing has
+  // changed then.
   void append(const char* const* values, std::size_t count);
   void drop_newest(std::size_t count) { waiting_ -= count; }
 
   // How many of the pending steps are complete: all steps that must follow them are present.
-  std::size_t complete() const { return waiting_ < size_ ? 0 : waiting_ - static_cast<std::size_t>(size_) + 1; }
-  // Returns the transitions that begin with the oldest `count` steps: their values by column, valid until the next call
-  // of a non-const method. `count` is at least 1. Throws std::bad_alloc.
+  std::size_t complete() const {
+    const std::uint64_t each = waiting_ / environments_;  // of each environment
+    return each < size_ ? 0 : static_cast<std::size_t>(each - size_ + 1) * environments_;
+  }
+  // Returns the transitions that begin with the oldest `count` steps, a multiple of E: their values by column, valid
+  // until the next call of a non-const method. `count` is not 0. Throws std::bad_alloc.
   const char* const* transitions(std::size_t count);
   // Removes the oldest `count` steps.
   void drop(std::size_t count);
@@ -71,21 +79,28 @@ class NstepWindow {
   }
   void make_room(std::size_t count);
   void move_to(std::size_t room);
-  bool is_done(std::size_t step) const;
+  bool has(const StepEnd& end, std::size_t step) const;
+  bool ends(std::size_t step) const { return has(done_, step) || (truncated_ && has(*truncated_, step)); }
+  std::size_t steps(std::size_t nth) const { return (ends_[nth] - nth) / environments_ + 1; }  // of a transition
+  double discount(std::size_t steps);
   // Returns whether each transition ends one step after the previous one. If so, their last steps need not be gathered.
   bool find_ends(std::size_t count);
   const char* gather(std::size_t c, std::size_t count);
   const char* tell_done(std::size_t c, std::size_t count);
   template <class Number>
   const char* sum(std::size_t c, std::size_t count);
+  const char* tell_discounts(std::size_t c, std::size_t count);
 
   std::uint64_t size_;
   double gamma_;
-  StepDone done_;
+  std::size_t environments_;
+  StepEnd done_;
+  std::optional<StepEnd> truncated_;
   std::vector<Column> columns_;
   std::size_t step_bytes_ = 0;                      // of all columns
   std::size_t begin_ = 0, waiting_ = 0, room_ = 0;  // in steps; the memory before `begin_` is free
   std::vector<std::size_t> ends_;                   // by transition: the step at which it ends
+  std::vector<std::size_t> next_ends_;              // by environment, while `ends_` is found
   std::vector<double> discounts_;                   // powers of gamma, as many as needed so far
   std::vector<const char*> places_;                 // by column
 };

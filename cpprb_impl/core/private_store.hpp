@@ -26,7 +26,7 @@ class PrivateStore final : public Store {
   std::uint64_t next_slot() const override { return head_ % capacity_; }
   std::uint64_t stored() override { return head_ - tail_; }
   bool prioritized() const override { return prioritized_; }
-  std::size_t bytes() const override { return memory_.bytes(); }
+  std::size_t bytes() const override { return memory_.bytes() + rows_->frame_bytes_in_use(); }
 
   std::uint64_t add(const NewRows& rows, Waiting& waiting) override;
 

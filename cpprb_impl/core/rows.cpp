@@ -18,11 +18,12 @@ constexpr std::size_t kPage = 4096, kLine = 64;
 
 }  // namespace
 
-Rows::Rows(std::vector<FieldStorage> fields, std::size_t front)
+Rows::Rows(std::vector<FieldStorage> fields, std::size_t front, std::size_t environments)
     : fields_(std::move(fields)),
       followers_(fields_.size(), FieldStorage::kNone),
       offsets_(fields_.size()),
       stride_(front),
+      environments_(environments),
       is_shared_(front != 0),
       columns_(fields_.size()),
       streams_(fields_.size()),
@@ -59,8 +60,9 @@ std::uint64_t Rows::file_bytes(std::size_t f, std::uint64_t capacity) const {
   const FieldStorage& field = fields_[f];
   if (field.file.empty() || is_next(f)) return 0;
   if (!field.framed) return times(capacity, field.bytes);
-  const auto need = FrameStream::need(field.shape, followers_[f] == FieldStorage::kNone ? 1 : 2, capacity);
-  return times(need.chunks, need.chunk_bytes);
+  const auto need =
+      FrameStream::need(field.shape, followers_[f] == FieldStorage::kNone ? 1 : 2, capacity / environments_);
+  return times(environments_, times(need.chunks, need.chunk_bytes));
 }
 
 void Rows::check_sizes(std::uint64_t capacity) const {
@@ -86,11 +88,15 @@ void Rows::bind(char* base, std::uint64_t capacity, Files files) {
       columns_[f].stride = field.bytes;
     }
     if (!field.framed || is_next(f) || is_shared_) continue;
-    streams_[f] = std::make_unique<FrameStream>(field.shape, capacity, [this, file](std::size_t bytes) {
+    const auto more_memory = [this, file](std::size_t bytes) {
       if (file != nullptr) return file->grow(bytes);
       chunks_.push_back(std::make_unique_for_overwrite<char[]>(bytes));
+      chunk_bytes_ += bytes;
       return chunks_.back().get();
-    });
+    };
+    streams_[f].reserve(environments_);
+    for (std::size_t e = 0; e < environments_; ++e)
+      streams_[f].emplace_back(field.shape, capacity / environments_, more_memory);
   }
 }
 
@@ -103,24 +109,25 @@ std::vector<MappedFile::Identity> Rows::files() const {
 
 void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count) {
   if (!has_frames_) return;
-  std::vector<std::uint64_t> ends(fields_.size());
-  for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (streams_[f]) ends[f] = streams_[f]->end();
+  std::vector<std::uint64_t> ends;
+  for (const auto& streams : streams_)
+    for (const auto& stream : streams) ends.push_back(stream.end());
   try {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (!streams_[f]) continue;
+      if (streams_[f].empty()) continue;
       const std::size_t next = followers_[f];
       numbers_[f].resize(count);
       if (next != FieldStorage::kNone) numbers_[next].resize(count);
       for (std::size_t i = skip; i < count; ++i) {
-        numbers_[f][i] = streams_[f]->append(data[f] + i * fields_[f].bytes);
-        if (next != FieldStorage::kNone)
-          numbers_[next][i] = streams_[f]->append_next(data[next] + i * fields_[f].bytes);
+        FrameStream& stream = streams_[f][i % environments_];
+        numbers_[f][i] = stream.append(data[f] + i * fields_[f].bytes);
+        if (next != FieldStorage::kNone) numbers_[next][i] = stream.append_next(data[next] + i * fields_[f].bytes);
       }
     }
   } catch (...) {
-    for (std::size_t f = 0; f < fields_.size(); ++f)
-      if (streams_[f]) streams_[f]->back_to(ends[f]);
+    auto end = ends.begin();
+    for (auto& streams : streams_)
+      for (auto& stream : streams) stream.back_to(*end++);
     throw;
   }
 }
@@ -151,12 +158,15 @@ void Rows::write_as(const char* const* data, std::size_t skip, std::size_t count
 
 void Rows::forget_before(std::uint64_t oldest_slot) {
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (streams_[f]) streams_[f]->forget_before(number_at(f, oldest_slot));
+    for (std::size_t nth = 0; nth < streams_[f].size(); ++nth) {
+      const std::uint64_t slot = (oldest_slot + nth) % capacity_;
+      streams_[f][slot % environments_].forget_before(number_at(f, slot));
+    }
 }
 
 void Rows::clear() {
-  for (auto& stream : streams_)
-    if (stream) stream->clear();
+  for (auto& streams : streams_)
+    for (auto& stream : streams) stream.clear();
 }
 
 FrameStream::Number Rows::number_at(std::size_t f, std::size_t slot) const {
@@ -187,7 +197,7 @@ void Rows::read_as(const std::size_t* slots, std::size_t first, std::size_t last
       gather<Copy>(columns_[f], slots + first, last - first, to[f] + first * fields_[f].bytes);
   if (is_wide()) read_wide<Copy>(slots, first, last, count, to);
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    if (streams_[f])
+    if (!streams_[f].empty())
       read_framed(f, slots, first, last, to);
     else if (pools_[f])
       read_shared(f, slots, first, last, to);
@@ -221,9 +231,9 @@ void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t la
 // Reads obs and next_obs together: they share all but two of their frames.
 void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last,
                        char* const* to) const {
-  const FrameStream& frames = *streams_[f];
   const std::size_t next = followers_[f], bytes = fields_[f].bytes;
   for (std::size_t i = first; i < last; ++i) {
+    const FrameStream& frames = streams_[f][slots[i] % environments_];
     frames.read(number_at(f, slots[i]), to[f] + i * bytes);
     if (next != FieldStorage::kNone) frames.read(number_at(next, slots[i]), to[next] + i * bytes);
   }

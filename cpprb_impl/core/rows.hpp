@@ -4,6 +4,9 @@
 // stream of frames. In the last case, the row holds the number of the newest frame. If processes share the rows, a pool
 // of frames replaces the stream, and the row holds a reference into the pool. The fields of a row that are in the store
 // are contiguous, so that a sampled row costs one or two cache lines instead of one per field.
+//
+// Rows of E environments come in turn: row s is from environment s % E. Each environment has streams of its own, since
+// consecutive frames of different environments have nothing in common.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +37,9 @@ struct FieldStorage {
 class Rows {
  public:
   // The first `front` bytes of each row are reserved for the words through which processes coordinate. If `front` is 0,
-  // no thread writes while another reads.
-  explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0);
+  // no thread writes while another reads, and the capacity and every number of rows that are written are multiples of
+  // `environments`.
+  explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0, std::size_t environments = 1);
   Rows(const Rows&) = delete;
 
   std::size_t stride() const { return stride_; }  // bytes per row in the store; 0 if no field is stored there
@@ -68,7 +72,9 @@ class Rows {
   bool has_files() const { return !files_.empty(); }
   std::size_t most_files() const { return fields_.size(); }
   std::vector<MappedFile::Identity> files() const;  // once settled
-  const FrameStream* stream_of(std::size_t field) const { return streams_[field].get(); }
+  std::size_t environments() const { return environments_; }
+  // By environment; empty unless transitions share the field's frames.
+  const std::vector<FrameStream>& streams_of(std::size_t field) const { return streams_[field]; }
 
   // Shared frames (shared_frames.cpp). In a segment, they need a table and address space for chunks.
   struct FrameSpace {
@@ -78,7 +84,7 @@ class Rows {
   void bind_frames(char* tables, char* chunks, const RowExpiry& expiry, const FramePool::Allocate& allocate);
   void reclaim(std::size_t registration);
   void forked();
-  std::uint64_t frame_bytes_in_use() const;
+  std::uint64_t frame_bytes_in_use() const;  // of shared frames, or of streams, without files
   class NewFrames;
   // Returns the number of the newest frame of a framed field's value.
   FrameStream::Number number_at(std::size_t field, std::size_t slot) const;
@@ -109,16 +115,18 @@ class Rows {
   std::vector<std::size_t> in_row_;     // the fields stored in the row, in order
   std::vector<std::size_t> offsets_;    // by field: bytes from the row's start
   std::size_t bytes_ = 0, stride_ = 0;
+  std::size_t environments_;
   bool is_shared_, has_frames_ = false;
 
   char* base_ = nullptr;
   std::uint64_t capacity_ = 0;
   std::vector<Column> columns_;  // by field
-  std::vector<std::unique_ptr<FrameStream>> streams_;
+  std::vector<std::vector<FrameStream>> streams_;  // by field and environment
   std::vector<std::unique_ptr<FramePool>> pools_;
   std::vector<std::vector<FrameStream::Number>> numbers_;  // by framed field: frame numbers of the rows being written
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::vector<std::unique_ptr<char[]>> chunks_;
+  std::size_t chunk_bytes_ = 0;  // of all of them
 };
 
 // The frames of one call of add(), which holds the registration's lock. The frames are stored in the pools before the

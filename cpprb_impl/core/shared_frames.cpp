@@ -60,7 +60,7 @@ void Rows::forked() {
 }
 
 std::uint64_t Rows::frame_bytes_in_use() const {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = chunk_bytes_;
   for (const auto& pool : pools_)
     if (pool) bytes += pool->bytes_in_use();
   return bytes;

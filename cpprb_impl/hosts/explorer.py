@@ -169,7 +169,8 @@ class RemoteExplorer:
         self._columns, self._first_field = list(columns), fields[0]
         row_bytes = sum(rows.dtype.itemsize * math.prod(rows.shape[1:]) for rows in columns.values())
         self._most = min(max(BATCH_ROWS, BATCH_BYTES // row_bytes), wire.MOST_ADDED)  # rows of a batch
-        self._read = RowReader(fields, {"alpha": 1.0, "eps": 0.0})
+        computed = (self._staged._steps() or {}).get("discount", ())
+        self._read = RowReader([field for field in fields if field[0] not in computed], {"alpha": 1.0, "eps": 0.0})
         self._settled = 0  # the staged row after the last that was acknowledged
         self._own_priorities = False
         self._number = 0

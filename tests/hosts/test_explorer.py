@@ -69,6 +69,22 @@ def test_priorities_arrive_as_they_were_given(make_shards, explore):
     np.testing.assert_allclose(leaves[250:], (priorities.max() + 1e-4) ** 0.6, rtol=1e-5)
 
 
+def test_long_calls_with_n_step_discounts(make_shards, explore):
+    fields = {name: {"dtype": np.float64} for name in ("obs", "rew", "next_obs", "done", "truncated", "discount")}
+    steps = {"size": 3, "rew": "rew", "next": "next_obs", "truncated": "truncated", "discount": "discount"}
+    options = {"size": LARGE, "env_dict": fields, "Nstep": steps}
+    here, there = make_shards(2, **options)
+    explorer, local = explore([there], options), LocalExplorer(here.address)
+    numbers = np.arange(2 * wire.MOST_ADDED)
+    rows = {"obs": numbers, "rew": numbers, "next_obs": numbers + 1, "done": numbers % 9 == 8}
+    for each in (explorer, local):
+        each.add(**rows, truncated=numbers % 7 == 6)
+    explorer.flush()
+    expected, found = here.buffer.get_all_transitions(), there.buffer.get_all_transitions()
+    for name in fields:
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
 def test_n_step_rows_are_those_of_a_local_buffer(make_shards, explore):
     fields = {"obs": {}, "rew": {}, "next_obs": {}, "done": {}}
     options = {"size": LARGE, "env_dict": fields, "Nstep": {"size": 3, "gamma": 0.5, "rew": "rew", "next": "next_obs"}}
