@@ -40,7 +40,7 @@ class BufferBase(Ring):
             index = np.flatnonzero(index)
         elif index.dtype.kind not in "iu" and index.size:
             raise IndexError(f"idx must be ints, or {capacity} bools, got {index.dtype} of shape {index.shape}")
-        batch = self._gather(index)
+        batch = self.get(index)
         if index.ndim == 1:
             return batch
         return {name: column.reshape(*index.shape, *column.shape[1:]) for name, column in batch.items()}

@@ -24,6 +24,7 @@ from cpprb_impl.fields import (
     parse_seed,
     parse_size,
     path_prefix,
+    stack_axes,
 )
 from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
@@ -33,6 +34,7 @@ from cpprb_impl.state import Columns, CopyableBuffer, columns_of
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
+Stacks = Names | Mapping[str, int]
 
 
 OF_PRIORITIES = ("alpha", "eps", "check_for_update")
@@ -70,10 +72,10 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     next_of : str or sequence of str, optional
         For each field x named here, `add` also takes next_x, and samples contain it. If one transition's next_x equals
         the x of the following transition, it is stored only once.
-    stack_compress : str or sequence of str, optional
-        Fields whose last dimension is a sliding window of frames, newest last. Each frame is stored only once. Both
-        `next_of` and `stack_compress` compare the data, so samples always contain what was added, whether or not
-        `on_episode_end` is called.
+    stack_compress : str, sequence of str or mapping of str to int, optional
+        Fields whose last dimension is a sliding window of frames, newest last; a mapping gives the axis of the frames,
+        0 or -1. Each frame is stored only once. Both `next_of` and `stack_compress` compare the data, so samples always
+        contain what was added, whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         Dtype of fields that do not specify one. Default float32.
     mmap_prefix : str or path, optional
@@ -123,7 +125,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         env_dict: EnvDict | None = None,
         *,
         next_of: Names = None,
-        stack_compress: Names = None,
+        stack_compress: Stacks = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         n_envs: int = 1,
@@ -138,7 +140,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         size: int,
         fields: list[NativeField],
         next_of: Names,
-        stack_compress: Names,
+        stack_compress: Stacks,
         nstep: Mapping[str, Any] | None,
         mmap_prefix: str | PathLike[str] | None,
         *,
@@ -148,13 +150,13 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     ) -> None:
         """Create the native ring and, for fields of Python objects, what reads and stores them."""
         capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
-        following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
+        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress)
         objects = object_shapes(fields)
         # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
         # has no bytes to compare. In both cases next_* is stored like any other field.
         own = [name for name in following if nstep or name in objects]
         fields += next_fields(fields, own)
-        stacked += [f"next_{name}" for name in own if name in stacked]
+        stacked |= {f"next_{name}": stacked[name] for name in own if name in stacked}
         following = [name for name in following if name not in own]
         known = {f"next_{name}" for name in following}
         fields = [field for field in fields if field[0] not in known]
@@ -265,7 +267,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         eps: float = 1e-4,
         check_for_update: bool = False,
         next_of: Names = None,
-        stack_compress: Names = None,
+        stack_compress: Stacks = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         n_envs: int = 1,

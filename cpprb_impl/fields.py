@@ -62,6 +62,17 @@ def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
         raise TypeError(f"{option} must be the name of a field, or a sequence of names, got {names!r}") from None
 
 
+def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, int]:
+    """Return `stack_compress` as the axis of each field's frames: 0 or -1. Raises TypeError or ValueError."""
+    if not isinstance(names, Mapping):
+        return dict.fromkeys(field_names("stack_compress", names), -1)
+    axes = {name: integer(f"stack_compress[{name!r}]", axis) for name, axis in names.items()}
+    for name, axis in axes.items():
+        if axis not in (0, -1):
+            raise ValueError(f"stack_compress[{name!r}] must be 0 (frames first) or -1 (frames last), got {axis}")
+    return axes
+
+
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:
     """Return `mmap_prefix` as a str, or None if it is None or empty. Raises TypeError for other types, even bytes."""
     path = os.fspath(prefix) if isinstance(prefix, os.PathLike) else prefix

@@ -36,6 +36,7 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: K
             frames = column.frames
             streams = {n: of for n, of in columns.items() if isinstance(of, Frames) and of.frames is frames}
             about |= {"names": list(streams), "kind": "frames", "stack": column.stack}
+            about |= {"axis": 0} if column.axis == 0 else {}
             writer.write(member, plain(dtype), column.frames.shape, [column.frames])
             for number, stream in enumerate(streams.values()):
                 writer.write(f"{member}_first_{number}", stream.first.dtype, stream.first.shape, [stream.first])
@@ -49,7 +50,7 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: K
 def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:
     """Yield a column in pieces, so that memory never holds a large buffer twice."""
     for at in range(0, len(slots), step):
-        yield buffer._gather(slots[at : at + step])[name]
+        yield buffer.get(slots[at : at + step])[name]
 
 
 def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:
@@ -64,15 +65,16 @@ def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int)
             columns[names[0]] = array
         elif kind == "frames":
             stack = None if about.is_null("stack") else about.integer("stack", least=1)
+            axis = about.integer("axis", most=0) if "axis" in about else -1
             for place, name in enumerate(names):
                 first = reader.read(f"{member}_first_{place}")
-                columns[name] = _frames(name, array, first, stack, rows)
+                columns[name] = _frames(name, array, first, stack, axis, rows)
         else:
             raise ValueError(f"{member} must be of the kind 'rows', with one name, or 'frames', got {kind[:20]!r}")
     return columns, dtypes
 
 
-def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None, rows: int) -> Frames:
+def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None, axis: int, rows: int) -> Frames:
     if first.dtype != np.int64 or first.shape != (rows,) or frames.ndim == 0:
         raise ValueError(
             f"{name}: frame numbers must be int64 of shape ({rows},), got {first.dtype} of shape {first.shape}"
@@ -80,7 +82,7 @@ def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None,
     if rows and not 0 <= first.min() <= first.max() <= len(frames) - (stack or 1):
         most = len(frames) - (stack or 1)
         raise ValueError(f"{name}: frame numbers must be from 0 to {most}, got {first.min()} to {first.max()}")
-    return Frames(frames, first, stack)
+    return Frames(frames, first, stack, axis)
 
 
 def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -> Columns:

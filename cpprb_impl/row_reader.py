@@ -49,7 +49,7 @@ class RowReader(ForkSafe):
 
     def empty(self) -> Columns:
         """Return every column, each with no rows."""
-        columns = self._ring._gather([])  # never contains rows that another thread is reading
+        columns = self._ring.get([])  # never contains rows that another thread is reading
         columns.update({name: np.empty((0, *shape), object) for name, shape in self._objects.items()})
         return columns if self._kind is Ring else {**columns, "priorities": np.empty(0)}
 

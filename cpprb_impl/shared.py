@@ -24,9 +24,18 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.buffers import EnvDict, Names, check_exponent
+from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent
 from cpprb_impl.description import Description, attach_errors, description_of
-from cpprb_impl.fields import NativeField, field_names, native_fields, next_fields, parse_seed, parse_size, path_prefix
+from cpprb_impl.fields import (
+    NativeField,
+    field_names,
+    native_fields,
+    next_fields,
+    parse_seed,
+    parse_size,
+    path_prefix,
+    stack_axes,
+)
 from cpprb_impl.files import SavableBuffer
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
@@ -56,7 +65,7 @@ class _SharedBuffer(SavableBuffer):
         size: int,
         fields: list[NativeField],
         next_of: Names,
-        stack_compress: Names,
+        stack_compress: Stacks,
         nstep: Mapping[str, Any] | None,
         mmap_prefix: str | PathLike[str] | None,
         lock: str,
@@ -72,10 +81,10 @@ class _SharedBuffer(SavableBuffer):
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, got {lock!r}")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-        following, stacked = field_names("next_of", next_of), field_names("stack_compress", stack_compress)
+        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress)
         if nstep:  # next_* comes from N rows later, so it is stored like any other field
             fields = fields + next_fields(fields, following)
-            stacked += [f"next_{name}" for name in following if name in stacked]
+            stacked |= {f"next_{name}": stacked[name] for name in following if name in stacked}
             following = []
         known = {f"next_{name}" for name in following}
         fields = [field for field in fields if field[0] not in known]
@@ -176,7 +185,7 @@ class MPReplayBuffer(_SharedBuffer):
     ----------
     size, env_dict, default_dtype
         As for `ReplayBuffer`, but without dtype object.
-    next_of, stack_compress : str or sequence of str, optional
+    next_of, stack_compress : optional
         As for `ReplayBuffer`: each frame is stored once if a process's own transitions follow each other. Rows that
         other processes add in between make no difference. Memory for frames is allocated as needed.
     Nstep : dict, optional
@@ -224,7 +233,7 @@ class MPReplayBuffer(_SharedBuffer):
         env_dict: EnvDict | None = None,
         *,
         next_of: Names = None,
-        stack_compress: Names = None,
+        stack_compress: Stacks = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         mmap_prefix: str | PathLike[str] | None = None,
@@ -279,7 +288,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         eps: float = 1e-4,
         check_for_update: bool = True,
         next_of: Names = None,
-        stack_compress: Names = None,
+        stack_compress: Stacks = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         mmap_prefix: str | PathLike[str] | None = None,

@@ -19,14 +19,15 @@ PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
 class Frames:
     """A column whose values share frames, as stored with `next_of` and `stack_compress`.
 
-    Value n consists of the frames first[n], first[n] + 1, ... along the last dimension, `stack` of them, or of the
-    single frame first[n] if `stack` is None. A slice is an array.
+    Value n consists of the frames first[n], first[n] + 1, ... along `axis` (0 or -1), `stack` of them, or of the single
+    frame first[n] if `stack` is None. A slice is an array.
     """
 
-    def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None) -> None:
-        self.frames, self.first, self.stack = frames, first, stack
+    def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None, axis: int = -1) -> None:
+        self.frames, self.first, self.stack, self.axis = frames, first, stack, axis
         self.dtype = frames.dtype
-        self.shape: tuple[int, ...] = (*first.shape, *frames.shape[1:], *(() if stack is None else (stack,)))
+        frame, stacks = frames.shape[1:], () if stack is None else (stack,)
+        self.shape: tuple[int, ...] = (*first.shape, *(stacks + frame if axis == 0 else frame + stacks))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -37,11 +38,11 @@ class Frames:
             values: np.ndarray = self.frames[first]
             return values
         stacks = self.frames[first[:, None] + np.arange(self.stack)]
-        return np.ascontiguousarray(np.moveaxis(stacks, 1, -1))
+        return stacks if self.axis == 0 else np.ascontiguousarray(np.moveaxis(stacks, 1, -1))
 
     def view(self, dtype: np.dtype) -> Frames:
         """Return the same frames with their bytes interpreted as elements of `dtype`."""
-        return Frames(self.frames.view(dtype), self.first, self.stack)
+        return Frames(self.frames.view(dtype), self.first, self.stack, self.axis)
 
 
 Columns = Mapping[str, np.ndarray | Frames]
@@ -50,7 +51,7 @@ Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
 
 def kinds_of(buffer: Ring) -> Kinds:
     """Return the dtype and shape of each column of a transition."""
-    return {name: (column.dtype, column.shape[1:]) for name, column in buffer._gather([]).items()}
+    return {name: (column.dtype, column.shape[1:]) for name, column in buffer.get([]).items()}
 
 
 def rows_per_piece(kinds: Kinds) -> int:
@@ -69,11 +70,11 @@ def framed_columns(buffer: Ring) -> dict[str, Frames]:
     for name, (_, shape) in kinds_of(buffer).items():
         found = buffer._get_frames(name)
         if found is not None:
-            frames, first, next_first = found
-            stack = shape[-1] if frames.ndim == len(shape) else None
-            columns[name] = Frames(frames, first, stack)
+            frames, first, next_first, axis = found
+            stack = shape[axis] if frames.ndim == len(shape) else None
+            columns[name] = Frames(frames, first, stack, axis)
             if next_first is not None:
-                columns[f"next_{name}"] = Frames(frames, next_first, stack)
+                columns[f"next_{name}"] = Frames(frames, next_first, stack, axis)
     return columns
 
 
@@ -81,12 +82,12 @@ def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
     """Return the columns of the transitions in `slots`, which must be `held_slots(buffer)`."""
     columns = framed_columns(buffer)
     if not columns:
-        return buffer._gather(slots)
+        return buffer.get(slots)
     kinds = kinds_of(buffer)
     rest = {name: np.empty((len(slots), *s), d) for name, (d, s) in kinds.items() if name not in columns}
     step = rows_per_piece(kinds)
     for at in range(0, len(slots) if rest else 0, step):
-        rows = buffer._gather(slots[at : at + step])
+        rows = buffer.get(slots[at : at + step])
         for name, column in rest.items():
             column[at : at + step] = rows[name]
     return {name: columns[name] if name in columns else rest[name] for name in kinds}

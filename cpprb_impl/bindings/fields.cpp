@@ -236,8 +236,16 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
     next.next_of = of;
     fields.push_back(std::move(next));
   }
-  for (const auto f : find_fields(fields, stacked, "stack_compress"))
-    fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of].stacked = true;
+  if (stacked == nullptr || stacked == Py_None) return fields;
+  if (!PyDict_Check(stacked)) raise(PyExc_TypeError, "stack_compress must be a dict of axes, got %R", stacked);
+  const Ref names(checked(PyDict_Keys(stacked))), axes(checked(PyDict_Values(stacked)));
+  Py_ssize_t nth = 0;
+  for (const auto f : find_fields(fields, names.get(), "stack_compress")) {
+    Field& field = fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of];
+    field.stacked = true;
+    field.frames_first = PyLong_AsLong(PyList_GET_ITEM(axes.get(), nth++)) == 0;
+    if (PyErr_Occurred()) throw PythonError();
+  }
   return fields;
 }
 
@@ -274,9 +282,11 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
   }
   const auto share_frames = [&](std::size_t f, bool stacked) {
     const auto elements = static_cast<std::size_t>(fields[f].elements);
-    const auto frames = stacked ? static_cast<std::size_t>(fields[f].shape.back()) : 1;
+    const bool first = fields[f].frames_first;
+    const npy_intp frames = !stacked ? 1 : first ? fields[f].shape.front() : fields[f].shape.back();
+    const auto count = static_cast<std::size_t>(frames);
     storage[f].framed = true;
-    storage[f].shape = {frames, elements / frames, storage[f].bytes / elements};
+    storage[f].shape = {count, elements / count, storage[f].bytes / elements, first};
   };
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const std::size_t of = fields[f].next_of;

@@ -19,14 +19,15 @@ struct Field {
   npy_intp elements;                          // in one row
   npy_intp bytes;                             // in one row
   PutNumbers put_numbers = nullptr;           // converts Python numbers to its elements
-  bool stacked = false;                       // its last dimension is a sliding window of frames
+  bool stacked = false;                       // one of its dimensions is a sliding window of frames:
+  bool frames_first = false;                  // the first one, or else the last one
   std::size_t next_of = FieldStorage::kNone;  // the field whose next value this is
 
   PyArray_Descr* descr() const { return reinterpret_cast<PyArray_Descr*>(dtype.get()); }
 };
 
 // Parses a sequence of (name, dtype, shape). For each name in `next_of`, a field next_NAME is appended; the fields in
-// `stacked` are stacks of frames. Raises ValueError, TypeError, KeyError.
+// `stacked`, a dict, are stacks of frames along the axis 0 or -1. Raises ValueError, TypeError, KeyError.
 std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked);
 // Returns a field with the same name, dtype and shape.
 Field like(const Field& field);

@@ -23,8 +23,8 @@ struct Nstep {
   // Its columns are the fields and, for a prioritized ring, priorities (double, NaN where none was given) and leaves.
   NstepWindow window;
   std::vector<const char*> values;  // of the steps being added, by column of the window
-  std::vector<float> leaves;  // of the transitions being stored
-  bool taken = false;         // guarded by the interpreter's lock
+  std::vector<float> leaves;        // of the transitions being stored
+  bool taken = false;               // guarded by the interpreter's lock
 
   // Exclusive access to the window for one call: while a store waits, other threads may run.
   class Guard {

@@ -64,6 +64,31 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
   });
 }
 
+PyObject* ring_sample_indexes(PyObject* self, PyObject* value) {
+  return guarded<PyObject*>(nullptr, [&] {
+    npy_intp rows = batch_size(value);
+    const Ref indexes(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    if (ring.is_shared)
+      raise(PyExc_TypeError,
+            "sample_indexes() requires a buffer of one process: in a shared one, a row may be overwritten before it is "
+            "read");
+    Borrowed<Drawn> drawn(ring.drawn);
+    drawn->slots.resize(static_cast<std::size_t>(rows));
+    Found found;
+    {
+      PythonWaiting waiting(call);
+      LearnerGuard guard(call.store(), waiting);
+      found = ring.sampler->sample(ring.random, *drawn, nullptr, waiting);
+    }
+    if (found == Found::nothing) raise(PyExc_ValueError, "cannot sample from an empty buffer");
+    if (found == Found::no_mass) raise(PyExc_ValueError, "cannot sample: every stored priority is 0");
+    std::copy(drawn->slots.begin(), drawn->slots.end(), static_cast<npy_int64*>(PyArray_DATA(indexes.array())));
+    return Py_NewRef(indexes.get());
+  });
+}
+
 PyObject* ring_gather(PyObject* self, PyObject* indexes) {
   return guarded<PyObject*>(nullptr, [&] {
     const Ref all = as_indexes(indexes);
@@ -223,9 +248,13 @@ PyMethodDef ring_methods[] = {
      "new, unless `out` is given: a dict with one array per field, of the field's dtype and in C order, which is\n"
      "filled and returned. Raises ValueError if the buffer is empty or an array of `out` does not fit, KeyError if\n"
      "`out` lacks a field, RuntimeError if other processes overwrite a shared buffer faster than rows can be read."},
-    {"_gather", ring_gather, METH_O,
-     "_gather($self, indexes, /)\n--\n\n"
-     "Return the transitions at `indexes`: a dict of new arrays (len(indexes), *shape). Negative indexes count from\n"
+    {"sample_indexes", ring_sample_indexes, METH_O,
+     "sample_indexes($self, batch_size, /)\n--\n\n"
+     "Return the indexes of transitions drawn as `sample` draws them, int64 (batch_size,), for `get`. Raises\n"
+     "ValueError if the buffer is empty, TypeError for a shared buffer."},
+    {"get", ring_gather, METH_O,
+     "get($self, indexes, /)\n--\n\n"
+     "Return the transitions at `indexes` (n,): a dict of new arrays (n, *shape). Negative indexes count from\n"
      "the ring's end. Raises IndexError if no transition is stored at an index."},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
      "get_all_transitions($self, /, shuffle=False)\n--\n\n"
@@ -272,7 +301,8 @@ PyTypeObject RingType = [] {
   type.tp_doc =
       "Ring(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None, segment=None,\n"
       "description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False,\n"
-      "nstep=None, n_envs=1, add_through_python=False, batch_through_python=False)\n--\n\nThe native ring of transitions; see "
+      "nstep=None, n_envs=1, add_through_python=False, batch_through_python=False)\n--\n\n"
+      "The native ring of transitions; see "
       "cpprb_impl.ReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;

@@ -222,14 +222,21 @@ PyObject* first_frames(PrivateStore& store, std::size_t field, const std::vector
   return array.give();
 }
 
+// Returns the number of fields if there is no such field.
+std::size_t field_named(const Ring& ring, PyObject* name) {
+  std::size_t f = 0;
+  while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
+  if (PyErr_Occurred()) throw PythonError();
+  return f;
+}
+
 PyObject* get_frames(PyObject* self, PyObject* name) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (ring_of(self).is_shared) Py_RETURN_NONE;  // its frames are in chunks that processes reuse
     PrivateCallGuard call(self, "_get_frames");
     Ring& ring = call.ring();
-    std::size_t f = 0, next = 0;
-    while (f < ring.fields.size() && PyObject_RichCompareBool(ring.fields[f].name.get(), name, Py_EQ) != 1) ++f;
-    if (PyErr_Occurred()) throw PythonError();
+    std::size_t next = 0;
+    const std::size_t f = field_named(ring, name);
     if (f == ring.fields.size() || call.store().rows().streams_of(f).empty()) Py_RETURN_NONE;
     const std::vector<FrameStream>& streams = call.store().rows().streams_of(f);
     while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
@@ -238,7 +245,8 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
     npy_intp dims[33] = {0};
     for (const auto& stream : streams) dims[0] += static_cast<npy_intp>(stream.end() - stream.first());
-    std::copy_n(field.shape.begin(), dimensions - 1, dims + 1);
+    const bool first_axis = field.stacked && field.frames_first;
+    std::copy_n(field.shape.begin() + (first_axis ? 1 : 0), dimensions - 1, dims + 1);
     Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
     Ref all(
         checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
@@ -248,16 +256,16 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
         to = std::copy_n(stream.frame(number), stream.shape().frame_bytes(), to);
     Ref first(first_frames(call.store(), f, streams));
     Ref next_first(next < ring.fields.size() ? first_frames(call.store(), next, streams) : Py_NewRef(Py_None));
-    return PyTuple_Pack(3, all.get(), first.get(), next_first.get());
+    return Py_BuildValue("(OOOi)", all.get(), first.get(), next_first.get(), first_axis ? 0 : -1);
   });
 }
 
 PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
-     "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None), or None\n\n"
-     "For a field whose frames are stored once, by environment: the value of transition n, counted from the oldest, is the\n"
-     "frames\n"
-     "first[n], first[n] + 1, ... (as many as a stack has) along the last dimension if it is one of stack_compress.\n"
+     "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None, axis), or "
+     "None\n\n"
+     "For a field whose frames are stored once: the value of transition n, counted from the oldest, is the frames\n"
+     "first[n], first[n] + 1, ... (as many as a stack has) along the axis if it is one of stack_compress.\n"
      "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field, and for shared "
      "buffers."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},

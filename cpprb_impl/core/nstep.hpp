@@ -26,8 +26,8 @@ struct StepColumn {
 
   std::size_t bytes;  // size of a step's value
   Role role = Role::first;
-  // For a sum or discount, how many numbers a value consists of: doubles in a step (long doubles if `kind` is extended),
-  // numbers of `kind` in a transition.
+  // For a sum or discount, how many numbers a value consists of: doubles in a step (long doubles if `kind` is
+  // extended), numbers of `kind` in a transition.
   std::size_t numbers = 0;
   NumberKind kind = NumberKind::twice;
   bool swapped = false;  // a transition's numbers have the opposite byte order
@@ -51,8 +51,8 @@ class NstepWindow {
   std::size_t waiting() const { return waiting_; }
   const char* column(std::size_t c) const { return at(c, 0); }  // the values of the waiting steps
 
-  // Appends `count` steps, a multiple of E: values[column] are their contiguous values. Throws std::bad_alloc; nothing has
-  // changed then.
+  // Appends `count` steps, a multiple of E: values[column] are their contiguous values. Throws std::bad_alloc; nothing
+  // has changed then.
   void append(const char* const* values, std::size_t count);
   void drop_newest(std::size_t count) { waiting_ -= count; }
 

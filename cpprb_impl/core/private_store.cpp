@@ -45,6 +45,7 @@ std::uint64_t PrivateStore::add(const NewRows& rows, Waiting&) {
 }
 
 void PrivateStore::fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting) {
+  if (to == nullptr) return;
   const std::size_t count = slots.size(), tile = rows_->tile();
   copy(count, waiting, [&] {
     for (std::size_t at = 0; at < count; at += tile) {

@@ -120,7 +120,7 @@ class Rows {
 
   char* base_ = nullptr;
   std::uint64_t capacity_ = 0;
-  std::vector<Column> columns_;  // by field
+  std::vector<Column> columns_;                    // by field
   std::vector<std::vector<FrameStream>> streams_;  // by field and environment
   std::vector<std::unique_ptr<FramePool>> pools_;
   std::vector<std::vector<FrameStream::Number>> numbers_;  // by framed field: frame numbers of the rows being written

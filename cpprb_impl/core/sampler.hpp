@@ -32,7 +32,8 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  // Draws drawn.slots.size() rows and copies their values to `to`, by field. Needs a LearnerGuard.
+  // Draws drawn.slots.size() rows and copies their values to `to`, by field. Needs a LearnerGuard. In a private store,
+  // `to` may be null: then nothing is copied.
   virtual Found sample(Random& random, Drawn& drawn, char* const* to, Waiting& waiting) = 0;
 };
 

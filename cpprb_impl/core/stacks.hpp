@@ -1,5 +1,5 @@
-// Stacks of k frames in the user's layout. The frames are along the last dimension, so frame j of a value consists of
-// every k-th element, starting with element j.
+// Stacks of k frames in the user's layout. If the frames are along the last dimension, frame j of a value consists of
+// every k-th element, starting with element j. If they are along the first one, each frame is contiguous.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@ struct StackShape {
   std::size_t frames;    // frames per stack
   std::size_t elements;  // elements per frame
   std::size_t element;   // bytes per element
+  bool frames_first = false;
 
   std::size_t frame_bytes() const { return elements * element; }
   std::size_t bytes() const { return frames * elements * element; }
@@ -24,9 +25,12 @@ struct StackShape {
 
 namespace detail {
 
-// Whether a stack is four one-byte frames, as in DQN's Atari: then the four elements at each position are one word.
+// Whether the elements of all frames at a position are neighbours.
+inline bool is_interleaved(const StackShape& shape) { return shape.frames > 1 && !shape.frames_first; }
+
+// Whether they are four bytes, as in DQN's Atari: then they are one word.
 inline bool in_words(const StackShape& shape) {
-  return std::endian::native == std::endian::little && shape.frames == 4 && shape.element == 1;
+  return std::endian::native == std::endian::little && is_interleaved(shape) && shape.frames == 4 && shape.element == 1;
 }
 
 inline std::uint32_t word(const char* stack, std::size_t place) {
@@ -41,6 +45,8 @@ inline std::uint32_t word(const char* stack, std::size_t place) {
 inline bool is_next_stack(const StackShape& shape, const char* earlier, const char* later) {
   const std::size_t elements = shape.elements;
   if (shape.frames == 1) return true;
+  if (shape.frames_first)
+    return std::memcmp(earlier + shape.frame_bytes(), later, shape.bytes() - shape.frame_bytes()) == 0;
   if (detail::in_words(shape)) {
     constexpr std::size_t kBlock =
         1024;  // positions compared without a branch; most differences are in the first block
@@ -63,8 +69,8 @@ inline bool is_next_stack(const StackShape& shape, const char* earlier, const ch
 // Copies frame `nth` of `stack` to `frame`.
 inline void take_frame(const StackShape& shape, const char* stack, std::size_t nth, char* frame) {
   const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
-  if (shape.frames == 1) {
-    std::memcpy(frame, stack, shape.frame_bytes());
+  if (!detail::is_interleaved(shape)) {
+    std::memcpy(frame, stack + nth * shape.frame_bytes(), shape.frame_bytes());
   } else if (detail::in_words(shape)) {
     for (std::size_t i = 0; i < shape.elements; ++i) frame[i] = static_cast<char>(detail::word(stack, i) >> (8 * nth));
   } else {
@@ -77,8 +83,9 @@ inline void take_frame(const StackShape& shape, const char* stack, std::size_t n
 // Combines frames[0] .. frames[shape.frames - 1], oldest first, into `stack`.
 inline void put_frames(const StackShape& shape, const char* const* frames, char* stack) {
   const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
-  if (shape.frames == 1) {
-    std::memcpy(stack, frames[0], shape.frame_bytes());
+  if (!detail::is_interleaved(shape)) {
+    for (std::size_t j = 0; j < shape.frames; ++j)
+      std::memcpy(stack + j * shape.frame_bytes(), frames[j], shape.frame_bytes());
   } else if (shape.frames == 4 && shape.element == 1) {
     const char *a = frames[0], *b = frames[1], *c = frames[2], *d = frames[3];
     char* __restrict to = stack;

@@ -255,7 +255,7 @@ class RemoteExplorer:
 
     def _send(self, rows: int) -> None:
         where = (self._first + np.arange(rows)) % self._capacity
-        columns, packed = self._staged._gather(where), self._choice.packed
+        columns, packed = self._staged.get(where), self._choice.packed
         with self._waiting.running():
             parts: list[Any] = [wire.pack(columns[name]) if packed else columns[name] for name in self._columns]
         if self._own_priorities:

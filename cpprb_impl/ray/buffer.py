@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cpprb_impl.buffers import EnvDict, Names, check_exponent
+from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent
 from cpprb_impl.fields import native_fields, parse_size
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
@@ -79,7 +79,7 @@ class PrioritizedReplayBuffer:
         alpha: float = 0.6,
         eps: float = 1e-4,
         next_of: Names = None,
-        stack_compress: Names = None,
+        stack_compress: Stacks = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         default_dtype: Any = None,
         hosts: Sequence[str] | None = None,

@@ -48,7 +48,7 @@ def check_file(folder: str) -> None:
     indexes = np.random.default_rng(1).integers(0, ROWS, CHECKED)
     wrong = 0
     for at in range(0, CHECKED, 500):
-        held = buffer._gather(indexes[at : at + 500])
+        held = buffer.get(indexes[at : at + 500])
         for name, ahead in (("obs", 0), ("next_obs", 1)):
             wanted = np.concatenate([frames_of(int(index) + ahead, 1) for index in indexes[at : at + 500]])
             wrong += int((held[name] != wanted).any(axis=1).sum())
@@ -68,7 +68,7 @@ def check_frames() -> None:
     buffer = ReplayBuffer(rows, {"obs": {"shape": STACK, "dtype": np.uint8}}, stack_compress="obs")
     for row in range(rows):
         buffer.add(obs=np.full(STACK, row % 251, np.uint8))
-    held = buffer._gather(np.array([*range(8), *range(rows - 8, rows)]))["obs"]
+    held = buffer.get(np.array([*range(8), *range(rows - 8, rows)]))["obs"]
     wanted = [row % 251 for row in (*range(8), *range(rows - 8, rows))]
     wrong = sum(int((value != number).any()) for value, number in zip(held, wanted, strict=True))
     print(

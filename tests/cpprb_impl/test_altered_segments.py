@@ -38,7 +38,7 @@ def word(data: bytes, name: str) -> int:
 
 
 def add_some(buffer, count: int) -> None:
-    columns = buffer._gather([])
+    columns = buffer.get([])
     buffer.add(**{name: np.ones((count, *column.shape[1:]), column.dtype) for name, column in columns.items()})
 
 
@@ -138,7 +138,7 @@ def test_each_word_that_is_written_once(alien, name, kind):
             KINDS[kind][0].attach(segment)
 
 
-OPTIONS = {"lock": "none", "next_of": [], "stack_compress": [], "prefault": False}
+OPTIONS = {"lock": "none", "next_of": [], "stack_compress": {}, "prefault": False}
 STEPS = {"size": 2, "gamma": 0.9, "rew": ["x"], "next": []}
 
 

@@ -209,10 +209,10 @@ def test_who_could_not_read_the_old_file_can_not_read_the_new_one(tmp_path):
 
 def test_a_change_while_saving_is_heard(tmp_path):
     class Busy(ReplayBuffer):
-        def _gather(self, slots):
+        def get(self, slots):
             if len(slots):
                 self.add(**make_rows(50, 1))
-            return super()._gather(slots)
+            return super().get(slots)
 
     buffer = Busy(8, ENV_DICT)
     buffer.add(**make_rows(0, 3))
@@ -222,11 +222,11 @@ def test_a_change_while_saving_is_heard(tmp_path):
 
 
 def test_objects_are_refused():
-    """What `_gather` would give for a field of objects."""
+    """What `get` would give for a field of objects."""
 
     class WithObjects(ReplayBuffer):
-        def _gather(self, slots):
-            return {**super()._gather(slots), "thing": np.empty(len(slots), dtype=object)}
+        def get(self, slots):
+            return {**super().get(slots), "thing": np.empty(len(slots), dtype=object)}
 
     with pytest.raises(ValueError, match="thing: Python objects"):
         saved(WithObjects(4, ENV_DICT))
@@ -278,7 +278,7 @@ def test_whatever_is_saved_comes_back(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     for count in data.draw(st.lists(st.integers(1, 25), max_size=4)):
         rows = {}
-        for name, column in buffer._gather([]).items():
+        for name, column in buffer.get([]).items():
             shape = (count, *column.shape[1:])
             raw = rng.integers(0, 2, size=count * column.dtype.itemsize * int(np.prod(shape[1:])), dtype=np.uint8)
             rows[name] = raw.view(column.dtype).reshape(shape)

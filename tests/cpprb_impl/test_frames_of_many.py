@@ -131,7 +131,7 @@ def test_any_history_of_several_explorers_is_as_without(history, capacity, optio
             batch = who[1].sample(32)
             slots = plain.get_all_transitions()["act"].ravel().tolist()
             at = [slots.index(act) for act in batch["act"].ravel()]
-            same({key: batch[key] for key in part}, plain._gather(at))
+            same({key: batch[key] for key in part}, plain.get(at))
     finally:
         for each in (plain, *reversed(who)):
             each.close()
@@ -321,10 +321,10 @@ def test_a_row_whose_frames_may_be_used_again_is_not_read(make, kind):
     assert len(plain.get_all_transitions()["id"]) == capacity
     kept = once.get_all_transitions()
     assert kept["id"].ravel().tolist() == [*range(120, 130), *range(105, 120)]
-    for batch in (kept, once.sample(500), once._gather(np.arange(10))):
+    for batch in (kept, once.sample(500), once.get(np.arange(10))):
         assert framed.torn(batch) == 0 and batch["id"].min() >= 105
     with pytest.raises(IndexError):
-        once._gather([10])
+        once.get([10])
     move_head(once, count + 15, capacity)
     with pytest.raises(RuntimeError, match="overwritten"):
         once.sample(1)

@@ -30,7 +30,7 @@ class TwicePrioritizedRing(Twice, PrioritizedRing):
 def test_add_and_every_batch_go_through_python(kind) -> None:
     ring = kind(4, FIELDS, add_through_python=True, batch_through_python=True)
     assert ring.add(x=np.float32(3)) == 0
-    for batch in (ring.sample(2), ring._gather(np.array([0, 0])), {**ring.get_all_transitions(), "seen": 2}):
+    for batch in (ring.sample(2), ring.get(np.array([0, 0])), {**ring.get_all_transitions(), "seen": 2}):
         assert (batch["x"] == 6).all()
         assert batch["seen"] == 2
 

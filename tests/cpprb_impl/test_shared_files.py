@@ -195,7 +195,7 @@ def test_saving_while_a_row_is_overwritten_says_what_changed(adds, error, monkey
     def overwritten(*_: object) -> None:
         if adds:
             buffer.add(**make_rows(50, 1))
-        buffer._gather([8])
+        buffer.get([8])
 
     monkeypatch.setattr("cpprb_impl.file_format.write_columns", overwritten)
     with closing(buffer), pytest.raises(error):

@@ -50,7 +50,7 @@ def go_on(pid: int) -> int:
 
 def read(buffer: MPReplayBuffer, slot: int) -> int:
     try:
-        batch = buffer._gather(np.array([slot]))
+        batch = buffer.get(np.array([slot]))
     except IndexError:
         return GONE
     return TORN if torn(batch).any() else WHOLE
