@@ -230,6 +230,30 @@ std::size_t field_named(const Ring& ring, PyObject* name) {
   return f;
 }
 
+// The memory stays valid only until the buffer is closed.
+PyObject* view(PyObject* self, PyObject* name) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (ring_of(self).is_shared) Py_RETURN_NONE;
+    PrivateCallGuard call(self, "_view");
+    const Ring& ring = call.ring();
+    const std::size_t f = field_named(ring, name);
+    if (f == ring.fields.size() || call.store().rows().is_framed(f)) Py_RETURN_NONE;
+    const Field& field = ring.fields[f];
+    const Column& column = call.store().rows().column(f);
+    const int dimensions = static_cast<int>(field.shape.size()) + 1;
+    npy_intp dims[33] = {static_cast<npy_intp>(call.store().capacity())};
+    npy_intp strides[33] = {static_cast<npy_intp>(column.stride)};
+    std::copy(field.shape.begin(), field.shape.end(), dims + 1);
+    npy_intp bytes = field.bytes;
+    for (int d = 1; d < dimensions; ++d) strides[d] = bytes /= dims[d];
+    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
+    Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, strides, column.base,
+                                           NPY_ARRAY_WRITEABLE, nullptr)));
+    if (PyArray_SetBaseObject(array.array(), Py_NewRef(self)) < 0) throw PythonError();
+    return array.give();
+  });
+}
+
 PyObject* get_frames(PyObject* self, PyObject* name) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (ring_of(self).is_shared) Py_RETURN_NONE;  // its frames are in chunks that processes reuse
@@ -264,9 +288,15 @@ PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
      "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None, axis), or "
      "None\n\n"
-     "For a field whose frames are stored once: the value of transition n, counted from the oldest, is the frames\n"
+     "For a field whose frames are stored once, by environment: the value of transition n, counted from the oldest, is "
+     "the\n"
+     "frames\n"
      "first[n], first[n] + 1, ... (as many as a stack has) along the axis if it is one of stack_compress.\n"
      "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field, and for shared "
+     "buffers."},
+    {"_view", view, METH_O,
+     "_view(field) -> array (capacity, *shape) over the ring's memory, or None\n\n"
+     "Valid until the buffer is closed. Returns None for a field whose frames are stored once, and for shared "
      "buffers."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},

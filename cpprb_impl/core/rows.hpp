@@ -73,6 +73,9 @@ class Rows {
   std::size_t most_files() const { return fields_.size(); }
   std::vector<MappedFile::Identity> files() const;  // once settled
   std::size_t environments() const { return environments_; }
+  bool is_framed(std::size_t field) const { return fields_[field].framed; }
+  // Where the field's values are, unless it is framed.
+  const Column& column(std::size_t field) const { return columns_[field]; }
   // By environment; empty unless transitions share the field's frames.
   const std::vector<FrameStream>& streams_of(std::size_t field) const { return streams_[field]; }
 
