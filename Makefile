@@ -34,7 +34,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate test test-slow test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate test test-slow test-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones
 test-slow: $(BUILT) ## run the slow tests
 	@$(PY) -m pytest -m slow $(WORKERS) --ignore=tests/torture $(ARGS)
 	@$(PY) -m pytest -m slow $(WORKERS) tests/torture $(ARGS)
+
+test-learners: $(PYTORCH_BUILT) ## run the quick tests inside learners such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/learners -m slow']
+	@$(PYTORCH) -m pytest $(or $(ARGS),tests/learners -m 'not slow')
 
 test-training: $(PYTORCH_BUILT) ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
 	@$(PYTORCH) -m pytest tests/training $(ARGS)

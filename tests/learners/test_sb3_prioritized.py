@@ -1,0 +1,116 @@
+"""Prioritized replay in Stable-Baselines3."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stable_baselines3 import DQN
+from stable_baselines3.common.env_util import make_vec_env
+
+from cpprb_impl import sb3
+from tests.learners.tasks import Rooms
+from tests.learners.test_sb3 import BOX, BUTTONS, fill
+
+
+def test_rows_are_drawn_by_priority_and_weighted():
+    buffer = sb3.PrioritizedReplayBuffer(100, BOX, BUTTONS, device="cpu", n_envs=2, alpha=1.0, eps=0.0, beta=1.0)
+    fill([buffer], 10)
+    priorities = np.arange(20) + 1.0
+    buffer.update_priorities(np.arange(20), priorities)
+    batch = buffer.sample(20_000)
+    counts = np.bincount(batch.indexes, minlength=20)
+    expected = 20_000 * priorities / priorities.sum()
+    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+    # (N P(i))^-beta, over the largest of all (Schaul et al., section 3.4)
+    np.testing.assert_allclose(batch.weights.ravel(), 1 / priorities[batch.indexes], rtol=1e-5)
+    assert batch.weights.shape == batch.rewards.shape == batch.dones.shape == (20_000, 1)
+
+
+def model(env, **options):
+    return sb3.PrioritizedDQN(
+        "MlpPolicy",
+        env,
+        learning_starts=50,
+        train_freq=1,
+        batch_size=16,
+        buffer_size=500,
+        seed=0,
+        device="cpu",
+        policy_kwargs={"net_arch": [16]},
+        **options,
+    )
+
+
+def test_a_training_sets_priorities_and_raises_beta():
+    trained = model(make_vec_env(Rooms, 2, seed=0), replay_buffer_kwargs={"beta": 0.5, "alpha": 0.7})
+    trained.learn(400)
+    buffer = trained.replay_buffer
+    assert trained._n_updates > 100
+    assert 0.98 < buffer.beta <= 1
+    batch = buffer.sample(200)
+    with torch.no_grad():
+        following = trained.q_net_target(batch.next_observations).max(dim=1, keepdim=True).values
+        target = batch.rewards + (1 - batch.dones) * trained.gamma * following
+        values = trained.q_net(batch.observations).gather(1, batch.actions.long())
+    errors = (values - target).abs().ravel().numpy()
+    leaves = buffer._ring._get_leaves(batch.indexes)
+    # Priorities are errors of older weights, but mostly large where errors are.
+    assert np.corrcoef(errors, leaves)[0, 1] > 0.3
+
+
+def test_with_equal_priorities_an_update_is_that_of_dqn(monkeypatch):
+    """With weights of 1 and the same rows, the loss is that of Stable-Baselines3's DQN."""
+    env = make_vec_env(Rooms, 1, seed=0)
+    ours, other = (
+        model(env),
+        DQN(
+            "MlpPolicy",
+            env,
+            learning_starts=50,
+            train_freq=1,
+            batch_size=16,
+            seed=0,
+            device="cpu",
+            policy_kwargs={"net_arch": [16]},
+        ),
+    )
+    other.policy.load_state_dict(ours.policy.state_dict())
+    ours.learn(30)
+    batch = ours.replay_buffer.sample(16)
+    assert (batch.weights == 1).all()
+    other.learn(30)  # which sets its logger up, and updates nothing
+    for each in (ours, other):
+        monkeypatch.setattr(each.replay_buffer, "sample", lambda *_args, **_options: batch)
+        each.train(3, 16)
+    for one, two in zip(ours.policy.parameters(), other.policy.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-7)
+
+
+def test_observations_may_be_dicts():
+    space = spaces.Dict({"a": BOX, "b": spaces.Discrete(3)})
+    buffer = sb3.PrioritizedReplayBuffer(10, space, BUTTONS, device="cpu", optimize_memory_usage=True)
+    seen = {"a": np.ones((1, 3), np.float32), "b": np.array([2])}
+    buffer.add(seen, seen, np.array([[1]]), np.zeros(1), np.zeros(1), [{}])
+    batch = buffer.sample(4)
+    assert batch.observations["a"].shape == (4, 3) and (batch.next_observations["b"] == 2).all()
+
+
+def test_a_model_is_saved_and_loaded(tmp_path):
+    env = make_vec_env(Rooms, 1, seed=0)
+    one = model(env)
+    one.learn(100)
+    one.save(tmp_path / "model")
+    one.save_replay_buffer(tmp_path / "buffer")
+    other = sb3.PrioritizedDQN.load(tmp_path / "model", env=env)
+    other.load_replay_buffer(tmp_path / "buffer")
+    np.testing.assert_array_equal(other.replay_buffer.sample(30).indexes, one.replay_buffer.sample(30).indexes)
+    other.learn(50)
+
+
+def test_only_a_prioritized_buffer_is_taken():
+    with pytest.raises(TypeError, match="replay_buffer_class must be a PrioritizedReplayBuffer"):
+        model("CartPole-v1", replay_buffer_class=sb3.ReplayBuffer)
+    with pytest.raises(TypeError, match="exact"):
+        sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, exact=True)
