@@ -31,6 +31,7 @@ class Ring:
         check_for_update: bool = False,
         nstep: dict[str, Any] | None = None,
         n_envs: int = 1,
+        compressed: bool = False,
         add_through_python: bool = False,
         batch_through_python: bool = False,
     ) -> None: ...

@@ -19,6 +19,7 @@ from cpprb_impl.fields import (
     NativeField,
     field_names,
     integer,
+    is_compressed,
     native_fields,
     next_fields,
     parse_seed,
@@ -97,6 +98,9 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         last step of an episode that was cut off: a transition ends there as well, with done 0. "discount" may name a
         field of floating dtype, which `add` does not take: it becomes gamma^n for the n steps that were summed, with
         which a learner multiplies the value of next_*.
+    compress : "lz4", optional
+        Compress each frame of the fields in `stack_compress` with LZ4; not with `mmap_prefix`. Samples contain the same
+        values, but take longer.
     n_envs : int
         The number of environments whose steps are added together: each call of `add` has a row of each in turn, or
         several such groups. Each environment has its own n-step window, and shares frames with its own steps only.
@@ -111,6 +115,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         If a size, field or option is invalid.
     MemoryError, OSError
         If the operating system refuses the address space or the files.
+    RuntimeError
+        If `compress` is given, but the system has no LZ4 library.
     """
 
     # These attributes are used only for fields of Python objects.
@@ -126,6 +132,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         *,
         next_of: Names = None,
         stack_compress: Stacks = None,
+        compress: str | None = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         n_envs: int = 1,
@@ -133,7 +140,9 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         seed: int | None = None,
     ) -> None:
         fields = native_fields(env_dict, default_dtype)
-        self._build(size, fields, next_of, stack_compress, Nstep, mmap_prefix, n_envs=n_envs, seed=seed)
+        self._build(
+            size, fields, next_of, stack_compress, Nstep, mmap_prefix, compress=compress, n_envs=n_envs, seed=seed
+        )
 
     def _build(
         self,
@@ -144,6 +153,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         nstep: Mapping[str, Any] | None,
         mmap_prefix: str | PathLike[str] | None,
         *,
+        compress: str | None = None,
         n_envs: int = 1,
         seed: int | None,
         **prioritized: Any,
@@ -183,6 +193,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             seed=parse_seed(seed),
             nstep=None if objects else steps,
             n_envs=environments,
+            compressed=is_compressed(compress, stacked, prefix),
             add_through_python=bool(objects),
             batch_through_python=bool(objects),
             **prioritized,
@@ -248,7 +259,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, next_of, stack_compress, default_dtype, Nstep, n_envs, mmap_prefix, seed
+    size, env_dict, next_of, stack_compress, compress, default_dtype, Nstep, n_envs, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
@@ -268,6 +279,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         check_for_update: bool = False,
         next_of: Names = None,
         stack_compress: Stacks = None,
+        compress: str | None = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         n_envs: int = 1,
@@ -281,6 +293,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             stack_compress,
             Nstep,
             mmap_prefix,
+            compress=compress,
             n_envs=n_envs,
             seed=seed,
             alpha=check_exponent("alpha", alpha),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,19 @@ def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None) -> dict[st
         if axis not in (0, -1):
             raise ValueError(f"stack_compress[{name!r}] must be 0 (frames first) or -1 (frames last), got {axis}")
     return axes
+
+
+def is_compressed(compress: str | None, stacks: Collection[str], prefix: str | None) -> bool:
+    """Return whether the frames of `stacks` are to be compressed. Raises ValueError if they cannot be."""
+    if compress is None:
+        return False
+    if compress != "lz4":
+        raise ValueError(f"compress must be 'lz4' or None, got {compress!r}")
+    if not stacks:
+        raise ValueError("compress must be None unless stack_compress names the fields whose frames are compressed")
+    if prefix is not None:
+        raise ValueError("compress must be None if mmap_prefix is given: frames are compressed in memory only")
+    return True
 
 
 def path_prefix(prefix: str | os.PathLike[str] | None) -> str | None:

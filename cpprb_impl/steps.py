@@ -45,6 +45,7 @@ def make_ring(
     *,
     frames_once: bool = False,
     stacks: Collection[str] = (),
+    compress: str | None = None,
     priorities: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> ReplayBuffer:
@@ -59,13 +60,20 @@ def make_ring(
         Whether an observation that equals the next one of the step before is stored once.
     stacks : collection of str
         With `frames_once`: parts whose first axis is a sliding window of frames, each of which is stored once.
+    compress : "lz4", optional
+        With `frames_once`: compress the frames of `stacks`.
     priorities : mapping, optional
         Options of a prioritized buffer.
     """
+    if compress is not None and not (frames_once and stacks):
+        raise ValueError(
+            f"compress must be None unless images are stored once (optimize_memory_usage), got {compress!r}"
+        )
     kinds = {observation(name): kind for name, kind in observations.items()}
     options: dict[str, Any] = {"n_envs": n_envs, "seed": seed}
     if frames_once:
         options |= {"next_of": list(kinds), "stack_compress": {observation(name): 0 for name in stacks}}
+        options["compress"] = compress
     else:
         kinds |= {next_observation(name): kind for name, kind in observations.items()}
     kinds |= {ACTION: action, REWARD: NUMBER, DONE: NUMBER, TIMEOUT: NUMBER}

@@ -21,7 +21,10 @@ std::uint64_t entropy() {
 namespace {
 
 std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
-  auto rows = std::make_unique<Rows>(storage_of(options.fields, options.file_prefix), 0, options.environments);
+  std::vector<FieldStorage> fields = storage_of(options.fields, options.file_prefix);
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    fields[f].compressed = options.compressed && options.fields[f].stacked;
+  auto rows = std::make_unique<Rows>(std::move(fields), 0, options.environments);
   return std::make_unique<PrivateStore>(std::move(rows), options.capacity, options.prioritized,
                                         options.check_for_update);
 }

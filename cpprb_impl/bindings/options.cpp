@@ -47,6 +47,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
                                 "check_for_update",
                                 "nstep",
                                 "n_envs",
+                                "compressed",
                                 "add_through_python",
                                 "batch_through_python",
                                 nullptr};
@@ -54,12 +55,12 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *mmap_prefix = nullptr, *seed = Py_None;
   PyObject* nstep = nullptr;
   const char *lock = nullptr, *segment = nullptr, *description = "";
-  int prefault = 0, check_for_update = 0, add_through_python = 0, batch_through_python = 0;
+  int prefault = 0, check_for_update = 0, compressed = 0, add_through_python = 0, batch_through_python = 0;
   RingOptions options;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOnpp", const_cast<char**>(names), &capacity, &fields,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOnppp", const_cast<char**>(names), &capacity, &fields,
                                    &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
                                    &seed, &options.priorities.alpha, &options.priorities.eps, &check_for_update, &nstep,
-                                   &environments, &add_through_python, &batch_through_python))
+                                   &environments, &compressed, &add_through_python, &batch_through_python))
     throw PythonError();
   if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, got %zd", capacity);
   options.capacity = static_cast<std::uint64_t>(capacity);
@@ -71,6 +72,9 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   options.environments = static_cast<std::size_t>(environments);
   options.fields = parse_fields(fields, next_of, stack_compress);
   options.file_prefix = path_of(mmap_prefix, "mmap_prefix");
+  options.compressed = compressed != 0;
+  if (options.compressed && (lock != nullptr || !options.file_prefix.empty()))
+    raise(PyExc_ValueError, "frames can only be compressed in the memory of a buffer that is not shared");
   if (lock != nullptr)
     options.shared =
         SharedOptions{discipline_named(lock), segment != nullptr ? segment : "", description, prefault != 0};

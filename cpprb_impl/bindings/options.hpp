@@ -28,6 +28,7 @@ struct RingOptions {
   std::size_t environments = 1;  // whose steps come in turn; the capacity is a multiple
   std::vector<Field> fields;
   std::string file_prefix;              // empty: in memory
+  bool compressed = false;              // the frames of stacks
   std::optional<SharedOptions> shared;  // empty: the store is private to this process
   std::optional<std::uint64_t> seed;    // empty: from the operating system
   bool prioritized = false;

@@ -276,8 +276,8 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
         checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
     char* to = PyArray_BYTES(all.array());
     for (const auto& stream : streams)
-      for (std::uint64_t number = stream.first(); number < stream.end(); ++number)
-        to = std::copy_n(stream.frame(number), stream.shape().frame_bytes(), to);
+      for (std::uint64_t number = stream.first(); number < stream.end(); ++number, to += stream.shape().frame_bytes())
+        stream.read_frame(number, to);
     Ref first(first_frames(call.store(), f, streams));
     Ref next_first(next < ring.fields.size() ? first_frames(call.store(), next, streams) : Py_NewRef(Py_None));
     return Py_BuildValue("(OOOi)", all.get(), first.get(), next_first.get(), first_axis ? 0 : -1);

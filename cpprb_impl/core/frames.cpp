@@ -1,7 +1,7 @@
 #include "frames.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstring>
 #include <utility>
 
 #include "sizes.hpp"
@@ -30,13 +30,20 @@ FrameStream::Need FrameStream::need(const StackShape& shape, std::size_t stacks,
   return {plus(divided_up(alive, std::uint64_t{1} << shift), 1), times(shape.frame_bytes(), std::uint64_t{1} << shift)};
 }
 
-FrameStream::FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMemory more_memory)
+FrameStream::FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMemory more_memory, bool compressed)
     : shape_(shape),
       shift_(frames_a_chunk_log2(shape.frame_bytes(), capacity)),
       mask_((std::uint64_t{1} << shift_) - 1),
-      more_memory_(std::move(more_memory)),
       chunks_(2),
-      last_(shape) {}
+      last_(shape) {
+  if (!compressed) {
+    more_memory_ = std::move(more_memory);
+    return;
+  }
+  const std::size_t bytes = shape.frame_bytes();
+  compressed_ = std::make_unique<CompressedFrames>(bytes, bytes << shift_, std::move(more_memory));
+  frame_ = std::make_unique_for_overwrite<char[]>(bytes);
+}
 
 FrameStream::Number FrameStream::append(const char* stack) { return append_frames(stack, last_.new_frames(stack)); }
 
@@ -51,39 +58,82 @@ FrameStream::Number FrameStream::append_frames(const char* stack, std::size_t co
 }
 
 void FrameStream::append_frame(const char* stack, std::size_t nth) {
-  if ((high_ & mask_) == 0) open_chunk();
-  take_frame(shape_, stack, nth, const_cast<char*>(frame(high_)));
+  if (compressed_) {
+    take_frame(shape_, stack, nth, frame_.get());
+    compressed_->append(high_, frame_.get());
+  } else {
+    if ((high_ & mask_) == 0) open_chunk();
+    take_frame(shape_, stack, nth, const_cast<char*>(place(high_)));
+  }
   ++high_;
 }
 
-void FrameStream::read(Number newest, char* stack) const {
-  constexpr std::size_t kMany = 64;
-  std::array<const char*, kMany> few;
-  std::vector<const char*> many;
-  const char** frames = few.data();
-  if (shape_.frames > kMany) {
-    many.resize(shape_.frames);
-    frames = many.data();
+void FrameStream::read_frame(Number number, char* to) const {
+  if (compressed_) return compressed_->read(number, to);
+  std::memcpy(to, place(number), shape_.frame_bytes());
+}
+
+FrameStream::Scratch FrameStream::scratch() const {
+  Scratch all{std::vector<const char*>(2 * shape_.frames), nullptr};
+  if (compressed_ && !is_whole()) all.memory = std::make_unique_for_overwrite<char[]>(2 * shape_.bytes());
+  return all;
+}
+
+void FrameStream::read(Number newest, char* stack, Number next, char* next_stack, Scratch& scratch) const {
+  if (compressed_) return read_compressed(newest, stack, next, next_stack, scratch);
+  const auto put = [&](Number last, char* to) {
+    for (std::size_t j = 0; j < shape_.frames; ++j) scratch.frames[j] = place(last + 1 - shape_.frames + j);
+    put_frames(shape_, scratch.frames.data(), to);
+  };
+  put(newest, stack);
+  if (next_stack != nullptr) put(next, next_stack);
+}
+
+// Each frame is decompressed once, even if both stacks contain it; if a stack consists of whole frames, then directly
+// into the stack.
+void FrameStream::read_compressed(Number newest, char* stack, Number next, char* next_stack, Scratch& scratch) const {
+  const std::size_t count = shape_.frames, bytes = shape_.frame_bytes();
+  const bool whole = is_whole();
+  const Number oldest = newest + 1 - count;
+  const char** const frames = scratch.frames.data();
+  for (std::size_t j = 0; j < count; ++j) {
+    char* const to = (whole ? stack : scratch.memory.get()) + j * bytes;
+    compressed_->read(oldest + j, to);
+    frames[j] = to;
   }
-  const std::uint64_t oldest = newest + 1 - shape_.frames;
-  for (std::size_t j = 0; j < shape_.frames; ++j) frames[j] = frame(oldest + j);
-  put_frames(shape_, frames, stack);
+  if (!whole) put_frames(shape_, frames, stack);
+  if (next_stack == nullptr) return;
+  const char** const next_frames = frames + count;
+  for (std::size_t j = 0; j < count; ++j) {
+    const Number number = next + 1 - count + j;
+    char* const to = whole ? next_stack + j * bytes : scratch.memory.get() + (count + j) * bytes;
+    const bool known = number >= oldest && number <= newest;
+    next_frames[j] = known ? frames[number - oldest] : to;
+    if (!known) compressed_->read(number, to);
+    if (known && whole) std::memcpy(to, next_frames[j], bytes);
+  }
+  if (!whole) put_frames(shape_, next_frames, next_stack);
 }
 
 void FrameStream::back_to(std::uint64_t end) {
   const std::uint64_t before = std::exchange(high_, end);
   last_.forget();
+  if (compressed_) return compressed_->back_to(end);
   close_chunks((end + mask_) >> shift_, (before + mask_) >> shift_);
 }
 
 void FrameStream::forget_before(Number newest) {
   const std::uint64_t oldest = newest + 1 - shape_.frames;
   const std::uint64_t before = std::exchange(low_, oldest);
+  if (compressed_) return compressed_->forget_before(oldest);
   close_chunks(before >> shift_, oldest >> shift_);
 }
 
 void FrameStream::clear() {
-  close_chunks(low_ >> shift_, (high_ + mask_) >> shift_);
+  if (compressed_)
+    compressed_->clear();
+  else
+    close_chunks(low_ >> shift_, (high_ + mask_) >> shift_);
   high_ = (high_ + mask_) & ~mask_;  // the next frame starts a new chunk
   low_ = high_;
   last_.forget();

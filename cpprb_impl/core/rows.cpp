@@ -96,7 +96,7 @@ void Rows::bind(char* base, std::uint64_t capacity, Files files) {
     };
     streams_[f].reserve(environments_);
     for (std::size_t e = 0; e < environments_; ++e)
-      streams_[f].emplace_back(field.shape, capacity / environments_, more_memory);
+      streams_[f].emplace_back(field.shape, capacity / environments_, more_memory, field.compressed);
   }
 }
 
@@ -232,11 +232,12 @@ void Rows::read_wide(const std::size_t* slots, std::size_t first, std::size_t la
 void Rows::read_framed(std::size_t f, const std::size_t* slots, std::size_t first, std::size_t last,
                        char* const* to) const {
   const std::size_t next = followers_[f], bytes = fields_[f].bytes;
-  for (std::size_t i = first; i < last; ++i) {
-    const FrameStream& frames = streams_[f][slots[i] % environments_];
-    frames.read(number_at(f, slots[i]), to[f] + i * bytes);
-    if (next != FieldStorage::kNone) frames.read(number_at(next, slots[i]), to[next] + i * bytes);
-  }
+  const bool has_next = next != FieldStorage::kNone;
+  FrameStream::Scratch scratch = streams_[f].front().scratch();
+  for (std::size_t i = first; i < last; ++i)
+    streams_[f][slots[i] % environments_].read(number_at(f, slots[i]), to[f] + i * bytes,
+                                               has_next ? number_at(next, slots[i]) : 0,
+                                               has_next ? to[next] + i * bytes : nullptr, scratch);
 }
 
 }  // namespace rb

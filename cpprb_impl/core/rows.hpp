@@ -30,6 +30,7 @@ struct FieldStorage {
   std::size_t alignment;  // required by its element type
   StackShape shape{};     // its frames, when `framed`
   bool framed = false;
+  bool compressed = false;      // its frames are, in memory
   std::size_t next_of = kNone;  // the framed field whose next value this is; it precedes this one
   std::string file{};           // file in which it is stored; empty: in memory
 };

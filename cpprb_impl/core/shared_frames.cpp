@@ -61,6 +61,8 @@ void Rows::forked() {
 
 std::uint64_t Rows::frame_bytes_in_use() const {
   std::uint64_t bytes = chunk_bytes_;
+  for (const auto& streams : streams_)
+    for (const auto& stream : streams) bytes += stream.bytes_beside_chunks();
   for (const auto& pool : pools_)
     if (pool) bytes += pool->bytes_in_use();
   return bytes;

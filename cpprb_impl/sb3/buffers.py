@@ -40,6 +40,8 @@ class ReplayBuffer(theirs.ReplayBuffer):
         Whether to draw the rows that Stable-Baselines3's own buffer would draw, with NumPy's global generator. A
         training then has bit-identical results. Otherwise, the buffer has a generator of its own, whose seed follows
         from the state of NumPy's.
+    compress : "lz4", optional
+        Whether to compress the frames of images, with `optimize_memory_usage`.
     """
 
     pos: int
@@ -56,6 +58,7 @@ class ReplayBuffer(theirs.ReplayBuffer):
         handle_timeout_termination: bool = True,
         *,
         exact: bool = False,
+        compress: str | None = None,
     ) -> None:
         # Not the constructor of their ReplayBuffer, which allocates its arrays.
         theirs.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
@@ -75,6 +78,7 @@ class ReplayBuffer(theirs.ReplayBuffer):
             ((self.action_dim,), self._maybe_cast_dtype(action_space.dtype)),
             frames_once=optimize_memory_usage,
             stacks=[name for name, part in self._parts.items() if _has_channels_first(part)],
+            compress=compress,
             priorities=self._priorities(),
             seed=_seed(),
         )

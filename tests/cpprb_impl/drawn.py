@@ -25,6 +25,7 @@ class Config:
     next_of: tuple[str, ...]
     stack_compress: tuple[str, ...]
     mmap: bool
+    compress: bool
     exponents: tuple[float, float]
     check_for_update: bool
     seed: int  # always given: a failure must come again
@@ -49,6 +50,8 @@ class Config:
             if name.removeprefix("next_") not in self.next_of or not name.startswith("next_")
         }
         options = {"next_of": self.next_of, "stack_compress": self.stack_compress, "Nstep": self.nstep}
+        if self.compress:
+            options["compress"] = "lz4"
         if self.mmap:
             options["mmap_prefix"] = tempfile.mkdtemp(dir=folder) + "/buffer"
         if self.prioritized:
@@ -62,11 +65,13 @@ class Config:
 
 @st.composite
 def ways_to_store(draw, other_dtype: str):
-    """next_of, stack_compress and mmap_prefix: they change nothing that a caller could see."""
+    """next_of, stack_compress, mmap_prefix and compress: they change nothing that a caller could see."""
     next_of = tuple(name for name in ("obs", "other") if draw(st.booleans()))
     stacked = ("obs",) if "obs" in next_of else ("obs", "next_obs")
     stack_compress = tuple(name for name in stacked if draw(st.booleans()))
-    return {"next_of": next_of, "stack_compress": stack_compress, "mmap": other_dtype != "O" and draw(st.booleans())}
+    mmap = other_dtype != "O" and draw(st.booleans())
+    compress = bool(stack_compress) and not mmap and draw(st.booleans())
+    return {"next_of": next_of, "stack_compress": stack_compress, "mmap": mmap, "compress": compress}
 
 
 @st.composite
@@ -79,7 +84,7 @@ def configs(draw):
     return Config(
         prioritized=draw(st.sampled_from([False, True, True])),
         capacity=draw(st.sampled_from([1, 3, 5, 8, 17, 33, 40, 70])),
-        obs=draw(st.sampled_from([(3,), (2, 4), (1,), (2, 1, 2)])),
+        obs=draw(st.sampled_from([(3,), (2, 4), (1,), (2, 1, 2), (40, 3)])),  # 40 equal numbers can be compressed
         obs_dtype=draw(st.sampled_from(["u1", "f4", "f8", "i2"])),
         done_dtype=draw(st.sampled_from(["?", "f4", "i8"])),
         other_dtype=other_dtype,

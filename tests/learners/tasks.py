@@ -37,13 +37,13 @@ class Goals(gym.Env[Any, Any]):
 
 
 class Pictures(gym.Env[Any, Any]):
-    """Stacks of four small pictures, newest last, in episodes that end or reach a time limit."""
+    """Stacks of four small pictures of stripes, newest last, in episodes that end or reach a time limit."""
 
     observation_space = spaces.Box(0, 255, (4, 36, 36), np.uint8)
     action_space = spaces.Discrete(2)
 
     def _frame(self) -> np.ndarray:
-        return self.np_random.integers(0, 255, (36, 36), dtype=np.uint8)
+        return self.np_random.integers(0, 255, (36, 1), dtype=np.uint8).repeat(36, axis=1)
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         super().reset(**options)

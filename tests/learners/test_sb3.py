@@ -188,6 +188,23 @@ def test_frames_are_stored_once_for_each_of_many_environments():
     assert 84 * 84 < per_step < 84 * 84 * 2.2
 
 
+def test_compressed_frames_take_less_memory():
+    def stored(compress):
+        options = {"optimize_memory_usage": True, "replay_buffer_kwargs": {"compress": compress}}
+        buffers = {"replay_buffer_class": sb3.ReplayBuffer, "buffer_size": 300, **options}
+        return DQN("CnnPolicy", Pictures(), device="cpu", learning_starts=1000, **buffers).learn(300).replay_buffer
+
+    plain, compressed = stored(None), stored("lz4")
+    assert compressed.nbytes < plain.nbytes / 2
+
+
+@pytest.mark.parametrize("options", [{}, {"optimize_memory_usage": True}], ids=str)
+def test_only_images_that_are_stored_once_can_be_compressed(options):
+    space = BOX if options else STACK
+    with pytest.raises(ValueError, match="compress must be None unless images are stored once"):
+        sb3.ReplayBuffer(10, space, BUTTONS, device="cpu", compress="lz4", **options)
+
+
 def test_a_wrong_shape_leaves_the_buffer_as_it_was():
     buffer = sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", n_envs=2)
     fill([buffer], 3)

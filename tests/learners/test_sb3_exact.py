@@ -95,6 +95,16 @@ def test_the_weights_are_bit_identical(name, frames_once, updates):
         np.testing.assert_array_equal(ours, other)
 
 
+@pytest.mark.parametrize("updates", [250, pytest.param(1000, marks=pytest.mark.slow)])
+def test_the_weights_are_bit_identical_with_compressed_frames(updates):
+    options = {"exact": True, "compress": "lz4"}
+    found = TRAININGS["DQN, pictures"].run(
+        sb3.ReplayBuffer, updates, replay_buffer_kwargs=options, optimize_memory_usage=True
+    )
+    for ours, other in zip(found, expected("DQN, pictures", updates), strict=True):
+        np.testing.assert_array_equal(ours, other)
+
+
 def test_other_draws_end_with_other_weights():
     """A control for the test above."""
     found = TRAININGS["DQN"].run(sb3.ReplayBuffer, 250)
