@@ -15,8 +15,8 @@ ACTION, REWARD, DONE, TIMEOUT = "action", "reward", "done", "timeout"
 
 
 def observation(name: str) -> str:
-    """Return the field of a part of the observation."""
-    return f"obs {name}"
+    """Return the field of a part of the observation, or of all of it if `name` is empty."""
+    return f"obs {name}".rstrip()
 
 
 def next_observation(name: str) -> str:

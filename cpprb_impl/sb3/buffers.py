@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,19 +9,14 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common import buffers as theirs
-from stable_baselines3.common.preprocessing import is_image_space, is_image_space_channels_first
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her import her_replay_buffer as hindsight
 
-from cpprb_impl import steps
-from cpprb_impl.buffers import ReplayBuffer as Ring
-
-WHOLE = ""  # the name of an observation that has no parts
-VIEWS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+from cpprb_impl.step_buffer import StepBuffer
 
 
-class ReplayBuffer(theirs.ReplayBuffer):
+class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     """Steps of `n_envs` environments, stored in one of our buffers.
 
     `observations`, `rewards` and the other arrays of Stable-Baselines3's buffers are views of its memory, so that
@@ -44,9 +38,6 @@ class ReplayBuffer(theirs.ReplayBuffer):
         Whether to compress the frames of images, with `optimize_memory_usage`.
     """
 
-    pos: int
-    _ring: Ring
-
     def __init__(
         self,
         buffer_size: int,
@@ -62,79 +53,21 @@ class ReplayBuffer(theirs.ReplayBuffer):
     ) -> None:
         # Not the constructor of their ReplayBuffer, which allocates its arrays.
         theirs.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
-        self.buffer_size = max(buffer_size // n_envs, 1)
         self.handle_timeout_termination = handle_timeout_termination
         self.optimize_memory_usage = False  # their methods would expect their layout
         self.exact = exact
-        self._parts: dict[str, spaces.Space[Any]]
-        if isinstance(observation_space, spaces.Dict):
-            self._parts, shapes = dict(observation_space.spaces), self.obs_shape
-        else:
-            self._parts, shapes = {WHOLE: observation_space}, {WHOLE: self.obs_shape}
-        self._ring = steps.make_ring(
-            self.buffer_size,
+        self._make_ring(
+            buffer_size,
+            observation_space,
+            action_space,
             n_envs,
-            {name: (shapes[name], part.dtype) for name, part in self._parts.items()},
-            ((self.action_dim,), self._maybe_cast_dtype(action_space.dtype)),
             frames_once=optimize_memory_usage,
-            stacks=[name for name, part in self._parts.items() if _has_channels_first(part)],
             compress=compress,
             priorities=self._priorities(),
-            seed=_seed(),
         )
-        self._make_views()
 
     def _priorities(self) -> dict[str, Any] | None:
         return None
-
-    def _make_views(self) -> None:
-        self.observations, self.next_observations = (
-            self._joined({name: steps.column(self._ring, field(name)) for name in self._parts})
-            for field in (steps.observation, steps.next_observation)
-        )
-        self.actions, self.rewards, self.dones, self.timeouts = (
-            steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)
-        )
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the stored steps use; with frames stored once, it grows until the buffer is full."""
-        return self._ring.nbytes
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in VIEWS}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._make_views()
-
-    def add(
-        self,
-        obs: Any,
-        next_obs: Any,
-        action: np.ndarray,
-        reward: np.ndarray,
-        done: np.ndarray,
-        infos: list[dict[str, Any]],
-    ) -> None:
-        """Store one step of each environment: arrays (n_envs, *shape), or dicts of them, and an info per environment.
-
-        Raises ValueError if an array has another shape; nothing is stored then.
-        """
-        timeouts = [self.handle_timeout_termination and info.get("TimeLimit.truncated", False) for info in infos]
-        rows: dict[str, Any] = {steps.ACTION: action, steps.REWARD: reward, steps.DONE: done, steps.TIMEOUT: timeouts}
-        for name in self._parts:
-            rows[steps.observation(name)] = obs if name == WHOLE else obs[name]
-            rows[steps.next_observation(name)] = next_obs if name == WHOLE else next_obs[name]
-        self._ring.add(**rows)
-        self.pos += 1
-        if self.pos == self.buffer_size:
-            self.full, self.pos = True, 0
-
-    def reset(self) -> None:
-        """Remove all steps."""
-        super().reset()
-        self._ring.clear()
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """Return uniformly drawn steps as tensors: `ReplayBufferSamples`, or `DictReplayBufferSamples`.
@@ -150,23 +83,15 @@ class ReplayBuffer(theirs.ReplayBuffer):
         return self._tensors(self._ring.get(batch_inds * self.n_envs + environments), env)
 
     def _tensors(self, rows: Mapping[str, np.ndarray], env: VecNormalize | None) -> Any:
-        obs, next_obs = (
-            _of_each(
-                self._tensor, self._normalize_obs(self._joined({name: rows[field(name)] for name in self._parts}), env)
-            )
-            for field in (steps.observation, steps.next_observation)
-        )
+        obs, actions, next_obs, dones, rewards = self._arrays(rows)
+        obs, next_obs = (_of_each(self._tensor, self._normalize_obs(value, env)) for value in (obs, next_obs))
         return (DictReplayBufferSamples if isinstance(obs, dict) else ReplayBufferSamples)(
             observations=obs,
-            actions=self._tensor(rows[steps.ACTION]),
+            actions=self._tensor(actions),
             next_observations=next_obs,
-            dones=self._tensor((rows[steps.DONE] * (1 - rows[steps.TIMEOUT])).reshape(-1, 1)),
-            rewards=self._tensor(self._normalize_reward(rows[steps.REWARD].reshape(-1, 1), env)),
+            dones=self._tensor(dones),
+            rewards=self._tensor(self._normalize_reward(rewards, env)),
         )
-
-    @staticmethod
-    def _joined(parts: dict[str, Any]) -> Any:
-        return parts.get(WHOLE, parts)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         # Without a copy on the CPU, since a batch consists of new arrays.
@@ -209,14 +134,3 @@ class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):
 
 def _of_each(change: Callable[[Any], Any], value: Any) -> Any:
     return {name: change(part) for name, part in value.items()} if isinstance(value, dict) else change(value)
-
-
-def _has_channels_first(space: spaces.Space[Any]) -> bool:
-    return bool(is_image_space(space) and is_image_space_channels_first(space))
-
-
-def _seed() -> int:
-    # Drawing a number would change what a training draws from NumPy's generator afterwards.
-    state = np.random.get_state(legacy=False)["state"]
-    digest = hashlib.sha256(state["key"].tobytes() + state["pos"].to_bytes(8, "little"))
-    return int.from_bytes(digest.digest()[:8], "little")

@@ -1,0 +1,191 @@
+"""The common part of replacements for Stable-Baselines3's replay buffer and for copies of it, such as CleanRL's.
+
+Imports neither library: the spaces may be Gymnasium's or Gym's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cpprb_impl import steps
+from cpprb_impl.buffers import ReplayBuffer as Ring
+from cpprb_impl.fields import positive_integer
+
+WHOLE = ""  # the name of an observation that has no parts
+VIEWS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+
+
+class StepBuffer:
+    """Steps of `n_envs` environments, stored in one of our buffers.
+
+    `observations`, `rewards` and the other arrays of the replaced buffer are views of its memory, of shape
+    (buffer_size, n_envs, ...). An observation whose frames are stored once has no such view, only an object that is
+    read as `observations[steps, environments]`.
+    """
+
+    buffer_size: int  # steps of each environment
+    n_envs: int
+    pos: int  # the step that the next `add` writes
+    full: bool
+    handle_timeout_termination: bool
+    _ring: Ring
+    _parts: tuple[str, ...]  # the names of the observation's parts
+
+    def _make_ring(
+        self,
+        buffer_size: int,
+        observation_space: Any,
+        action_space: Any,
+        n_envs: int,
+        *,
+        frames_once: bool,
+        compress: str | None = None,
+        priorities: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make an empty buffer for `buffer_size` steps of all environments together.
+
+        Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1.
+        """
+        self.n_envs = positive_integer("n_envs", n_envs)
+        self.buffer_size = max(positive_integer("buffer_size", buffer_size) // self.n_envs, 1)
+        self.pos, self.full = 0, False
+        spaces = _parts(observation_space)
+        observations = {name: _kind("observation_space", space) for name, space in spaces.items()}
+        shape, dtype = _kind("action_space", action_space)
+        self._parts = tuple(spaces)
+        self._ring = steps.make_ring(
+            self.buffer_size,
+            self.n_envs,
+            observations,
+            ((math.prod(shape),), np.float32 if dtype == np.float64 else dtype),
+            frames_once=frames_once,
+            stacks=[name for name, (shape, dtype) in observations.items() if _is_stack(shape, dtype)],
+            compress=compress,
+            priorities=priorities,
+            seed=_seed(),
+        )
+        self._make_views()
+
+    def _make_views(self) -> None:
+        self.observations, self.next_observations = (
+            self._joined({name: steps.column(self._ring, field(name)) for name in self._parts})
+            for field in (steps.observation, steps.next_observation)
+        )
+        self.actions, self.rewards, self.dones, self.timeouts = (
+            steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the stored steps use; with frames stored once, it grows until the buffer is full."""
+        return self._ring.nbytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in VIEWS}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._make_views()
+
+    def add(
+        self,
+        obs: Any,
+        next_obs: Any,
+        action: np.ndarray,
+        reward: np.ndarray,
+        done: np.ndarray,
+        infos: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Store one step of each environment.
+
+        Parameters
+        ----------
+        obs, next_obs : array (n_envs, *shape), or dict of arrays
+        action : array (n_envs, *shape)
+        reward, done : array (n_envs,)
+        infos : sequence of dict
+            One per environment. Only "TimeLimit.truncated" is read, and only with `handle_timeout_termination`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an array has another shape, or `infos` is a dict. Nothing is stored then.
+        """
+        # The ring would also take several steps of each environment.
+        if np.shape(reward) != (self.n_envs,):
+            raise ValueError(f"reward must have the shape ({self.n_envs},), got {np.shape(reward)}")
+        rows: dict[str, Any] = {
+            steps.ACTION: action,
+            steps.REWARD: reward,
+            steps.DONE: done,
+            steps.TIMEOUT: self._timeouts(infos),
+        }
+        for name in self._parts:
+            rows[steps.observation(name)] = obs if name == WHOLE else obs[name]
+            rows[steps.next_observation(name)] = next_obs if name == WHOLE else next_obs[name]
+        self._ring.add(**rows)
+        self.pos += 1
+        if self.pos == self.buffer_size:
+            self.full, self.pos = True, 0
+
+    def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
+        if not self.handle_timeout_termination:
+            return np.zeros(self.n_envs, np.float32)
+        if isinstance(infos, Mapping):  # those of Gymnasium's vector environments do not say which step was truncated
+            raise TypeError(
+                "infos must be a sequence of one dict per environment, got a dict: pass the terminations as done, "
+                "and handle_timeout_termination=False to the constructor"
+            )
+        if len(infos) != self.n_envs:
+            raise ValueError(f"infos must have one dict per environment ({self.n_envs}), got {len(infos)}")
+        return [info.get("TimeLimit.truncated", False) for info in infos]
+
+    def reset(self) -> None:
+        """Remove all steps."""
+        self._ring.clear()
+        self.pos, self.full = 0, False
+
+    def _arrays(self, rows: Mapping[str, np.ndarray]) -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]:
+        """Return observations, actions, next observations, dones (n, 1) and rewards (n, 1) of drawn rows.
+
+        A step that reached a time limit is not done.
+        """
+        obs, next_obs = (
+            self._joined({name: rows[field(name)] for name in self._parts})
+            for field in (steps.observation, steps.next_observation)
+        )
+        dones = (rows[steps.DONE] * (1 - rows[steps.TIMEOUT])).reshape(-1, 1)
+        return obs, rows[steps.ACTION], next_obs, dones, rows[steps.REWARD].reshape(-1, 1)
+
+    @staticmethod
+    def _joined(parts: dict[str, Any]) -> Any:
+        return parts.get(WHOLE, parts)
+
+
+def _parts(space: Any) -> Mapping[str, Any]:
+    parts = getattr(space, "spaces", None)
+    return parts if isinstance(parts, Mapping) else {WHOLE: space}
+
+
+def _kind(what: str, space: Any) -> steps.Kind:
+    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
+    if shape is None or dtype is None:
+        raise NotImplementedError(f"{what} must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}")
+    return tuple(shape) or (1,), dtype  # a Discrete has the shape ()
+
+
+def _is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
+    """Return whether this is an image with channels first, of which a frame stack has one per frame."""
+    return len(shape) == 3 and dtype == np.uint8 and shape[0] == min(shape)
+
+
+def _seed() -> int:
+    # Drawing a number would change what a training draws from NumPy's generator afterwards.
+    state = np.random.get_state(legacy=False)["state"]
+    digest = hashlib.sha256(state["key"].tobytes() + state["pos"].to_bytes(8, "little"))
+    return int.from_bytes(digest.digest()[:8], "little")
