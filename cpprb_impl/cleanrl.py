@@ -1,0 +1,110 @@
+"""A replay buffer for CleanRL's scripts, in place of `cleanrl_utils.buffers.ReplayBuffer`. Needs PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cpprb_impl.step_buffer import StepBuffer
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ReplayBufferSamples(NamedTuple):
+    """Tensors of drawn steps. Observations that are dicts are dicts of tensors."""
+
+    observations: Any  # (batch_size, *shape)
+    actions: torch.Tensor  # (batch_size, numbers in an action)
+    next_observations: Any  # (batch_size, *shape)
+    dones: torch.Tensor  # (batch_size, 1), float32
+    rewards: torch.Tensor  # (batch_size, 1), float32
+
+
+class ReplayBuffer(StepBuffer):
+    """Steps of `n_envs` environments, with the methods of CleanRL's buffer.
+
+    Parameters
+    ----------
+    buffer_size : int
+        Capacity in steps of all environments together.
+    observation_space : Box, Discrete, MultiDiscrete, MultiBinary, or Dict of these
+        Of Gymnasium or Gym.
+    action_space : Box, Discrete, MultiDiscrete or MultiBinary
+    device : str or torch.device
+        Where samples are; "auto" is the GPU if there is one. Steps are stored in main memory.
+    n_envs : int
+    optimize_memory_usage : bool
+        Whether to store each observation once, although it is the next observation of the step before. The channels of
+        an image, of which a frame stack consists, are stored once each. Next observations are always those that were
+        added, and time limits may be handled as well.
+    handle_timeout_termination : bool
+        Whether a step whose info has a true "TimeLimit.truncated" is sampled as not done.
+    exact : bool
+        Whether to draw the rows that CleanRL's own buffer would draw, with NumPy's global generator. Otherwise, the
+        buffer has a generator of its own, whose seed follows from the state of NumPy's.
+
+    Raises
+    ------
+    NotImplementedError
+        If a space is of another kind.
+    TypeError, ValueError
+        If a number is not positive.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: Any,
+        action_space: Any,
+        device: torch.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        *,
+        exact: bool = False,
+    ) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self.device = _device(device)
+        self.optimize_memory_usage = optimize_memory_usage
+        self.handle_timeout_termination = handle_timeout_termination
+        self.exact = exact
+        self._make_ring(buffer_size, observation_space, action_space, n_envs, frames_once=optimize_memory_usage)
+
+    def size(self) -> int:
+        """Return the number of stored steps of each environment."""
+        return self.buffer_size if self.full else self.pos
+
+    def sample(self, batch_size: int) -> ReplayBufferSamples:
+        """Return uniformly drawn steps, with replacement. Raises ValueError if no step is stored."""
+        if self.exact and self.size():
+            rows = self._ring.get(self._drawn_by_cleanrl(batch_size))
+        else:
+            rows = self._ring.sample(batch_size)
+        return ReplayBufferSamples(*map(self._tensors, self._arrays(rows)))
+
+    def _drawn_by_cleanrl(self, batch_size: int) -> np.ndarray:
+        if self.optimize_memory_usage and self.full:
+            # There, the newest next observation has replaced the oldest observation, which is not drawn.
+            drawn = (np.random.randint(1, self.buffer_size, size=batch_size) + self.pos) % self.buffer_size
+        else:
+            drawn = np.random.randint(0, self.size(), size=batch_size)
+        environments = np.random.randint(0, self.n_envs, size=batch_size)
+        indexes: np.ndarray = drawn * self.n_envs + environments
+        return indexes
+
+    def _tensors(self, arrays: Any) -> Any:
+        import torch
+
+        if isinstance(arrays, dict):
+            return {name: self._tensors(array) for name, array in arrays.items()}
+        return torch.as_tensor(arrays, device=self.device)  # on the CPU without a copy: a batch consists of new arrays
+
+
+def _device(name: torch.device | str) -> torch.device:
+    import torch
+
+    device = torch.device("cuda" if name == "auto" else name)
+    # As in CleanRL, the CPU replaces a GPU that is not there.
+    return device if device.type != "cuda" or torch.cuda.is_available() else torch.device("cpu")
