@@ -64,7 +64,7 @@ class StepBuffer:
             observations,
             ((math.prod(shape),), np.float32 if dtype == np.float64 else dtype),
             frames_once=frames_once,
-            stacks=[name for name, (shape, dtype) in observations.items() if _is_stack(shape, dtype)],
+            stacks=[name for name, (shape, dtype) in observations.items() if is_stack(shape, dtype)],
             compress=compress,
             priorities=priorities,
             seed=_seed(),
@@ -179,7 +179,7 @@ def _kind(what: str, space: Any) -> steps.Kind:
     return tuple(shape) or (1,), dtype  # a Discrete has the shape ()
 
 
-def _is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
+def is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
     """Return whether this is an image with channels first, of which a frame stack has one per frame."""
     return len(shape) == 3 and dtype == np.uint8 and shape[0] == min(shape)
 
@@ -187,5 +187,9 @@ def _is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
 def _seed() -> int:
     # Drawing a number would change what a training draws from NumPy's generator afterwards.
     state = np.random.get_state(legacy=False)["state"]
-    digest = hashlib.sha256(state["key"].tobytes() + state["pos"].to_bytes(8, "little"))
-    return int.from_bytes(digest.digest()[:8], "little")
+    return seed_from(state["key"].tobytes() + state["pos"].to_bytes(8, "little"))
+
+
+def seed_from(state: bytes) -> int:
+    """Return a seed that follows from the state of a generator."""
+    return int.from_bytes(hashlib.sha256(state).digest()[:8], "little")

@@ -12,7 +12,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROGRAMS = [
     pytest.param(program, id=f"{page}-{number}")
-    for page in ("cleanrl", "sb3")
+    for page in ("cleanrl", "sb3", "torchrl")
     for number, program in enumerate(
         re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
     )

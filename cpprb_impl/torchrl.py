@@ -1,0 +1,236 @@
+"""Replay buffers of TensorDicts, with the methods that trainings with TorchRL call. Needs PyTorch and tensordict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase, is_leaf_nontensor
+
+from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
+from cpprb_impl.buffers import ReplayBuffer as Ring
+from cpprb_impl.fields import positive_integer
+from cpprb_impl.step_buffer import is_stack, seed_from
+
+Key = tuple[str, ...]
+NEXT = "next"
+INDEX, WEIGHT = "index", "priority_weight"
+
+
+class TensorDictReplayBuffer:
+    """Rows of TensorDicts, sampled uniformly with replacement.
+
+    The first TensorDict decides which keys are stored, and their shapes and dtypes, as with TorchRL's
+    `LazyTensorStorage`. Later ones must have these keys; other keys are ignored.
+
+    Parameters
+    ----------
+    max_size : int
+        Capacity in rows. When the buffer is full, the oldest row is overwritten.
+    batch_size : int, optional
+        The rows of a sample if `sample` is called without an argument.
+    optimize_memory_usage : bool
+        Whether to store a value of more than 8 bytes once if it equals the one under "next" in the row before. The
+        channels of an image, of which a frame stack consists, are stored once each if they are on the first axis.
+        Samples contain what was added.
+    seed : int, optional
+        From 0 to 2**64 - 1. By default, it follows from the state of PyTorch's global generator.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is invalid.
+    """
+
+    priority_key: str | None = None
+
+    def __init__(
+        self,
+        max_size: int,
+        *,
+        batch_size: int | None = None,
+        optimize_memory_usage: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self.max_size = positive_integer("max_size", max_size)
+        self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
+        self._frames_once = optimize_memory_usage
+        self._seed = seed_from(torch.get_rng_state().numpy().tobytes()) if seed is None else seed
+        self._ring: Ring | None = None
+        self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
+
+    @property
+    def buffer(self) -> Ring:
+        """The buffer of `cpprb_impl` with the rows, for example to save them. Raises RuntimeError before the first."""
+        if self._ring is None:
+            raise RuntimeError("the buffer must contain a row: its layout is that of the first TensorDict")
+        return self._ring
+
+    def __len__(self) -> int:
+        return self._ring.get_stored_size() if self._ring else 0
+
+    def add(self, data: TensorDictBase) -> int:
+        """Store one row, a TensorDict with an empty batch size, and return its index. Raises as `extend`."""
+        return int(self.extend(data.unsqueeze(0)))
+
+    def extend(self, data: TensorDictBase) -> torch.Tensor:
+        """Store the rows of a TensorDict.
+
+        Parameters
+        ----------
+        data : TensorDict of batch size (n,)
+            On any device. The keys "index" and "priority_weight" are not stored.
+
+        Returns
+        -------
+        tensor of int64 (n,)
+            The index of each row.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            If `data` has another batch size, or if its values have no dtype of NumPy, have other shapes than those of
+            the first TensorDict, or are missing. Nothing is stored then.
+        """
+        if data.ndim != 1:
+            raise ValueError(f"data must have one batch dimension, got batch_size={tuple(data.batch_size)}")
+        if not len(data):
+            return torch.empty(0, dtype=torch.int64)
+        fields = self._fields if self._ring else self._layout(data)
+        rows = {name: _array(key, data[key]) for key, name in fields.items()}
+        ring = self._ring or self._make_ring(rows)
+        first = ring.get_next_index()
+        ring.add(**rows, **self._priorities(data))
+        self._ring, self._fields = ring, fields
+        return torch.arange(first, first + len(data)) % self.max_size
+
+    def _layout(self, data: TensorDictBase) -> dict[Key, str]:
+        keys = [
+            (key,) if isinstance(key, str) else key
+            for key in data.keys(include_nested=True, leaves_only=True, is_leaf=is_leaf_nontensor)
+        ]
+        stored = [key for key in keys if key not in ((INDEX,), (WEIGHT,), (self.priority_key,))]
+        shared = {(NEXT, *key) for key in stored if self._frames_once and _is_shared(data, key)}
+        # The slash keeps names apart from what the ring itself returns, such as "weights".
+        fields = {key: f"next_/{'/'.join(key[1:])}" if key in shared else f"/{'/'.join(key)}" for key in stored}
+        if len(set(fields.values())) < len(fields):
+            raise ValueError(f"keys must differ when they are joined by slashes, got {stored}")
+        return fields
+
+    def _make_ring(self, rows: dict[str, np.ndarray]) -> Ring:
+        own = {name: column for name, column in rows.items() if not name.startswith("next_/")}
+        shared = [name for name in own if f"next_{name}" in rows]
+        env_dict = {name: {"shape": column.shape[1:], "dtype": column.dtype} for name, column in own.items()}
+        stacks = {name: 0 for name in shared if is_stack(own[name].shape[1:], own[name].dtype)}
+        return self._ring_of(env_dict, {"next_of": shared, "stack_compress": stacks, "seed": self._seed})
+
+    def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
+        return Ring(self.max_size, env_dict, **options)
+
+    def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:
+        return {}
+
+    def sample(self, batch_size: int | None = None) -> TensorDict:
+        """Return drawn rows as a new TensorDict on the CPU.
+
+        It has the batch size (batch_size,) and the keys that were added. A prioritized buffer sets "index" and
+        "priority_weight", too. Raises RuntimeError if no row is stored, TypeError without any batch size.
+        """
+        n_rows = self.batch_size if batch_size is None else batch_size
+        if n_rows is None:
+            raise TypeError("batch_size must be an argument of sample or of the constructor")
+        return self._tensordict(self._drawn(n_rows))
+
+    def _drawn(self, batch_size: int) -> dict[str, np.ndarray]:
+        return self.buffer.sample(batch_size)
+
+    def _tensordict(self, rows: dict[str, np.ndarray]) -> TensorDict:
+        tree: dict[str, Any] = {}
+        for (*parents, last), name in self._fields.items():
+            branch = tree
+            for parent in parents:
+                branch = branch.setdefault(parent, {})
+            branch[last] = torch.from_numpy(rows[name])
+        return TensorDict(tree, batch_size=[len(rows[name])])
+
+
+class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
+    """Rows of TensorDicts, drawn by priority (Schaul et al. 2015).
+
+    Parameters
+    ----------
+    max_size, **options
+        As for `TensorDictReplayBuffer`.
+    alpha : float
+        Exponent of the priorities.
+    beta : float
+        Exponent of the importance weights; the attribute `beta` may be changed.
+    eps : float
+        Is added to each priority.
+    priority_key : str
+        The key of priorities in TensorDicts. If `extend` finds it, these are the priorities of the new rows, which
+        otherwise have the largest so far.
+    """
+
+    def __init__(
+        self,
+        max_size: int,
+        *,
+        alpha: float,
+        beta: float,
+        eps: float = 1e-8,
+        priority_key: str = "td_error",
+        **options: Any,
+    ) -> None:
+        self.alpha, self.beta, self.eps, self.priority_key = alpha, beta, eps, priority_key
+        super().__init__(max_size, **options)
+
+    def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
+        return PrioritizedRing(self.max_size, env_dict, alpha=self.alpha, eps=self.eps, **options)
+
+    def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:
+        given = data.get(self.priority_key, None)
+        return {} if given is None else {"priorities": given.numpy(force=True).reshape(len(data))}
+
+    def _drawn(self, batch_size: int) -> dict[str, np.ndarray]:
+        ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
+        return ring.sample(batch_size, self.beta)
+
+    def _tensordict(self, rows: dict[str, np.ndarray]) -> TensorDict:
+        data = super()._tensordict(rows)
+        data[INDEX] = torch.from_numpy(rows["indexes"].astype(np.int64))
+        data[WEIGHT] = torch.from_numpy(rows["weights"])
+        return data
+
+    def update_tensordict_priority(self, data: TensorDictBase) -> None:
+        """Set the priorities of sampled rows: the key `priority_key` of a sample, of shape (n,) or (n, 1).
+
+        Raises KeyError without that key, ValueError if a priority is negative or not finite.
+        """
+        self.update_priority(data[INDEX], data[self.priority_key])
+
+    def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
+        """Set the priorities (n,) of rows. Raises ValueError if one is negative or not finite."""
+        ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
+        index = torch.as_tensor(index).reshape(-1)
+        ring.update_priorities(index.numpy(force=True), torch.as_tensor(priority).numpy(force=True).reshape(len(index)))
+
+
+def _is_shared(data: TensorDictBase, key: Key) -> bool:
+    following = data.get((NEXT, *key), None)
+    if not isinstance(following, torch.Tensor):
+        return False
+    value = data.get(key)
+    same = (value.shape, value.dtype) == (following.shape, following.dtype)
+    return same and value[0].nbytes > 8  # the place of a shared value takes up to 8 bytes itself
+
+
+def _array(key: Key, value: Any) -> np.ndarray:
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{'/'.join(key)} must be a tensor, got {type(value).__name__}")
+    try:
+        array: np.ndarray = value.numpy(force=True)
+    except TypeError:
+        raise TypeError(f"{'/'.join(key)} must have a dtype that NumPy has, got {value.dtype}") from None
+    return array
