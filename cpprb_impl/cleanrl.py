@@ -44,13 +44,15 @@ class ReplayBuffer(StepBuffer):
     exact : bool
         Whether to draw the rows that CleanRL's own buffer would draw, with NumPy's global generator. Otherwise, the
         buffer has a generator of its own, whose seed follows from the state of NumPy's.
+    compress : "lz4", optional
+        Whether to compress the frames of images, with `optimize_memory_usage`.
 
     Raises
     ------
     NotImplementedError
         If a space is of another kind.
     TypeError, ValueError
-        If a number is not positive.
+        If a number is not positive, or `compress` is given where no frames are stored once.
     """
 
     def __init__(
@@ -64,13 +66,21 @@ class ReplayBuffer(StepBuffer):
         handle_timeout_termination: bool = True,
         *,
         exact: bool = False,
+        compress: str | None = None,
     ) -> None:
         self.observation_space, self.action_space = observation_space, action_space
         self.device = _device(device)
         self.optimize_memory_usage = optimize_memory_usage
         self.handle_timeout_termination = handle_timeout_termination
         self.exact = exact
-        self._make_ring(buffer_size, observation_space, action_space, n_envs, frames_once=optimize_memory_usage)
+        self._make_ring(
+            buffer_size,
+            observation_space,
+            action_space,
+            n_envs,
+            frames_once=optimize_memory_usage,
+            compress=compress,
+        )
 
     def size(self) -> int:
         """Return the number of stored steps of each environment."""

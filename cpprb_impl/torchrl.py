@@ -34,6 +34,8 @@ class TensorDictReplayBuffer:
         Whether to store a value of more than 8 bytes once if it equals the one under "next" in the row before. The
         channels of an image, of which a frame stack consists, are stored once each if they are on the first axis.
         Samples contain what was added.
+    compress : "lz4", optional
+        Whether to compress these frames, with `optimize_memory_usage`. `extend` raises ValueError if there are none.
     seed : int, optional
         From 0 to 2**64 - 1. By default, it follows from the state of PyTorch's global generator.
 
@@ -51,11 +53,12 @@ class TensorDictReplayBuffer:
         *,
         batch_size: int | None = None,
         optimize_memory_usage: bool = False,
+        compress: str | None = None,
         seed: int | None = None,
     ) -> None:
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
-        self._frames_once = optimize_memory_usage
+        self._frames_once, self._compress = optimize_memory_usage, compress
         self._seed = seed_from(torch.get_rng_state().numpy().tobytes()) if seed is None else seed
         self._ring: Ring | None = None
         self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
@@ -123,7 +126,8 @@ class TensorDictReplayBuffer:
         shared = [name for name in own if f"next_{name}" in rows]
         env_dict = {name: {"shape": column.shape[1:], "dtype": column.dtype} for name, column in own.items()}
         stacks = {name: 0 for name in shared if is_stack(own[name].shape[1:], own[name].dtype)}
-        return self._ring_of(env_dict, {"next_of": shared, "stack_compress": stacks, "seed": self._seed})
+        once = {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
+        return self._ring_of(env_dict, {**once, "seed": self._seed})
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
         return Ring(self.max_size, env_dict, **options)

@@ -64,6 +64,19 @@ def test_frames_are_stored_once():
     assert 84 * 84 < buffer.nbytes / 400 < 84 * 84 * 2.2
 
 
+def test_compressed_frames_are_the_same_and_take_less_memory():
+    plain, compressed = (
+        ReplayBuffer(400, STACK, BUTTONS, "cpu", optimize_memory_usage=True, exact=True, compress=compress)
+        for compress in (None, "lz4")
+    )
+    zeros = np.zeros((1, *STACK.shape), np.uint8)
+    for _ in range(300):
+        for buffer in (plain, compressed):
+            buffer.add(zeros, zeros + 1, np.array([1]), np.zeros(1), np.zeros(1), [{}])
+    assert compressed.nbytes < plain.nbytes / 2
+    same(drawn(compressed), drawn(plain))
+
+
 class Network(nn.Sequential):
     def __init__(self, envs):
         n_inputs = int(np.prod(envs.single_observation_space.shape))
@@ -234,8 +247,9 @@ def test_a_wrong_step_is_refused_and_not_stored(wrong, message):
         ((0, BOX, BUTTONS), ValueError, "buffer_size must be at least 1"),
         ((10, BOX, BUTTONS, "cpu", 0), ValueError, "n_envs must be at least 1"),
         ((10, BOX, BUTTONS, "cpu", None), TypeError, "n_envs must be a number"),
+        ((10, BOX, BUTTONS, "cpu", 1, True, True), ValueError, "compress must be None unless images are stored once"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
-        ReplayBuffer(*arguments)
+        ReplayBuffer(*arguments, compress="lz4" if "compress" in message else None)

@@ -78,6 +78,21 @@ def test_frames_are_stored_once():
     assert 84 * 84 < bytes_per_row(optimize_memory_usage=True) < 84 * 84 * 1.1
 
 
+def test_compressed_frames_are_the_same_and_take_less_memory():
+    def filled(compress):
+        buffer = TensorDictReplayBuffer(300, optimize_memory_usage=True, compress=compress, seed=0)
+        rows = steps(300, pixels=True)
+        rows["observation"][:], rows["next", "observation"][:] = 0, 1
+        buffer.extend(rows)
+        return buffer
+
+    plain, compressed = filled(None), filled("lz4")
+    assert compressed.buffer.nbytes < plain.buffer.nbytes / 2
+    assert_equal(compressed.sample(20), plain.sample(20))
+    with pytest.raises(ValueError, match="compress"):
+        TensorDictReplayBuffer(300, compress="lz4").extend(steps(3))
+
+
 def prioritized(size=40, **options):
     return TensorDictPrioritizedReplayBuffer(size, alpha=0.7, beta=0.5, **options)
 
