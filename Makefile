@@ -34,7 +34,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate test test-slow test-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,15 @@ test-slow: $(BUILT) ## run the slow tests
 
 test-learners: $(PYTORCH_BUILT) ## run the quick tests inside learners such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/learners -m slow']
 	@$(PYTORCH) -m pytest $(or $(ARGS),tests/learners -m 'not slow')
+
+.peers/tf2rl/.built: $(BUILT)
+	@$(PY) -m adapters.environments tf2rl
+	@echo "building cpprb_impl for tf2rl's environment"
+	@.peers/tf2rl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings build-dir=build/tf2rl --editable .
+	@touch $@
+
+test-old-learners: .peers/tf2rl/.built ## run the tests inside tf2rl, which needs old libraries in an environment of their own: [ARGS='-k apex']
+	@.peers/tf2rl/bin/python -m pytest tests/learners/test_tf2rl.py $(ARGS)
 
 test-training: $(PYTORCH_BUILT) ## run the tests of Ape-X as a program, which need PyTorch: [ARGS='-k resume']
 	@$(PYTORCH) -m pytest tests/training $(ARGS)

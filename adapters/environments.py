@@ -4,7 +4,7 @@ One peer's pins must not restrict another's version, so each group of compatible
 `.peers/<name>`, installed from `adapters/pins/<name>.txt` without dependency resolution. A launch of such a peer runs
 in its environment, with the same code and protocol as any other launch.
 
-    python -m adapters.environments PEER ...      # install what these peers need; `make` calls it
+    python -m adapters.environments NAME ...      # install these environments, or those of these peers; make calls it
 
 If an environment cannot be installed, the reason is stored in `.peers/<name>/failed` and becomes the reason why its
 peers' cells have no figure; the run continues.
@@ -145,8 +145,11 @@ def _installed(environment: str) -> bool:
 def main(names: Collection[str]) -> int:
     from adapters import registry
 
+    wanted: list[str | None] = [name for name in names if _pins(name).exists()]
+    peers = [name for name in names if name not in wanted]
     try:
-        wanted = [registry.adapter_class(name).environment for name in registry.chosen(names)]
+        if peers or not names:
+            wanted += [registry.adapter_class(name).environment for name in registry.chosen(peers)]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)
         return 2

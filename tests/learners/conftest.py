@@ -1,8 +1,22 @@
 import importlib.util
+from pathlib import Path
 
-collect_ignore_glob = [] if importlib.util.find_spec("stable_baselines3") else ["test_*.py"]
+OF_TF2RL = "test_tf2rl.py"
+HERE = Path(__file__).parent
 
-if not collect_ignore_glob:
+
+def _is_installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
+
+
+# Each environment runs the tests of its own libraries.
+collect_ignore = [
+    path.name
+    for path in HERE.glob("test_*.py")
+    if not _is_installed("tf2rl" if path.name == OF_TF2RL else "stable_baselines3")
+]
+
+if _is_installed("torch"):
     import torch
 
     torch.set_num_threads(1)  # more would slow such small networks down, beside other tests all the more

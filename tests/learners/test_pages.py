@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PROGRAMS = [
-    pytest.param(program, id=f"{page}-{number}")
-    for page in ("cleanrl", "sb3", "torchrl")
-    for number, program in enumerate(
-        re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
-    )
-]
+from tests.learners.pages import programs
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", programs("cleanrl", "sb3", "torchrl"))
 def test_a_program_runs(program, tmp_path):
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     done = subprocess.run(

@@ -1,0 +1,22 @@
+"""The programs that pages of the documentation print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def programs(*pages: str) -> list[Any]:
+    """Return each program of these pages as a parameter of a test, whose id is its page and number."""
+    return [
+        pytest.param(program, id=f"{page}-{number}")
+        for page in pages
+        for number, program in enumerate(
+            re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+        )
+    ]
