@@ -152,7 +152,7 @@ def renew(side: Side) -> None:
 def launch_of(side: Side, run: Run, settings: ThroughputSettings, chosen: Sequence[str]) -> Launch:
     jobs = settings.jobs(chosen)
 
-    def command(records: Sequence[Record], cells: Path) -> list[str]:
+    def command(records: Sequence[Record], cells: Path, _block: int) -> list[str]:
         renew(side)
         options = {**process_options(settings, jobs, records), "cells": cells}
         options["package-at"] = f"{PACKAGE}={side.site_packages}"

@@ -34,7 +34,7 @@ class Launch:
 
     name: str
     records: Sequence[Record]
-    command: Callable[[Sequence[Record], Path], list[str]]  # for these records and this cells file
+    command: Callable[[Sequence[Record], Path, int], list[str]]  # for these records, this cells file and this block
     least_limit: float = 0.0  # seconds that it may take even if the profile's limit is lower
     blocks: int | None = None  # the number of blocks in which it is launched, if lower than the suite's
 
@@ -128,14 +128,18 @@ class Suite(ABC, Generic[S]):
         records: Sequence[Record],
         options: Mapping[str, object] | Callable[[Sequence[Record]], Mapping[str, object]],
         python: str | None = None,
+        seeded: bool = False,
         **limits: Any,
     ) -> Launch:
         """Return a launch that measures these records, all of one peer. `options` may be a function of those that are
-        still to be measured; `python` is the interpreter, by default the peer's; `limits` are fields of `Launch`."""
+        still to be measured; `python` is the interpreter, by default the peer's; with `seeded`, its option `seed` is
+        the number of the block; `limits` are fields of `Launch`."""
         peer = records[0].peer
 
-        def command(wanted: Sequence[Record], cells: Path) -> list[str]:
-            named = options(wanted) if callable(options) else options
+        def command(wanted: Sequence[Record], cells: Path, block: int) -> list[str]:
+            named = dict(options(wanted) if callable(options) else options)
+            if seeded:
+                named["seed"] = block
             return [python or registry.python(peer), *self.command(peer, {**named, "cells": cells})]
 
         return Launch(name, records, command, **limits)

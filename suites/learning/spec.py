@@ -5,13 +5,13 @@ A launch is one training, whose seed is the number of its block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from adapters import environments
-from results.record import Param, Record, Run
+from results.record import Param, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 from suites.training.nstep import fields_of
 from suites.workloads import Workload
@@ -103,17 +103,12 @@ class Learning(Suite[LearningSettings]):
             for record in self.declare(run, peer, task.env, {**task.params, "second": moment}, ["score"])
         ]
 
-        def options(wanted: Sequence[Record]) -> Mapping[str, object]:
-            seed = max(len(record.samples) for record in wanted)
-            return {
-                "env": task.env, "target": task.target, "seconds": task.seconds, "every": task.every, "seed": seed
-            }  # fmt: skip
-
         return self.launch(
             f"learning {task.env} with {peer}",
             [*once, *curve],
-            options,
+            {"env": task.env, "target": task.target, "seconds": task.seconds, "every": task.every},
             python=environments.python(environments.PYTORCH),
+            seeded=True,
             least_limit=task.seconds + END_SECONDS,
             blocks=task.blocks,
         )

@@ -154,7 +154,7 @@ def measure(
     """
     ending, budget, begin = None, plan.limit(launch, limit), time.time()
     try:
-        ending = processes.run(launch.command(records, cells), min(limit, budget), tick)
+        ending = processes.run(launch.command(records, cells, block), min(limit, budget), tick)
     finally:
         # If the run is interrupted, there is no ending: results so far are kept, and missing ones are no fault.
         results = list(read_results(cells))

@@ -77,7 +77,7 @@ def test_alike_troubles_are_told_once():
 def test_the_time_left_is_not_guessed_from_the_slowest_peer_alone():
     record = THROUGHPUT.declare_jobs(a_run(), "a", JOBS[:1])
     names = ("fast", "middling", "slow", *(f"unseen {number}" for number in range(10)))
-    launches = [Launch(name, record, lambda _records, _cells: []) for name in names]
+    launches = [Launch(name, record, lambda _records, _cells, _block: []) for name in names]
     fixed = plan.Fixed([(0, launch) for launch in launches])
     progress = driver.Progress(fixed)
     for (block, each), seconds in zip(fixed, (1.0, 4.0, 100.0), strict=False):
@@ -122,7 +122,7 @@ def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0
     for number in range(figures):
         append_result(ready, Result("add", "x", "CartPole-v1", {"batch": number}, "ok", 1.0))
     program = f"import os, shutil, sys; shutil.copyfile({str(ready)!r}, sys.argv[1]); {then}"
-    made = Launch("a launch", records, lambda _records, cells: [sys.executable, "-c", program, str(cells)])
+    made = Launch("a launch", records, lambda _records, cells, _block: [sys.executable, "-c", program, str(cells)])
     budgeted = plan.Budgeted([plan.Part([made], 1, repeated=False)], minutes, time.monotonic() + seconds)
     return driver.drive(run, tmp_path / "run.json", budgeted, 60), [record.status for record in records]
 

@@ -18,7 +18,7 @@ def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> l
     def launch(peer: str) -> Launch:
         about = {"suite": "throughput", "peer": peer, "workload": "CartPole-v1", "unit": "s", "better": "lower"}
         records = [run.cell(benchmark=benchmark, params={"batch": number}, **about) for number in range(cells)]
-        return Launch(f"{benchmark} of {peer}", records, lambda _records, _cells: [])
+        return Launch(f"{benchmark} of {peer}", records, lambda _records, _cells, _block: [])
 
     return [launch(peer) for peer in peers]
 

@@ -321,7 +321,7 @@ def test_a_throughput_launch_is_asked_for_the_cells_that_are_open_and_for_no_oth
     run, throughput = Run("bench", "tiny", "unknown", "", {}), suite_named("throughput")
     (launch,) = throughput.launches(run, throughput.profiles["tiny"], ["cpprb"], ["CartPole-v1", "Pendulum-v1"])
     launch.records[3].fail("failed", "it crashed")
-    command = launch.command(launch.open_records, Path("cells.jsonl"))
+    command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
     jobs = [Job.parse(option.removeprefix("--job=")) for option in command if option.startswith("--job=")]
     assert len(jobs) == len(launch.records) - 1
     # In this order, too: the runner blames the first cell without a result.
