@@ -77,13 +77,8 @@ class WrongAnswer(AssertionError):  # noqa: N818 (its name is the verdict)
     """
 
 
-class Adapter(ABC):
-    """One buffer of one peer.
-
-    Class attributes describe the peer. The constructor takes a `Spec` and imports the library.
-    """
-
-    fields: Mapping[str, Field]  # of the spec; set by the constructor
+class Peer(ABC):
+    """What every peer states about itself, as class attributes."""
 
     name: ClassVar[str]
     distribution: ClassVar[str | None]  # on PyPI; None if the peer's code is part of this project
@@ -95,9 +90,6 @@ class Adapter(ABC):
     last_python: ClassVar[tuple[int, int] | None] = None
     #: the environment in which it is installed (`adapters.environments`); None: the common one
     environment: ClassVar[str | None] = None
-    #: how to start processes that share one buffer of this peer, and what a "forkserver" imports first
-    start_method: ClassVar[str] = "fork"
-    preload: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def version(cls) -> str:
@@ -117,6 +109,16 @@ class Adapter(ABC):
                     f"but this is {'.'.join(map(str, sys.version_info[:2]))}"
                 ) from None
             raise
+
+
+class Adapter(Peer):
+    """One buffer of one peer. The constructor takes a `Spec` and imports the library."""
+
+    fields: Mapping[str, Field]  # of the spec; set by the constructor
+
+    #: how to start processes that share one buffer of this peer, and what a "forkserver" imports first
+    start_method: ClassVar[str] = "fork"
+    preload: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def make(cls, spec: Spec) -> Adapter:
@@ -236,19 +238,19 @@ class Adapter(ABC):
         rows per call."""
         return 0
 
-    def serve(self) -> None:  # noqa: B027 (most learners need not do anything)
+    def serve(self) -> None:
         """Do what the learner must keep doing so that explorers' calls return, when it has stopped sampling."""
 
-    def flush(self) -> None:  # noqa: B027 (most peers have stored rows when `add` returns)
+    def flush(self) -> None:
         """Wait until every row that this process added is stored."""
 
-    def close(self) -> None:  # noqa: B027 (most peers have nothing to release)
+    def close(self) -> None:
         """Release processes, segments and files. Called once; the adapter is not used after that."""
 
 
 @dataclass(frozen=True)
 class PeerInfo:
-    """What a record stores about a peer. `adapters.registry.describe` creates it from an adapter class."""
+    """What a record stores about a peer. `adapters.registry.describe` creates it from a peer's class."""
 
     name: str
     version: str | None

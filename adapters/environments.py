@@ -149,7 +149,7 @@ def main(names: Collection[str]) -> int:
     peers = [name for name in names if name not in wanted]
     try:
         if peers or not names:
-            wanted += [registry.adapter_class(name).environment for name in registry.chosen(peers)]
+            wanted += [registry.peer_class(name).environment for name in registry.chosen(peers)]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)
         return 2

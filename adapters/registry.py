@@ -8,9 +8,10 @@ from email.message import Message
 from typing import cast
 
 from adapters import environments, features
-from adapters.base import Adapter, PeerInfo, Unavailable
+from adapters.base import Adapter, Peer, PeerInfo, Unavailable
 from adapters.environments import NotInstalled
 from adapters.hosts import HostsAdapter
+from adapters.learners import LearnerArm
 
 #: Single-process peers that are measured by default, in the order of the report's tables.
 PEERS: dict[str, str] = {
@@ -109,8 +110,23 @@ OVER_HOSTS_ON_REQUEST: dict[str, str] = {
     "torchrl[Ray]": "adapters.peers.torchrl.on_ray:TorchRLOnRay",
 }
 
-#: The peers to which ratios are taken: for single-process buffers, for shared buffers, and for those over hosts.
-REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]")
+#: Buffers inside a library's own learner. They are measured by the learners suite only.
+IN_LEARNERS: dict[str, str] = {
+    "cpprb_impl[SB3]": "adapters.peers.in_stable_baselines3:CpprbImplInSB3",
+    "cpprb_impl[SB3, exact]": "adapters.peers.in_stable_baselines3:CpprbImplExact",
+    "cpprb_impl[SB3, frames once]": "adapters.peers.in_stable_baselines3:CpprbImplFramesOnce",
+    "cpprb_impl[SB3, prioritized]": "adapters.peers.in_stable_baselines3:CpprbImplPrioritized",
+    "stable-baselines3[training]": "adapters.peers.in_stable_baselines3:Training",
+    "stable-baselines3[training, optimized]": "adapters.peers.in_stable_baselines3:TrainingOptimized",
+    "sb3-extra-buffers[lz4]": "adapters.peers.in_stable_baselines3:ExtraBuffersLZ4",
+}
+
+#: The same, but only measured if named, or with PEERS=all.
+IN_LEARNERS_ON_REQUEST: dict[str, str] = {}
+
+#: The peers to which ratios are taken: for single-process buffers, for shared buffers, for those over hosts, and for
+#: those inside a learner.
+REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]", "stable-baselines3[training]")
 
 #: Prefixes of the segments that a killed launch can leave in /dev/shm: this project's and multiprocessing's.
 SEGMENT_PREFIXES = ("cpprb_impl-", "psm_", "pym-", "sem.mp-")
@@ -135,7 +151,7 @@ def is_ours(name: str) -> bool:
 
 def every() -> list[str]:
     """Return the names of all peers."""
-    return list(dict.fromkeys([*PEERS, *ON_REQUEST, *SHARED, *SHARED_ON_REQUEST, *SERVED, *over_hosts()]))
+    return list(dict.fromkeys([*alone(), *together(), *over_hosts(), *in_learners()]))
 
 
 def alone() -> list[str]:
@@ -153,20 +169,25 @@ def over_hosts() -> list[str]:
     return [*OVER_HOSTS, *OVER_HOSTS_ON_REQUEST]
 
 
+def in_learners() -> list[str]:
+    """Return the names of buffers inside a library's own learner."""
+    return [*IN_LEARNERS, *IN_LEARNERS_ON_REQUEST]
+
+
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
     empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
-        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
+        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST, **IN_LEARNERS_ON_REQUEST}
         return [name for name in every() if name not in on_request]
     for name in names:
         if name != ALL:
-            adapter_class(name)
+            peer_class(name)
     return [name for name in every() if ALL in names or name in names or family(name) in names]
 
 
-def adapter_class(name: str) -> type[Adapter]:
-    """Import the adapter's module, but not the peer's library, and return the adapter class."""
+def peer_class(name: str) -> type[Peer]:
+    """Import the peer's module, but not its library, and return its class. Raises `UnknownPeer`."""
     target = {
         **PEERS,
         **ON_REQUEST,
@@ -175,13 +196,25 @@ def adapter_class(name: str) -> type[Adapter]:
         **SERVED,
         **OVER_HOSTS,
         **OVER_HOSTS_ON_REQUEST,
+        **IN_LEARNERS,
+        **IN_LEARNERS_ON_REQUEST,
     }.get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")
     module, _, attribute = target.partition(":")
-    cls: type[Adapter] = getattr(importlib.import_module(module), attribute)
+    cls: type[Peer] = getattr(importlib.import_module(module), attribute)
     return cls
+
+
+def adapter_class(name: str) -> type[Adapter]:
+    """Return the adapter class of a buffer that is used without a learner."""
+    return cast("type[Adapter]", peer_class(name))
+
+
+def learner_class(name: str) -> type[LearnerArm]:
+    """Return the class of a buffer inside a learner."""
+    return cast("type[LearnerArm]", peer_class(name))
 
 
 def hosts_class(name: str) -> type[HostsAdapter]:
@@ -191,7 +224,7 @@ def hosts_class(name: str) -> type[HostsAdapter]:
 
 def describe(name: str) -> PeerInfo:
     """Return what a record stores about a peer. Does not import the library, and never raises for a known name."""
-    cls = adapter_class(name)
+    cls = peer_class(name)
     sentences, version, reason = features.sentences(cls.contract), None, None
     try:
         version = cls.version()
@@ -205,7 +238,7 @@ def describe(name: str) -> PeerInfo:
     return PeerInfo(name, version, cls.usage, sentences, reason, features.facts(cls.contract))
 
 
-def _licence(cls: type[Adapter]) -> str:
+def _licence(cls: type[Peer]) -> str:
     """Return the licence stated in the contract, with the installed library's metadata as evidence."""
     stated = cls.contract.licence
     if cls.distribution is None:
@@ -225,4 +258,4 @@ def _licence(cls: type[Adapter]) -> str:
 
 def python(name: str) -> str:
     """Return the interpreter for launches of this peer."""
-    return environments.python(adapter_class(name).environment)
+    return environments.python(peer_class(name).environment)

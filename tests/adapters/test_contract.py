@@ -23,7 +23,7 @@ def test_every_check_of_the_conformance_suite_has_a_field_and_a_default_that_is_
 
 @pytest.mark.parametrize("name", registry.every())
 def test_a_contract_states_a_behaviour_of_each_check(name: str) -> None:
-    for check, behaviour in registry.adapter_class(name).contract.behaviours.items():
+    for check, behaviour in registry.peer_class(name).contract.behaviours.items():
         assert type(behaviour) is Contract.CHECKS[check], check
 
 

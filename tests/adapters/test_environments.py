@@ -10,7 +10,7 @@ import pytest
 
 from adapters import environments
 from adapters.environments import NotInstalled
-from adapters.registry import adapter_class, every
+from adapters.registry import every, peer_class
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_of_two_makes_at_once_one_waits_and_has_nothing_to_do(pins: Path, capfd:
 
 @pytest.mark.parametrize("name", every())
 def test_every_environment_has_pins(name: str) -> None:
-    environment = adapter_class(name).environment
+    environment = peer_class(name).environment
     assert environment is None or (environments.PINS / f"{environment}.txt").exists()
 
 

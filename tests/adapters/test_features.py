@@ -88,7 +88,7 @@ def test_rllib_gives_its_state_and_takes_it_back() -> None:
 
 @pytest.mark.parametrize("name", registry.every())
 def test_the_last_release_is_the_installed_version(name: str) -> None:
-    cls = registry.adapter_class(name)
+    cls = registry.peer_class(name)
     version = registry.describe(name).version
     release = cls.contract.release
     if cls.distribution in (None, "cpprb-impl"):
@@ -98,7 +98,7 @@ def test_the_last_release_is_the_installed_version(name: str) -> None:
 
 
 def test_evidence_that_names_a_test_names_one_that_is_there() -> None:
-    contracts = [vars(registry.adapter_class(name).contract).values() for name in registry.every()]
+    contracts = [vars(registry.peer_class(name).contract).values() for name in registry.every()]
     evidence = {fact.evidence for facts in contracts for fact in facts if isinstance(fact, Stated)}
     named = {text.removeprefix("seen: ") for text in evidence if text.startswith("seen: ")}
     assert HERE in named
@@ -107,7 +107,7 @@ def test_evidence_that_names_a_test_names_one_that_is_there() -> None:
 
 def test_every_column_of_the_table_is_filled() -> None:
     for name in registry.every():
-        contract = registry.adapter_class(name).contract
+        contract = registry.peer_class(name).contract
         assert not [column for column, text in sentences(contract).items() if not text], name
         assert set(contract.remarks) <= REMARKED, name
 

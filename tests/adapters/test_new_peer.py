@@ -82,5 +82,5 @@ def test_a_name_that_is_none_or_taken_is_refused(name: str, trouble: str, capsys
 
 @pytest.mark.parametrize("name", registry.every())
 def test_nothing_is_left_to_do_in_the_peers_there_are(name: str) -> None:
-    module = sys.modules[registry.adapter_class(name).__module__]
+    module = sys.modules[registry.peer_class(name).__module__]
     assert "TODO" not in inspect.getsource(module)

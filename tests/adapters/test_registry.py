@@ -11,7 +11,7 @@ import pytest
 
 import adapters.base
 import adapters.peers.reverb.server
-from adapters.base import Adapter, Field, Spec, Unavailable
+from adapters.base import Field, Peer, Spec, Unavailable
 from adapters.environments import NotInstalled
 from adapters.registry import (
     ALL,
@@ -24,6 +24,7 @@ from adapters.registry import (
     chosen,
     describe,
     every,
+    peer_class,
 )
 
 from .conftest import FIELDS, make
@@ -32,9 +33,9 @@ EVERY = every()
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_name_leads_to_an_adapter_of_that_name(name: str) -> None:
-    cls = adapter_class(name)
-    assert issubclass(cls, Adapter)
+def test_every_name_leads_to_a_peer_of_that_name(name: str) -> None:
+    cls = peer_class(name)
+    assert issubclass(cls, Peer)
     assert cls.name == name
     assert cls.usage
 
