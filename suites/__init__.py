@@ -14,6 +14,7 @@ SUITES = (
     "throughput",  # calls in one process
     "apex",  # explorers and a learner, with a real environment
     "learning",  # trainings with that buffer, until their task is solved
+    "learners",  # trainings of other libraries, with their own buffer and with ours
     "sharing",  # the cost of a buffer that processes share
     "integrity",  # whether shared buffers return what was stored
     "conformance",  # whether a peer does what it promises

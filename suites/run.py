@@ -56,11 +56,13 @@ def measure(arguments: Sequence[str] | None) -> int:
     options = command_line.measured_options(sys.argv[1:] if arguments is None else arguments)
     command = shlex.join(["python", "-m", "suites.run", *options])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe(), minutes=args.minutes)
-    for name in dict.fromkeys(peer for choice in args.choices for peer in choice.peers):
-        run.add_peer(**asdict(registry.describe(name)))
     if args.user_workload and profile.user:
         args.user_workload.keep(profile.user, [rows for choice in args.choices for rows in choice.recordings.values()])
     parts = [choice.part(run) for choice in args.choices]
+    declared = {record.peer for record in run.records}
+    for name in dict.fromkeys(peer for choice in args.choices for peer in choice.peers):
+        if name in declared:  # a profile need not measure all peers of a suite
+            run.add_peer(**asdict(registry.describe(name)))
     record_workloads(run, args.choices)
     plan: Budgeted | Fixed
     if args.minutes:

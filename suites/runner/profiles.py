@@ -2,7 +2,8 @@
 
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
-shows what Ape-X waits for, `learning` how long its trainings take, and `hosts` what buffers over several hosts cost.
+shows what Ape-X waits for, `learning` how long its trainings take, `learners` what our buffer changes in trainings of
+other libraries, and `hosts` what buffers over several hosts cost.
 """
 
 from __future__ import annotations
@@ -26,5 +27,6 @@ PROFILES = {
     "sweep": Profile(600),
     "apex": Profile(600),
     "learning": Profile(1_200),
+    "learners": Profile(600),
     "hosts": Profile(600),
 }

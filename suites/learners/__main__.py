@@ -1,0 +1,5 @@
+import sys
+
+from suites.learners.measure import main
+
+sys.exit(main())

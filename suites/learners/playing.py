@@ -1,0 +1,101 @@
+"""The models of trainings, and rows for their buffers that come from random play."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from adapters.base import WrongAnswer
+from adapters.learners import LearnerArm
+from suites.learners.tasks import Task
+
+Row = tuple[Any, ...]  # the arguments of a buffer's add: obs, next_obs, action, reward, done, infos
+# Of the buffer whose answers are checked. It is not full, since a full one may leave one row out.
+ROWS, CAPACITY = 300, 512
+BATCH = 128
+BATCHES = 60  # all rows are then drawn, except in one check of 10^8
+
+
+def make_env(task: Task, seed: int) -> Any:
+    """Return one environment as the algorithm sees it; Atari's as DQN does, with four frames, channels first."""
+    from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+    from stable_baselines3.common.vec_env import VecFrameStack, VecTransposeImage
+
+    with contextlib.chdir(tempfile.gettempdir()):  # where MuJoCo may write its log
+        if not task.learner.images:
+            return make_vec_env(task.env, seed=seed)
+        import ale_py
+        import gymnasium
+
+        gymnasium.register_envs(ale_py)
+        return VecTransposeImage(VecFrameStack(make_atari_env(task.env, seed=seed), 4))
+
+
+def make_model(task: Task, arm: type[LearnerArm], env: Any, seed: int, capacity: int | None = None) -> Any:
+    """Return the untrained model, whose `replay_buffer` has the task's capacity unless another one is given."""
+    kind, arguments = arm.algorithm(task.learner)
+    options = {**task.options, **arguments}
+    if capacity is not None:
+        options["buffer_size"] = capacity
+    return kind(task.policy, env, seed=seed, device="cpu", **copy.deepcopy(options))
+
+
+def play(env: Any) -> Iterator[Row]:
+    """Yield what Stable-Baselines3 would add to its buffer, without end; actions are random."""
+    obs = env.reset()
+    while True:
+        action = np.array([env.action_space.sample()])
+        new_obs, reward, done, infos = env.step(action)
+        next_obs = infos[0]["terminal_observation"][np.newaxis] if done[0] else new_obs
+        yield obs, next_obs, action, reward, done, infos
+        obs = new_obs
+
+
+def check_answers(task: Task, arm: type[LearnerArm], seed: int) -> None:
+    """Raise `WrongAnswer` unless the buffer returns each row that was added, and no other."""
+    env = make_env(task, seed)
+    env.action_space.seed(seed)
+    buffer = make_model(task, arm, env, seed, CAPACITY).replay_buffer
+    added = set()
+    for row in itertools.islice(play(env), ROWS):
+        buffer.add(*row)
+        added.add(_expected(task, arm, row))
+    drawn: set[bytes] = set()
+    for _ in range(BATCHES):
+        drawn.update(_drawn(task, arm, buffer.sample(BATCH)))
+    env.close()
+    if wrong := drawn - added:
+        raise WrongAnswer(f"{len(wrong)} of {len(drawn)} different rows that were sampled had never been added")
+    if missing := added - drawn:
+        raise WrongAnswer(f"{len(missing)} of {len(added)} different rows were never among {BATCHES * BATCH:,} sampled")
+
+
+def _expected(task: Task, arm: type[LearnerArm], row: Row) -> bytes:
+    obs, next_obs, action, reward, done, infos = row
+    is_timeout = arm.handles_timeouts and infos[0].get("TimeLimit.truncated", False)
+    return _bytes(task, arm, obs[0], action[0], next_obs[0], reward[0], float(done[0] and not is_timeout))
+
+
+def _drawn(task: Task, arm: type[LearnerArm], batch: Any) -> Iterator[bytes]:
+    columns = (batch.observations, batch.actions, batch.next_observations, batch.rewards, batch.dones)
+    for row in zip(*(column.numpy() for column in columns), strict=True):
+        yield _bytes(task, arm, *row)
+
+
+def _bytes(task: Task, arm: type[LearnerArm], obs: Any, action: Any, next_obs: Any, reward: Any, done: Any) -> bytes:
+    kinds = task.shapes
+    stored = arm.keeps_last_next_obs or not done
+    parts = (
+        np.asarray(obs, kinds.obs_dtype),
+        np.asarray(action, kinds.act_dtype),
+        np.asarray(next_obs if stored else 0, kinds.obs_dtype),
+        np.asarray(reward, np.float32),
+        np.asarray(done, np.float32),
+    )
+    return b"".join(part.tobytes() for part in parts)

@@ -1,0 +1,119 @@
+"""What the learners suite measures: trainings of other libraries with their own replay buffer and with ours.
+
+A launch is one training, whose seed is the number of its block: a block has one training with each buffer and one seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from adapters import registry
+from adapters.learners import LearnerArm
+from results.record import Param, Run
+from suites.learners.tasks import (
+    CARTPOLE,
+    EXACT,
+    HALF_CHEETAH,
+    LUNAR_LANDER,
+    OURS,
+    PENDULUM,
+    PONG,
+    REFERENCE,
+    TASKS,
+    Task,
+)
+from suites.suite import Launch, Quantity, Settings, Suite
+from suites.workloads.recipes import RECIPES
+
+SCORE, WEIGHTS = "score", "weights"
+BENCHMARKS = {
+    "steps": Quantity("steps/s", "higher"),  # of the environment, from `Task.timed_from` to the end
+    "in_buffer": Quantity("of its time", "lower"),  # that passes in the buffer's methods, in the same window
+    "memory": Quantity("B/transition", "lower"),
+    "solved": Quantity("of 1", "higher"),
+    # Until the target is reached; of a training that does not reach it, all of its steps.
+    "needed": Quantity("steps", "lower"),
+    SCORE: Quantity("mean return", "higher"),  # for each moment of Task.moments
+    # A checksum of the network's weights at the end, of the reference and of buffers that draw the same rows.
+    WEIGHTS: Quantity("CRC-32", "lower"),
+}
+TO_TARGET = ("solved", "needed")
+SECONDS_PER_STEP = 0.1  # the limit of a launch; ten times what a step of the slowest training takes
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnersSettings(Settings):
+    tasks: Sequence[Task]
+
+
+def _short(steps: int, stored: int) -> Task:
+    """Return a short training that is not expected to solve its task."""
+    return replace(CARTPOLE, steps=steps, every=steps // 4, stored=stored, target=None, peers=(REFERENCE, OURS, EXACT))
+
+
+PROFILES = {
+    "tiny": LearnersSettings(blocks=2, tasks=[_short(2_048, 4_096)]),
+    "quick": LearnersSettings(blocks=3, tasks=[_short(10_240, 16_384)]),
+    "learners": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER]),
+}
+
+
+def figures(task: Task, arm: type[LearnerArm]) -> list[tuple[str, int | None]]:
+    """Return (benchmark, moment) of each figure of one training; only scores have a moment."""
+    without = {SCORE, *(() if arm.exact or arm.name == REFERENCE else (WEIGHTS,))}
+    if task.target is None:
+        without.update(TO_TARGET)
+    return [
+        *((name, None) for name in BENCHMARKS if name not in without),
+        *((SCORE, moment) for moment in task.moments),
+    ]
+
+
+def params(task: Task, moment: int | None) -> dict[str, Param]:
+    return task.params if moment is None else {**task.params, "step": moment}
+
+
+class Learners(Suite[LearnersSettings]):
+    name = "learners"
+    benchmarks = BENCHMARKS
+    profiles = PROFILES
+    # The others are recorded for other suites, too.
+    generated = {task.env: task.workload for task in TASKS.values() if task.env not in RECIPES}  # noqa: RUF012
+
+    def workloads(self, settings: LearnersSettings) -> list[str]:
+        return [task.env for task in settings.tasks]
+
+    def peers(self) -> list[str]:
+        return registry.in_learners()
+
+    def launches(
+        self, run: Run, settings: LearnersSettings, peers: Sequence[str], workloads: Sequence[str]
+    ) -> list[Launch]:
+        return [
+            self._launch(run, task, peer)
+            for task in settings.tasks
+            if task.env in workloads
+            for peer in peers
+            if task.peers is None or peer in task.peers or peer in registry.IN_LEARNERS_ON_REQUEST
+        ]
+
+    def _launch(self, run: Run, task: Task, peer: str) -> Launch:
+        arm = registry.learner_class(peer)
+        records = [
+            record
+            for name, moment in figures(task, arm)
+            for record in self.declare(run, peer, task.env, params(task, moment), [name])
+        ]
+        if refusal := arm.refusal(task.learner):
+            for record in records:  # no process is needed to find this out
+                record.fail("skipped", refusal)
+        options = {"task": task.name, "steps": task.steps, "every": task.every, "stored": task.stored}
+        if task.target is not None:
+            options["target"] = task.target
+        limit = START_SECONDS + SECONDS_PER_STEP * task.steps
+        return self.launch(f"{task.name} with {peer}", records, options, seeded=True, least_limit=limit)
+
+
+SUITE = Learners()

@@ -1,0 +1,172 @@
+"""The trainings: an environment, an algorithm of Stable-Baselines3 with its hyperparameters, and a number of steps.
+
+Hyperparameters are those of RL Baselines3 Zoo (https://github.com/DLR-RM/rl-baselines3-zoo, hyperparams/), except where
+a comment says otherwise; trainings are shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adapters.learners import Learner
+from results.record import Param
+from suites.workloads import Workload
+
+#: What a buffer of Stable-Baselines3 stores of a step, beside obs, action and next_obs.
+NUMBERS = ("reward", "done", "timeout")
+EPISODES = 20  # whose mean return is the score of a training
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Shape and dtype of observations and actions, as Stable-Baselines3 stores them."""
+
+    obs: tuple[int, ...]
+    obs_dtype: str
+    act: tuple[int, ...]
+    act_dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A training of `steps` steps; its score is the mean return of the last episodes that it played while learning."""
+
+    name: str
+    env: str
+    algorithm: str  # of Stable-Baselines3
+    steps: int
+    every: int  # steps from one moment of the learning curve to the next
+    stored: int  # rows of the full buffer whose memory is measured
+    shapes: Shapes
+    options: Mapping[str, Any]  # of the algorithm
+    policy: str = "MlpPolicy"
+    target: float | None = None  # score at which it is solved; None: the training is too short to solve it
+    peers: Sequence[str] | None = None  # of those measured by default; None: all
+
+    @property
+    def learner(self) -> Learner:
+        return Learner(self.algorithm, images=self.policy == "CnnPolicy")
+
+    @property
+    def params(self) -> dict[str, Param]:
+        return {"task": self.name, "steps": self.steps, **({} if self.target is None else {"target": self.target})}
+
+    @property
+    def moments(self) -> range:
+        return range(self.every, self.steps + 1, self.every)
+
+    @property
+    def timed_from(self) -> int:
+        """The step at which timing begins: PyTorch allocates most of its memory in the first updates."""
+        return max(int(self.options.get("learning_starts", 0)), self.steps // 20)
+
+    def workload(self) -> Workload:
+        """Describe the rows for the record. Nothing is recorded: a training plays its environment."""
+        rows = {
+            "obs": np.zeros((1, *self.shapes.obs), self.shapes.obs_dtype),
+            "action": np.zeros((1, *self.shapes.act), self.shapes.act_dtype),
+            "next_obs": np.zeros((1, *self.shapes.obs), self.shapes.obs_dtype),
+            **{name: np.zeros(1, np.float32) for name in NUMBERS},
+        }
+        source = f"{self.env}, played by trainings; this one row stands for the fields that Stable-Baselines3 stores"
+        return Workload.computed(self.env, source, rows)
+
+
+REFERENCE, OURS = "stable-baselines3[training]", "cpprb_impl[SB3]"
+EXACT, FRAMES_ONCE, PRIORITIZED = (f"cpprb_impl[SB3, {how}]" for how in ("exact", "frames once", "prioritized"))
+
+CARTPOLE = Task(
+    name="DQN on CartPole",
+    env="CartPole-v1",
+    algorithm="DQN",
+    steps=50_000,
+    every=2_500,
+    stored=16_384,
+    shapes=Shapes((4,), "float32", (1,), "int64"),
+    target=400.0,
+    options={
+        "learning_rate": 2.3e-3,
+        "batch_size": 128,  # the zoo's is 64
+        "buffer_size": 100_000,
+        "learning_starts": 1_000,
+        "target_update_interval": 10,
+        "train_freq": 256,
+        "gradient_steps": 128,
+        "exploration_fraction": 0.16,
+        "exploration_final_eps": 0.04,
+        "policy_kwargs": {"net_arch": [256, 256]},
+    },
+)
+PENDULUM = Task(
+    name="SAC on Pendulum",
+    env="Pendulum-v1",
+    algorithm="SAC",
+    steps=8_000,
+    every=400,
+    stored=16_384,
+    shapes=Shapes((3,), "float32", (1,), "float32"),
+    target=-250.0,
+    options={"learning_rate": 1e-3},
+    peers=(REFERENCE, OURS, EXACT),
+)
+HALF_CHEETAH = Task(
+    name="SAC on HalfCheetah",
+    env="HalfCheetah-v5",
+    algorithm="SAC",
+    steps=12_000,
+    every=1_000,
+    stored=16_384,
+    shapes=Shapes((17,), "float64", (6,), "float32"),
+    options={"learning_starts": 4_000},  # the zoo's is 10,000
+    peers=(REFERENCE, OURS, FRAMES_ONCE),
+)
+PONG = Task(
+    name="DQN on Pong",
+    env="PongNoFrameskip-v4",
+    algorithm="DQN",
+    steps=8_000,
+    every=2_000,
+    stored=2_048,
+    shapes=Shapes((4, 84, 84), "uint8", (1,), "int64"),
+    policy="CnnPolicy",
+    options={
+        "learning_rate": 1e-4,
+        "batch_size": 32,
+        "buffer_size": 10_000,
+        "learning_starts": 1_000,  # the zoo's is 100,000
+        "target_update_interval": 1_000,
+        "train_freq": 4,
+        "gradient_steps": 1,
+        "exploration_fraction": 0.1,
+        "exploration_final_eps": 0.01,
+    },
+)
+LUNAR_LANDER = Task(
+    name="DQN on LunarLander",
+    env="LunarLander-v3",
+    algorithm="DQN",
+    steps=100_000,
+    every=5_000,
+    stored=16_384,
+    shapes=Shapes((8,), "float32", (1,), "int64"),
+    target=100.0,  # one step of ten is random even at the end
+    options={
+        "learning_rate": 6.3e-4,
+        "batch_size": 128,
+        "buffer_size": 50_000,
+        "learning_starts": 0,
+        "gamma": 0.99,
+        "target_update_interval": 250,
+        "train_freq": 4,
+        "gradient_steps": -1,
+        "exploration_fraction": 0.12,
+        "exploration_final_eps": 0.1,
+        "policy_kwargs": {"net_arch": [256, 256]},
+    },
+    peers=(REFERENCE, OURS, PRIORITIZED),
+)
+TASKS = {task.name: task for task in (CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER)}
