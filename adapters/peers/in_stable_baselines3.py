@@ -120,7 +120,7 @@ class ExtraBuffersLZ4(InStableBaselines3):
     name = "sb3-extra-buffers[lz4]"
     distribution = "sb3-extra-buffers"
     usage = (
-        'DQN of Stable-Baselines3 with replay_buffer_class=CompressedReplayBuffer and compression_method="lz4-frame/1" '
+        'DQN of Stable-Baselines3 with replay_buffer_class=CompressedReplayBuffer and compression_method="lz4-frame/5" '
         "(its README)"
     )
     contract = replace(
@@ -141,7 +141,7 @@ class ExtraBuffersLZ4(InStableBaselines3):
         from sb3_extra_buffers.compressed import CompressedReplayBuffer
 
         kind, arguments = super().algorithm(learner)
-        options = {"compression_method": "lz4-frame/1"}
+        options = {"compression_method": "lz4-frame/5"}
         return kind, {
             **arguments, "replay_buffer_class": CompressedReplayBuffer, "replay_buffer_kwargs": options
         }  # fmt: skip

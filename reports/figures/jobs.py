@@ -18,6 +18,8 @@ REFERENCE = "cpprb"
 SHARED_REFERENCE = "cpprb[MP]"
 #: The same for buffers over several hosts.
 HOSTS_REFERENCE = "cpprb[replay server]"
+#: The same for buffers inside a learner: its own one.
+LEARNERS_REFERENCE = "stable-baselines3[training]"
 
 
 class Kind(Enum):

@@ -80,6 +80,37 @@ def speed_up(record: Record, reference: Record) -> Figure | None:
     return figure(list(ratios.values())) if ratios else None
 
 
+def p_equal(mine: Sequence[float], others: Sequence[float]) -> float:
+    """The two-sided p-value of "both come from one distribution", by permuting the difference of their means.
+
+    The test is exact for the few seeds of trainings, whatever the distribution of their returns: with five of each,
+    each of the 252 ways of dividing them counts. The smallest p-value is then 2 in 252.
+    """
+
+    def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean(one, axis=axis) - np.mean(other, axis=axis)
+
+    rng = np.random.default_rng(SEED)
+    found = stats.permutation_test((mine, others), difference, vectorized=True, n_resamples=RESAMPLES, rng=rng)
+    return float(found.pvalue)
+
+
+def least_p(mine: int, others: int) -> float:
+    """Return the smallest p-value that `p_equal` can have with so many values of each."""
+    return (2 if mine == others else 1) / math.comb(mine + others, mine)
+
+
+def detectable(mine: Sequence[float], others: Sequence[float], power: float = 0.8) -> float:
+    """Return the difference of means that a test at 5% would find with this power, given the spread of these values.
+
+    It is that of Student's t-test, which permuting the means resembles.
+    """
+    freedom = len(mine) + len(others) - 2
+    spread = sum(float(np.var(values, ddof=1)) * (len(values) - 1) for values in (mine, others)) / freedom
+    quantiles = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) + stats.t.ppf(power, freedom)
+    return float(quantiles * math.sqrt(spread * (1 / len(mine) + 1 / len(others))))
+
+
 def log_slow_downs(base: Mapping[int, float], head: Mapping[int, float], better: str) -> np.ndarray:
     """Return, for each block in order, the log of head's time divided by base's. Above 0, head is slower."""
     sign = 1.0 if better == "lower" else -1.0

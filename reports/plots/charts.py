@@ -167,11 +167,11 @@ def curves(
     lines: Mapping[str, Mapping[int, Figure]],
     unit: str,
     along: str,
-    target: float,
+    target: float | None,
     look: Mapping[str, Look],
 ) -> Drawing:
     """Draw a panel per peer: its line with the interval as a band, the other peers' lines behind it in grey, and the
-    target as a dotted line."""
+    target, if there is one, as a dotted line."""
     columns = min(2, len(lines))
     rows = -(-len(lines) // columns)
     picture = Drawing(figsize=(0.4 + 2.9 * columns, 0.8 + 1.9 * rows), layout="constrained")
@@ -181,7 +181,8 @@ def curves(
         axes.set_visible(False)
     for axes, (peer, line) in zip(panels, lines.items(), strict=False):
         axes.set_title(peer, loc="left", fontsize=9, color=look[peer].color)
-        axes.axhline(target, color=INK, linewidth=0.8, linestyle=":")
+        if target is not None:
+            axes.axhline(target, color=INK, linewidth=0.8, linestyle=":")
         for other in lines.values():
             axes.plot(sorted(other), [other[at].value for at in sorted(other)], color=FAINT, linewidth=0.7)
         along_x = sorted(line)

@@ -16,6 +16,7 @@ NAMES = (
     "apex",
     "scaling",
     "learning",
+    "learners",
     "others",
     "sharing",
     "latency",

@@ -22,7 +22,7 @@ import numpy as np
 
 from adapters import registry
 from adapters.learners import LearnerArm
-from suites.learners.playing import BATCH, check_answers, make_env, make_model, play
+from suites.learners.playing import check_answers, forget_episodes, make_env, make_model, play
 from suites.learners.spec import REFERENCE, SCORE, SUITE, WEIGHTS, figures, params
 from suites.learners.tasks import EPISODES, TASKS, Task
 from suites.runner import entry
@@ -63,11 +63,11 @@ class Progress:
         return call
 
     def speed(self, last: int) -> tuple[float, float]:
-        """Return steps per second and the share of time in the buffer, at the end of the training, at step `last`."""
+        """Return steps per second and the percentage of time in the buffer, when the training has ended at `last`."""
         assert self.begin is not None
         first, begin, in_buffer = self.begin
         seconds = clock() - begin
-        return (last - first) / seconds, (self.in_buffer - in_buffer) / seconds
+        return (last - first) / seconds, 100 * (self.in_buffer - in_buffer) / seconds
 
     def score(self, moment: int) -> float | None:
         """Return the mean return of the last episodes before this step, or None if there was none."""
@@ -86,8 +86,11 @@ class Progress:
 
 def bytes_per_row(task: Task, arm: type[LearnerArm], seed: int) -> float:
     """Return by how much a process grows per row that a full buffer holds: the difference between a large and a small
-    buffer, each filled one and a half times."""
-    small = max(BATCH, task.stored // SMALLER)
+    buffer, each filled one and a half times.
+
+    Nothing is sampled from them: some buffers keep what they last sampled, which a small buffer has less of.
+    """
+    small = task.stored // SMALLER
     env = make_env(task, seed)
     used = {}
     for capacity in (small, small, task.stored):  # the first one takes memory that later ones use again
@@ -95,7 +98,7 @@ def bytes_per_row(task: Task, arm: type[LearnerArm], seed: int) -> float:
         buffer = make_model(task, arm, env, seed, capacity).replay_buffer
         for row in itertools.islice(play(env), capacity * 3 // 2):
             buffer.add(*row)
-        buffer.sample(BATCH)
+        forget_episodes(env)  # or they would count as memory of the buffer
         used[capacity] = in_use()
         if buffer.size() != capacity:
             raise PeerTrouble(f"a full buffer of {capacity} rows says that it has {buffer.size()}")

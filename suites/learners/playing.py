@@ -37,6 +37,13 @@ def make_env(task: Task, seed: int) -> Any:
         return VecTransposeImage(VecFrameStack(make_atari_env(task.env, seed=seed), 4))
 
 
+def forget_episodes(env: Any) -> None:
+    """Empty the lists to which Stable-Baselines3's `Monitor` appends the figures of each episode."""
+    for name in ("episode_returns", "episode_lengths", "episode_times"):
+        (values,) = env.get_attr(name)
+        values.clear()
+
+
 def make_model(task: Task, arm: type[LearnerArm], env: Any, seed: int, capacity: int | None = None) -> Any:
     """Return the untrained model, whose `replay_buffer` has the task's capacity unless another one is given."""
     kind, arguments = arm.algorithm(task.learner)

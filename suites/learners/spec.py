@@ -29,7 +29,7 @@ from suites.workloads.recipes import RECIPES
 SCORE, WEIGHTS = "score", "weights"
 BENCHMARKS = {
     "steps": Quantity("steps/s", "higher"),  # of the environment, from `Task.timed_from` to the end
-    "in_buffer": Quantity("of its time", "lower"),  # that passes in the buffer's methods, in the same window
+    "in_buffer": Quantity("% of the time", "lower"),  # in the buffer's methods, in the same window
     "memory": Quantity("B/transition", "lower"),
     "solved": Quantity("of 1", "higher"),
     # Until the target is reached; of a training that does not reach it, all of its steps.

@@ -1,0 +1,110 @@
+"""The trainings of the learners suite: which reached their target, and which have identical results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from reports.figures.jobs import Job
+from reports.figures.ratios import Ratio, ratio_of
+from reports.figures.statistics import by_block
+from results import Record
+
+SCORE, WEIGHTS, SOLVED, NEEDED = "score", "weights", "solved", "needed"
+
+
+@dataclass(frozen=True)
+class Task:
+    """The trainings of one algorithm on one environment."""
+
+    name: str
+    steps: int
+    target: float | None
+    jobs: Mapping[str, Job]  # by benchmark, without the scores
+    scores: Mapping[int, Job]  # by step
+    reference: str | None
+
+    @property
+    def title(self) -> str:
+        until = "" if self.target is None else f", target {self.target:g}"
+        return f"{self.name}, {self.steps:,} steps{until}"
+
+    @property
+    def final(self) -> Job | None:
+        """The scores at the end."""
+        return self.scores[max(self.scores)] if self.scores else None
+
+    @cached_property
+    def solved(self) -> dict[str, dict[int, bool]]:
+        """Peer -> block -> whether that training reached the target."""
+        shown = self.jobs[SOLVED].shown if SOLVED in self.jobs else {}
+        return {peer: {block: value > 0 for block, value in by_block(each).items()} for peer, each in shown.items()}
+
+    def is_complete(self, peer: str) -> bool:
+        return all(self.solved.get(peer, {0: False}).values())
+
+    @cached_property
+    def reached(self) -> Job | None:
+        """Steps to the target, of only the trainings that reached it; those of the others are lower bounds."""
+        job = self.jobs.get(NEEDED)
+        if job is None:
+            return None
+        cells = {
+            peer: replace(record, samples=samples)
+            for peer, record in job.shown.items()
+            if (samples := [each for each in record.samples if self.solved.get(peer, {}).get(each.block)])
+        }
+        return replace(job, cells=cells)
+
+    @cached_property
+    def twins(self) -> dict[str, list[int]]:
+        """Peers that draw the reference's rows -> the seeds with which their trainings differ from the reference's."""
+        job = self.jobs.get(WEIGHTS)
+        if job is None or self.reference not in job.shown:
+            return {}
+        compared = [job, *self.scores.values()]
+        return {
+            peer: sorted(
+                {
+                    block
+                    for each in compared
+                    if peer in each.shown and self.reference in each.shown
+                    for block in _differing(each.shown[peer], each.shown[self.reference])
+                }
+            )
+            for peer in job.shown
+            if peer != self.reference
+        }
+
+
+def _differing(record: Record, reference: Record) -> list[int]:
+    mine, theirs = by_block(record), by_block(reference)
+    return [block for block in mine.keys() & theirs.keys() if mine[block] != theirs[block]]
+
+
+def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[Task]:
+    """Return the tasks of which these jobs of the learners suite have a figure."""
+    found: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        found.setdefault((job.workload, str(job.params["task"])), []).append(job)
+    return [
+        Task(
+            name=name,
+            steps=int(str(jobs[0].params["steps"])),
+            target=float(str(jobs[0].params["target"])) if "target" in jobs[0].params else None,
+            jobs={job.benchmark: job for job in jobs if job.benchmark != SCORE},
+            scores={int(str(job.params["step"])): job for job in jobs if job.benchmark == SCORE},
+            reference=reference,
+        )
+        for (_, name), jobs in found.items()
+        if any(job.shown for job in jobs)
+    ]
+
+
+def ratios_of(job: Job | None, reference: str | None) -> dict[str, Ratio]:
+    """Return the ratio of each other peer to the reference."""
+    if job is None or reference not in job.shown:
+        return {}
+    found = {peer: ratio_of(record, job.shown[reference]) for peer, record in job.shown.items()}
+    return {peer: ratio for peer, ratio in found.items() if ratio is not None}
