@@ -4,11 +4,9 @@ PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
 # What PROFILE=apex and PROFILE=hosts compare: ways of sharing a buffer, and buffers over several hosts.
 APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
 HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
-# What PROFILE=learners compares: replay buffers inside learners of Stable-Baselines3.
-LEARNERS_PEERS := cpprb_impl,stable-baselines3,sb3-extra-buffers
 # Profiles with launches that need PyTorch, whichever buffer they measure.
 TRAINING := tiny quick apex learning learners
-MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)),$(if $(filter learners,$(PROFILE)),$(LEARNERS_PEERS)))
+MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
 SECONDS ?= 60
@@ -65,12 +63,14 @@ bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## bench
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
 	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
 
-# A build folder of its own, because this build has the headers of another NumPy.
+# A build folder of its own, because this build has the headers of another NumPy. If the environment could not be
+# installed, a bench goes on, and its report says why.
 $(PYTORCH_BUILT): $(BUILT)
 	@$(PY) -m adapters.environments torchrl
-	@echo "building cpprb_impl for PyTorch's environment"
-	@$(PYTORCH) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/pytorch --editable .
-	@touch $@
+	@test -f .peers/torch/failed || { \
+	  echo "building cpprb_impl for PyTorch's environment" && \
+	  $(PYTORCH) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/pytorch --editable . && \
+	  touch $@; }
 
 # Our buffer needs a LOCK; any other name is taken as it is.
 APEX_BUFFER = $(or $(BUFFER),cpprb_impl)$(if $(LOCK)$(filter cpprb_impl,$(or $(BUFFER),cpprb_impl)),[lock=$(or $(LOCK),none)])

@@ -149,6 +149,7 @@ def measure(peer: str, task: Task, seed: int) -> Iterator[Result]:
         return Result(name, peer, task.env, params(task, moment), "ok", value)
 
     try:
+        arm.version()
         import torch
 
         torch.set_num_threads(1)
