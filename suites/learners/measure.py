@@ -22,7 +22,7 @@ import numpy as np
 
 from adapters import registry
 from adapters.learners import LearnerArm
-from suites.learners.playing import check_answers, forget_episodes, make_env, make_model, play
+from suites.learners.playing import add, check_answers, make_env, make_model, play
 from suites.learners.spec import REFERENCE, SCORE, SUITE, WEIGHTS, figures, params
 from suites.learners.tasks import EPISODES, TASKS, Task
 from suites.runner import entry
@@ -88,25 +88,30 @@ def bytes_per_row(task: Task, arm: type[LearnerArm], seed: int) -> float:
     """Return by how much a process grows per row that a full buffer holds: the difference between a large and a small
     buffer, each filled one and a half times.
 
-    Nothing is sampled from them: some buffers keep what they last sampled, which a small buffer has less of.
+    The rows are played before, since some environments leak memory. Nothing is sampled, because some buffers keep what
+    they last sampled, of which a small buffer has less.
     """
     small = task.stored // SMALLER
     env = make_env(task, seed)
+    rows = play(env, seed, filling(task.stored))
     used = {}
     for capacity in (small, small, task.stored):  # the first one takes memory that later ones use again
-        env.action_space.seed(seed)
         buffer = make_model(task, arm, env, seed, capacity).replay_buffer
-        for row in itertools.islice(play(env), capacity * 3 // 2):
-            buffer.add(*row)
-        forget_episodes(env)  # or they would count as memory of the buffer
+        for row in itertools.islice(rows, filling(capacity)):
+            add(buffer, row)
         used[capacity] = in_use()
         if buffer.size() != capacity:
             raise PeerTrouble(f"a full buffer of {capacity} rows says that it has {buffer.size()}")
-        del buffer, row
+        del buffer
     env.close()
     if used[task.stored] <= used[small]:
         raise PeerTrouble(f"{task.stored} rows are too few: they use no more memory than {small}")
     return (used[task.stored] - used[small]) / (task.stored - small)
+
+
+def filling(capacity: int) -> int:
+    """Return the number of rows that fill a buffer one and a half times."""
+    return capacity * 3 // 2
 
 
 def train(task: Task, arm: type[LearnerArm], seed: int) -> Iterator[tuple[str, int | None, float | None]]:

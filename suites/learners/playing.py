@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -37,13 +36,6 @@ def make_env(task: Task, seed: int) -> Any:
         return VecTransposeImage(VecFrameStack(make_atari_env(task.env, seed=seed), 4))
 
 
-def forget_episodes(env: Any) -> None:
-    """Empty the lists to which Stable-Baselines3's `Monitor` appends the figures of each episode."""
-    for name in ("episode_returns", "episode_lengths", "episode_times"):
-        (values,) = env.get_attr(name)
-        values.clear()
-
-
 def make_model(task: Task, arm: type[LearnerArm], env: Any, seed: int, capacity: int | None = None) -> Any:
     """Return the untrained model, whose `replay_buffer` has the task's capacity unless another one is given."""
     kind, arguments = arm.algorithm(task.learner)
@@ -53,25 +45,32 @@ def make_model(task: Task, arm: type[LearnerArm], env: Any, seed: int, capacity:
     return kind(task.policy, env, seed=seed, device="cpu", **copy.deepcopy(options))
 
 
-def play(env: Any) -> Iterator[Row]:
-    """Yield what Stable-Baselines3 would add to its buffer, without end; actions are random."""
-    obs = env.reset()
-    while True:
+def play(env: Any, seed: int, count: int) -> list[Row]:
+    """Return what Stable-Baselines3 would add to its buffer in `count` steps with random actions."""
+    env.action_space.seed(seed)
+    obs, rows = env.reset().copy(), []
+    for _ in range(count):
         action = np.array([env.action_space.sample()])
         new_obs, reward, done, infos = env.step(action)
+        new_obs = new_obs.copy()
         next_obs = infos[0]["terminal_observation"][np.newaxis] if done[0] else new_obs
-        yield obs, next_obs, action, reward, done, infos
+        rows.append((obs, next_obs, action, reward, done, infos))
         obs = new_obs
+    return rows
+
+
+def add(buffer: Any, row: Row) -> None:
+    """Add a row to a buffer, which gets arrays of its own: it might keep references to them."""
+    buffer.add(*(each.copy() for each in row[:-1]), row[-1])
 
 
 def check_answers(task: Task, arm: type[LearnerArm], seed: int) -> None:
     """Raise `WrongAnswer` unless the buffer returns each row that was added, and no other."""
     env = make_env(task, seed)
-    env.action_space.seed(seed)
     buffer = make_model(task, arm, env, seed, CAPACITY).replay_buffer
     added = set()
-    for row in itertools.islice(play(env), ROWS):
-        buffer.add(*row)
+    for row in play(env, seed, ROWS):
+        add(buffer, row)
         added.add(_expected(task, arm, row))
     drawn: set[bytes] = set()
     for _ in range(BATCHES):

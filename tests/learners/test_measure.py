@@ -19,7 +19,7 @@ SHORT = replace(
     steps=900,
     every=450,
     stored=2_048,
-    target=15.0,
+    target=8.0,
     options={**CARTPOLE.options, "learning_starts": 100, "train_freq": 4, "gradient_steps": 1},
 )
 
@@ -137,7 +137,8 @@ def test_a_buffer_that_never_draws_a_row_is_wrong():
 
 
 def test_a_wrong_answer_has_no_time(monkeypatch):
-    monkeypatch.setattr(measure.registry, "learner_class", lambda _name: arm_of(Rewards))
+    arm = arm_of(Rewards)
+    monkeypatch.setattr(measure.registry, "learner_class", lambda _name: arm)
     results = list(measure.measure(OURS, SHORT, 0))
     assert {result.outcome for result in results} == {"wrong"} and not any(result.value for result in results)
 
