@@ -45,8 +45,8 @@ class Training(InStableBaselines3):
 class TrainingOptimized(Training):
     name = "stable-baselines3[training, optimized]"
     usage = (
-        "the same with optimize_memory_usage=True, which it only allows with handle_timeout_termination=False: a time "
-        "limit is then learned as the end of an episode"
+        "as stable-baselines3[training], with optimize_memory_usage=True, which it only allows with "
+        "handle_timeout_termination=False: a time limit is then learned as the end of an episode"
     )
     handles_timeouts = False
     keeps_last_next_obs = False
@@ -85,7 +85,7 @@ class CpprbImplInSB3(InStableBaselines3):
 
 class CpprbImplExact(CpprbImplInSB3):
     name = "cpprb_impl[SB3, exact]"
-    usage = "the same with exact=True, which draws the rows that Stable-Baselines3's own buffer would draw"
+    usage = "as cpprb_impl[SB3], with exact=True, which draws the rows that Stable-Baselines3's own buffer would draw"
     contract = replace(CpprbImplInSB3.contract, seed=Seed.GLOBAL)
     exact = True
     options: ClassVar[Mapping[str, Any]] = {"exact": True}
@@ -94,8 +94,8 @@ class CpprbImplExact(CpprbImplInSB3):
 class CpprbImplFramesOnce(CpprbImplInSB3):
     name = "cpprb_impl[SB3, frames once]"
     usage = (
-        "the same with optimize_memory_usage=True: each observation, and each frame of a stack, is stored once, and "
-        "time limits are still handled"
+        "as cpprb_impl[SB3], with optimize_memory_usage=True: each observation, and each frame of a stack, is stored "
+        "once, and time limits are still handled"
     )
     arguments: ClassVar[Mapping[str, Any]] = {"optimize_memory_usage": True}
 

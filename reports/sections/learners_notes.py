@@ -10,7 +10,7 @@ from reports.figures.statistics import detectable, figure, holm, least_p, p_equa
 from reports.figures.trainings import WEIGHTS, Task, ratios_of
 
 ALPHA = 0.05
-TEST = "exact permutation test of the mean last score over seeds, Holm's correction"
+TEST = "exact permutation test of the mean last score over seeds, with Holm's correction"
 
 
 def notes_of(task: Task) -> list[str]:
@@ -32,9 +32,12 @@ def _speeds(task: Task) -> Iterator[str]:
     if faster:
         yield f"The whole training is clearly faster than with {task.reference}: {words(faster)}."
     if others:
-        yield f"It is not clearly faster (an interval above {MATTERS:g} would be): {words(others)}."
+        yield (
+            f"The whole training is not clearly faster than with {task.reference}, which takes an interval above "
+            f"{MATTERS:g}: {words(others)}."
+        )
     if slower:
-        yield f"It is slower (the interval is below 1): {words(slower)}."
+        yield f"The whole training is slower than with {task.reference} (interval below 1): {words(slower)}."
     if few:
         yield f"Too few seeds for a verdict on the speed of {listed(few)}: that takes {FEWEST_FOR_CLEAR}."
 
@@ -113,6 +116,6 @@ def _steps_needed(peer: str, reference: str, ratio: Ratio) -> str:
     times, low, high = (number(1 / value) for value in (ratio.figure.value, ratio.figure.high, ratio.figure.low))
     clear = ratio.clearly_faster or ratio.clearly_slower
     return (
-        f"{peer} needs {times} times as many steps to the target as {reference} [{low}, {high}]"
+        f"{peer} needs {times} [{low}, {high}] times as many steps to the target as {reference}"
         f"{'' if clear else ', which is no clear difference'}."
     )
