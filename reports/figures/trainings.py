@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from reports.figures.formatting import counted
 from reports.figures.jobs import Job
 from reports.figures.ratios import Ratio, ratio_of
 from reports.figures.statistics import by_block
@@ -20,6 +21,7 @@ class Task:
 
     name: str
     steps: int
+    episodes: int  # whose mean return is a score
     target: float | None
     jobs: Mapping[str, Job]  # by benchmark, without the scores
     scores: Mapping[int, Job]  # by step
@@ -28,7 +30,7 @@ class Task:
     @property
     def title(self) -> str:
         until = "" if self.target is None else f", target {self.target:g}"
-        return f"{self.name}, {self.steps:,} steps{until}"
+        return f"{self.name}, {self.steps:,} steps, score over {counted(self.episodes, 'episode')}{until}"
 
     @property
     def final(self) -> Job | None:
@@ -92,6 +94,7 @@ def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[Task]:
         Task(
             name=name,
             steps=int(str(jobs[0].params["steps"])),
+            episodes=int(str(jobs[0].params["episodes"])),
             target=float(str(jobs[0].params["target"])) if "target" in jobs[0].params else None,
             jobs={job.benchmark: job for job in jobs if job.benchmark != SCORE},
             scores={int(str(job.params["step"])): job for job in jobs if job.benchmark == SCORE},

@@ -39,7 +39,7 @@ EXPLAINED = (
     "the number of the launch. The speed of the training is that of the whole program, in steps of the environment per "
     "second, from the first updates to the end. The time in the buffer is that of its add, sample and update of "
     "priorities, in percent of the same time. Memory is how much a process grows per transition of a full buffer, "
-    "measured with random play. A score is the mean return of the last 20 episodes, as they were played while "
+    "measured with random play. A score is the mean return of the last episodes, as they were played while "
     "learning, with its random actions."
 )
 

@@ -24,7 +24,7 @@ from adapters import registry
 from adapters.learners import LearnerArm
 from suites.learners.playing import add, check_answers, make_env, make_model, play
 from suites.learners.spec import REFERENCE, SCORE, SUITE, WEIGHTS, figures, params
-from suites.learners.tasks import EPISODES, TASKS, Task
+from suites.learners.tasks import TASKS, Task
 from suites.runner import entry
 from suites.runner.memory_use import in_use
 from suites.runner.results import NotMeasured, PeerTrouble, Result, failure
@@ -71,14 +71,14 @@ class Progress:
 
     def score(self, moment: int) -> float | None:
         """Return the mean return of the last episodes before this step, or None if there was none."""
-        ended = [value for step, value in self.returns if step <= moment][-EPISODES:]
+        ended = [value for step, value in self.returns if step <= moment][-self.task.episodes :]
         return float(np.mean(ended)) if ended else None
 
     def solved_at(self) -> int | None:
         """Return the step at which the score reached the target, or None."""
-        target = self.task.target
-        for last in range(EPISODES, len(self.returns) + 1):
-            mean = np.mean([value for _, value in self.returns[last - EPISODES : last]])
+        target, count = self.task.target, self.task.episodes
+        for last in range(count, len(self.returns) + 1):
+            mean = np.mean([value for _, value in self.returns[last - count : last]])
             if target is not None and mean >= target:
                 return self.returns[last - 1][0]
         return None

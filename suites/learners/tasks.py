@@ -18,7 +18,6 @@ from suites.workloads import Workload
 
 #: What a buffer of Stable-Baselines3 stores of a step, beside obs, action and next_obs.
 NUMBERS = ("reward", "done", "timeout")
-EPISODES = 20  # whose mean return is the score of a training
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class Task:
     shapes: Shapes
     options: Mapping[str, Any]  # of the algorithm
     policy: str = "MlpPolicy"
+    episodes: int = 20  # the last ones, whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the training is too short to solve it
     peers: Sequence[str] | None = None  # of those measured by default; None: all
 
@@ -53,7 +53,8 @@ class Task:
 
     @property
     def params(self) -> dict[str, Param]:
-        return {"task": self.name, "steps": self.steps, **({} if self.target is None else {"target": self.target})}
+        target = {} if self.target is None else {"target": self.target}
+        return {"task": self.name, "steps": self.steps, "episodes": self.episodes, **target}
 
     @property
     def moments(self) -> range:
@@ -100,35 +101,38 @@ CARTPOLE = Task(
         "exploration_final_eps": 0.04,
         "policy_kwargs": {"net_arch": [256, 256]},
     },
+    peers=(REFERENCE, OURS, EXACT, FRAMES_ONCE),
 )
 PENDULUM = Task(
     name="SAC on Pendulum",
     env="Pendulum-v1",
     algorithm="SAC",
-    steps=6_000,
-    every=300,
+    steps=5_000,
+    every=250,
     stored=32_768,
     shapes=Shapes((3,), "float32", (1,), "float32"),
     target=-250.0,
     options={"learning_rate": 1e-3},
     peers=(REFERENCE, OURS, EXACT),
+    episodes=5,
 )
 HALF_CHEETAH = Task(
     name="SAC on HalfCheetah",
     env="HalfCheetah-v5",
     algorithm="SAC",
-    steps=12_000,
+    steps=8_000,
     every=1_000,
     stored=32_768,
     shapes=Shapes((17,), "float64", (6,), "float32"),
-    options={"learning_starts": 4_000},  # the zoo's is 10,000
+    options={"learning_starts": 3_000},  # the zoo's is 10,000
     peers=(REFERENCE, OURS, FRAMES_ONCE),
+    episodes=3,
 )
 PONG = Task(
     name="DQN on Pong",
     env="PongNoFrameskip-v4",
     algorithm="DQN",
-    steps=6_000,
+    steps=4_000,
     every=2_000,
     stored=2_048,
     shapes=Shapes((4, 84, 84), "uint8", (1,), "int64"),
@@ -144,6 +148,7 @@ PONG = Task(
         "exploration_fraction": 0.1,
         "exploration_final_eps": 0.01,
     },
+    episodes=3,
 )
 LUNAR_LANDER = Task(
     name="DQN on LunarLander",

@@ -18,7 +18,7 @@ from .synthetic_runs import add_workload, empty_run
 REFERENCE = "stable-baselines3[training]"
 OURS, EXACT, PRIORITIZED = (f"ours[{name}]" for name in ("SB3", "exact", "PER"))
 SEEDS = 5
-TASK = {"task": "DQN on CartPole", "steps": 4_000}
+TASK = {"task": "DQN on CartPole", "steps": 4_000, "episodes": 20}
 UNITS = {
     "steps": ("steps/s", "higher"),
     "in_buffer": ("% of the time", "lower"),
@@ -83,7 +83,7 @@ def notes(run: Run) -> str:
 
 def test_the_table_has_ratios_to_the_librarys_own_buffer():
     found = task(trainings({OURS: 1_200.0}))
-    assert found.title == "DQN on CartPole, 4,000 steps, target 300"
+    assert found.title == "DQN on CartPole, 4,000 steps, score over 20 episodes, target 300"
     assert [label for label, _ in found.table.columns] == list(learners.COLUMNS.values())
     speed, share, memory, needed, score = dict(found.table.rows)[OURS]
     assert speed.ratio == f"1.20{TIMES}" and share.ratio == f"3.00{TIMES}" and memory.ratio == f"1.00{TIMES}"
@@ -159,7 +159,7 @@ def test_a_reference_that_missed_the_target_has_no_ratio_to_it():
 
 def test_a_task_without_a_target_has_no_steps_to_it():
     found = task(trainings(target=None))
-    assert found.title == "DQN on CartPole, 4,000 steps"
+    assert found.title == "DQN on CartPole, 4,000 steps, score over 20 episodes"
     assert "steps to the target" not in [label for label, _ in found.table.columns] and found.picture
 
 
