@@ -106,7 +106,8 @@ class _Simulation:
         return [place for place in (host() for _ in range(self.hosts.explorers)) for _ in range(self.hosts.cores)]
 
     def vary(self, seconds: float) -> float:
-        return self.chance.expovariate(1 / seconds) if seconds > 0 else 0.0
+        # Rounded, because the logarithm's last digits depend on the processor, and could change the order of events.
+        return round(self.chance.expovariate(1 / seconds), 12) if seconds > 0 else 0.0
 
     def carry(self, count: float, sender: _Host, receiver: _Host, connection: simpy.Resource) -> Events:
         """Move so many bytes over both hosts' links. Those of one connection arrive in order; other connections have
