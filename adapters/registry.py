@@ -115,6 +115,7 @@ IN_LEARNERS: dict[str, str] = {
     "cpprb_impl[SB3]": "adapters.peers.in_stable_baselines3:CpprbImplInSB3",
     "cpprb_impl[SB3, exact]": "adapters.peers.in_stable_baselines3:CpprbImplExact",
     "cpprb_impl[SB3, frames once]": "adapters.peers.in_stable_baselines3:CpprbImplFramesOnce",
+    "cpprb_impl[SB3, compressed]": "adapters.peers.in_stable_baselines3:CpprbImplCompressed",
     "cpprb_impl[SB3, prioritized]": "adapters.peers.in_stable_baselines3:CpprbImplPrioritized",
     "stable-baselines3[training]": "adapters.peers.in_stable_baselines3:Training",
     "stable-baselines3[training, optimized]": "adapters.peers.in_stable_baselines3:TrainingOptimized",

@@ -100,6 +100,16 @@ class CpprbImplFramesOnce(CpprbImplInSB3):
     arguments: ClassVar[Mapping[str, Any]] = {"optimize_memory_usage": True}
 
 
+class CpprbImplCompressed(CpprbImplFramesOnce):
+    name = "cpprb_impl[SB3, compressed]"
+    usage = 'as cpprb_impl[SB3, frames once], with compress="lz4": the frames of images are compressed'
+    options: ClassVar[Mapping[str, Any]] = {"compress": "lz4"}
+
+    @classmethod
+    def refusal(cls, learner: Learner) -> str | None:
+        return None if learner.images else f"{cls.name} compresses images only"
+
+
 class CpprbImplPrioritized(CpprbImplInSB3):
     name = "cpprb_impl[SB3, prioritized]"
     usage = "cpprb_impl.sb3.PrioritizedDQN: DQN with proportional prioritized replay (Schaul et al. 2015)"
