@@ -36,7 +36,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files portable new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,6 +154,10 @@ draws: $(BUILT) ## check 10^8 draws over 10^7 equal priorities with a chi-square
 
 long-files: $(BUILT) ## test 20 GB of frames in one file, and more than 2^32 frames in memory (minutes; 20 GB of disk, 5 GB of memory)
 	@$(PY) -m tests.cpprb_impl.long_files
+
+atari-million: $(PYTORCH_BUILT) ## store 10^6 steps of Pong through Stable-Baselines3, plain and compressed, and check their memory (half an hour; 9 GB of memory)
+	@$(PYTORCH) -m tests.learners.atari_million
+	@$(PYTORCH) -m tests.learners.atari_million --compress lz4
 
 portable: $(BUILT) ## check that the module runs on any x86-64 and compiles for AArch64 (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
