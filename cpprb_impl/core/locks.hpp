@@ -12,6 +12,11 @@
 
 namespace rb {
 
+// pthread_mutex_clocklock(), or null where glibc is older than 2.30, so that the module still loads there. The name is
+// another one because old headers lack the function, and new ones declare it without `weak`.
+extern "C" int clock_lock(pthread_mutex_t*, clockid_t, const timespec*) __asm__("pthread_mutex_clocklock")
+    __attribute__((weak));
+
 // Process-shared and robust: when the holder dies, the next process gets the lock and is notified of the death.
 class RobustMutex {
  public:
@@ -49,12 +54,14 @@ class RobustMutex {
 
  private:
   Got lock_within(std::int64_t nanoseconds) {
+    // pthread_mutex_timedlock() takes the real-time clock. If that is set back, the time-out comes as much later.
+    const clockid_t clock = clock_lock ? CLOCK_MONOTONIC : CLOCK_REALTIME;
     timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
+    clock_gettime(clock, &until);
     until.tv_nsec += nanoseconds;
     until.tv_sec += until.tv_nsec / 1'000'000'000;
     until.tv_nsec %= 1'000'000'000;
-    return result(pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until));
+    return result(clock_lock ? clock_lock(&mutex_, clock, &until) : pthread_mutex_timedlock(&mutex_, &until));
   }
 
   Got result(int code) {

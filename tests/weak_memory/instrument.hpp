@@ -79,12 +79,6 @@ template <class Word>
 void store_word(Word* at, std::uint64_t value, int order, Where where = Where::current()) {
   store(at, sizeof(Word), value, static_cast<std::memory_order>(order), where);
 }
-inline int clock_lock(void* mutex) {
-  const int code = try_lock(mutex);
-  if (code != EBUSY) return code;
-  yield();
-  return ETIMEDOUT;
-}
 
 }  // namespace weak
 
@@ -102,6 +96,5 @@ inline void weak_fence(memory_order order, ::weak::Where where = ::weak::Where::
 #define __atomic_store_n(to, word, order) ::weak::store_word(to, word, order)
 #define pthread_mutex_trylock ::weak::try_lock
 #define pthread_mutex_unlock ::weak::unlock
-#define pthread_mutex_clocklock(mutex, clock, until) ::weak::clock_lock(mutex)
 #define pthread_mutex_consistent(mutex) static_cast<void>(0)
 #define sched_yield ::weak::yield
