@@ -36,7 +36,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,6 +162,12 @@ atari-million: $(PYTORCH_BUILT) ## store 10^6 steps of Pong through Stable-Basel
 portable: $(BUILT) ## check that the module runs on any x86-64 and compiles for AArch64 (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
 
+wheels: ## build wheels for Python 3.11 to 3.13 (all three on the PATH) in dist/, and try each in a bare environment (a few minutes)
+	@.ci/wheels
+
+wheels-cross: ## after `make wheels`: the same for AArch64, tried under emulation (needs a cross compiler, qemu-user-static, mmdebstrap)
+	@.ci/wheels-cross
+
 model: ## check every state of the ring's protocol with Spin, after controls (needs spin and gcc; three minutes)
 	@.ci/model
 
@@ -190,6 +196,7 @@ lock: ## resolve the dependency groups of pyproject.toml into constraints.txt ag
 ifeq ($(ENVIRONMENT),)
 	uv pip compile --quiet --universal --python-version 3.11 --group dev --no-annotate --no-header --upgrade --output-file constraints.txt
 	uv pip compile --quiet --universal --python-version 3.11 --group fuzz --no-annotate --no-header --upgrade --output-file constraints-fuzz.txt
+	uv pip compile --quiet --universal --python-version 3.11 --group wheels --no-annotate --no-header --upgrade --output-file constraints-wheels.txt
 endif
 	for pins in adapters/pins/$(or $(ENVIRONMENT),*).txt; do \
 	  uv --config-file adapters/pins/uv.toml pip compile --quiet --universal --python-version 3.11 --group env-$$(basename $$pins .txt) --no-annotate --no-header --upgrade --output-file $$pins || exit 1; done
