@@ -185,6 +185,21 @@ void check_index(npy_intp place, PyObject* index) {
   if (PyFloat_Check(index)) check_index(place, PyFloat_AS_DOUBLE(index));
 }
 
+// Joins the names as 'a', 'b'.
+Ref quoted(const std::vector<PyObject*>& names) {
+  const Ref all(checked(PyList_New(0))), comma(checked(PyUnicode_FromString(", ")));
+  for (PyObject* name : names)
+    if (PyList_Append(all.get(), Ref(checked(PyObject_Repr(name))).get()) < 0) throw PythonError();
+  return Ref(checked(PyUnicode_Join(comma.get(), all.get())));
+}
+
+// Whether `name` appears in prioritized samples or in add() of prioritized buffers. Code for either kind of buffer may
+// pass it to both.
+bool is_of_priorities(PyObject* name) {
+  return std::ranges::any_of(std::array{"priorities", "weights", "indexes"},
+                             [name](const char* known) { return PyUnicode_CompareWithASCIIString(name, known) == 0; });
+}
+
 // Returns `indexes` in C order, after checking that each can be converted to int64 exactly.
 template <class Index>
 Ref checked_indexes(const Ref& indexes, int type) {
@@ -331,10 +346,35 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
       PyErr_SetObject(PyExc_KeyError, fields[f].name.get());
       throw PythonError();
     }
+  std::vector<PyObject*> ignored;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (PyObject* name = PyTuple_GET_ITEM(names, i); meaning[static_cast<std::size_t>(i)] == kIgnored)
+      ignored.push_back(name);
+  warn_of(ignored, fields);
   names_.clear();
   for (Py_ssize_t i = 0; i < count; ++i) names_.push_back(Ref::borrow(PyTuple_GET_ITEM(names, i)));
   meaning_ = std::move(meaning);
   return meaning_;
+}
+
+void Keywords::warn_of(const std::vector<PyObject*>& ignored, const std::vector<Field>& fields) {
+  const std::size_t before = warned_.size();
+  std::vector<PyObject*> unknown;
+  for (PyObject* name : ignored) {
+    const auto is_this = [name](const Ref& other) { return PyUnicode_Compare(other.get(), name) == 0; };
+    if (is_of_priorities(name) || std::ranges::any_of(warned_, is_this)) continue;
+    unknown.push_back(name);
+    warned_.push_back(Ref::borrow(name));  // first, because a warning may run code that calls add() again
+  }
+  if (unknown.empty()) return;
+  std::vector<PyObject*> known;
+  for (const auto& field : fields) known.push_back(field.name.get());
+  const Ref given = quoted(unknown), taken = quoted(known);
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1, "add() ignores %U: the fields are %U", given.get(), taken.get()) == 0)
+    return;
+  // The filter made it an error, which the next call raises again.
+  warned_.erase(warned_.begin() + static_cast<std::ptrdiff_t>(std::min(before, warned_.size())), warned_.end());
+  throw PythonError();
 }
 
 npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources) {

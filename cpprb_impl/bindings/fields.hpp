@@ -62,15 +62,18 @@ class Keywords {
 
   explicit Keywords(bool takes_priorities) : takes_priorities_(takes_priorities) {}
 
-  // meaning()[i] is the field of keyword i, or kIgnored or kPriorities. Raises KeyError if a field is missing.
+  // meaning()[i] is the field of keyword i, or kIgnored or kPriorities. Raises KeyError if a field is missing. Issues a
+  // UserWarning when a name is ignored for the first time.
   const std::vector<int>& meaning(PyObject* names, const std::vector<Field>& fields);
 
  private:
   bool matches(PyObject* names) const;
+  void warn_of(const std::vector<PyObject*>& ignored, const std::vector<Field>& fields);
 
   bool takes_priorities_;
   std::vector<Ref> names_;
   std::vector<int> meaning_;
+  std::vector<Ref> warned_;  // ignored names
 };
 
 // Reads every value, converting it if needed. Returns the number of rows, which is the same for all fields. Raises

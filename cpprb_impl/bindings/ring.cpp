@@ -238,7 +238,7 @@ PyMethodDef ring_methods[] = {
      "one completed, or None.\n"
      "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
      "fit.\n"
-     "The buffer is then unchanged. Unknown names are ignored."},
+     "The buffer is then unchanged. Other names are ignored: the first time, a UserWarning names them."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\n"
      "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},
