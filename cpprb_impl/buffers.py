@@ -30,6 +30,7 @@ from cpprb_impl.fields import (
 from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
+from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.state import Columns, CopyableBuffer, columns_of
 
@@ -117,6 +118,12 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         If the operating system refuses the address space or the files.
     RuntimeError
         If `compress` is given, but the system has no LZ4 library.
+
+    Warns
+    -----
+    UserWarning
+        If the full buffer would exceed the machine's memory or the limit of its control group, or, with `mmap_prefix`,
+        the free disk space. Memory is allocated as rows are added.
     """
 
     # These attributes are used only for fields of Python objects.
@@ -173,6 +180,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         given = fields + next_fields(fields, following)
         steps = read_options(nstep, given) if nstep else None
         environments = integer("n_envs", n_envs)
+        compressed = is_compressed(compress, stacked, prefix)
+        warn_if_too_large(capacity, fields, stacked, compressed=compressed, prefix=prefix)
         if objects:
             if environments != 1 or (steps and {"truncated", "discount"} & steps.keys()):
                 raise ValueError(
@@ -193,7 +202,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             seed=parse_seed(seed),
             nstep=None if objects else steps,
             n_envs=environments,
-            compressed=is_compressed(compress, stacked, prefix),
+            compressed=compressed,
             add_through_python=bool(objects),
             batch_through_python=bool(objects),
             **prioritized,

@@ -40,6 +40,7 @@ from cpprb_impl.files import SavableBuffer
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
+from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.watchdog import watch
 
 LOCKS = ("none", "critical", "buffer")
@@ -90,10 +91,14 @@ class _SharedBuffer(SavableBuffer):
         fields = [field for field in fields if field[0] not in known]
         native |= {"next_of": following, "stack_compress": stacked}
         prioritized = isinstance(self, PrioritizedRing)
-        if prefix := path_prefix(mmap_prefix):  # absolute, so that processes in other folders find it
-            native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)
+        prefix, capacity = path_prefix(mmap_prefix), parse_size(size)
+        if prefix:
+            native["mmap_prefix"] = os.path.join(os.getcwd(), prefix)  # so that processes in other folders find it
+            warn_if_too_large(capacity, fields + next_fields(fields, following), {}, prefix=prefix)
+        else:
+            warn_if_too_large(capacity, fields, stacked, shared=True)
         steps = read_options(nstep, fields) if nstep else None
-        self._make(Description(parse_size(size), fields, {"lock": lock, **native}, prioritized, steps), seed)
+        self._make(Description(capacity, fields, {"lock": lock, **native}, prioritized, steps), seed)
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
         """Create a segment, or attach to the one named `segment`."""
@@ -225,6 +230,11 @@ class MPReplayBuffer(_SharedBuffer):
         ENOSPC if /dev/shm has too little room; nothing is left behind. Also raised if the files cannot be created or
         found. With `next_of` or `stack_compress`, `add` raises it as well if there is no room for more frames; the
         buffer is then unchanged and remains usable.
+
+    Warns
+    -----
+    UserWarning
+        As `ReplayBuffer`, and if the full buffer, with its frames, would exceed /dev/shm.
     """
 
     def __init__(
