@@ -10,7 +10,7 @@ import pytest
 from tests.learners.pages import programs
 
 
-@pytest.mark.parametrize("program", programs("cleanrl", "sb3", "torchrl"))
+@pytest.mark.parametrize("program", programs("cleanrl", "own-loop", "sb3", "torchrl"))
 def test_a_program_runs(program, tmp_path):
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     done = subprocess.run(
