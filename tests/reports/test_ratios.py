@@ -63,4 +63,9 @@ def test_reports_and_suites_assume_the_same():
     """The rooms don't import each other: a budget is spent on what a report needs."""
     assert plan.ENOUGH == ratios.FEWEST_FOR_CLEAR
     assert crowds.ENOUGH_CALLS == ratios.FEWEST_CALLS
-    assert registry.REFERENCES == (jobs.REFERENCE, jobs.SHARED_REFERENCE, jobs.HOSTS_REFERENCE)
+    assert registry.REFERENCES == (
+        jobs.REFERENCE,
+        jobs.SHARED_REFERENCE,
+        jobs.HOSTS_REFERENCE,
+        jobs.LEARNERS_REFERENCE,
+    )
