@@ -34,14 +34,27 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
   return array.give();
 }
 
-void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_intp rows, const Shape& shape) {
-  if (!PyArray_Check(object)) raise(PyExc_TypeError, "out[%R] must be an array, got %R", name, object);
-  auto* array = reinterpret_cast<PyArrayObject*>(object);
+// The array itself, or the one that shares the memory of a PyTorch tensor; empty if the object is neither. A tensor
+// outside the CPU's memory, or one that needs gradients, is neither: its `numpy` raises.
+Ref as_array(PyObject* object) {
+  if (PyArray_Check(object)) return Ref::borrow(object);
+  Ref array(PyObject_CallMethod(object, "numpy", nullptr));
+  const Ref address(array ? PyObject_CallMethod(object, "data_ptr", nullptr) : nullptr);
+  // Not a copy, which the tensor would not see.
+  const bool is_shared = address && PyLong_Check(address.get()) && PyArray_Check(array.get()) &&
+                         PyLong_AsVoidPtr(address.get()) == PyArray_DATA(array.array());
+  if (is_shared) return array;
+  PyErr_Clear();
+  return {};
+}
+
+void check_given(PyObject* name, PyArrayObject* array, PyArray_Descr* dtype, npy_intp rows, const Shape& shape) {
   if (!PyArray_EquivTypes(PyArray_DESCR(array), dtype))
     raise(PyExc_ValueError, "out[%R] must have dtype %S, got %S", name, dtype, PyArray_DESCR(array));
   const npy_intp* dims = PyArray_DIMS(array);
   if (PyArray_NDIM(array) != static_cast<int>(shape.size()) + 1 || dims[0] != rows ||
       !std::equal(shape.begin(), shape.end(), dims + 1)) {
+    auto* object = reinterpret_cast<PyObject*>(array);
     const Ref got(checked(PyObject_GetAttrString(object, "shape"))), fresh(new_array(dtype, rows, shape, 0));
     const Ref wanted(checked(PyObject_GetAttrString(fresh.get(), "shape")));
     raise(PyExc_ValueError, "out[%R] must have shape %R, got %R", name, wanted.get(), got.get());
@@ -50,13 +63,13 @@ void check_given(PyObject* name, PyObject* object, PyArray_Descr* dtype, npy_int
     raise(PyExc_ValueError, "out[%R] must be writeable and in C order", name);
 }
 
-Ref given_array(PyObject* out, PyObject* name) {
-  PyObject* array = PyDict_GetItemWithError(out, name);
-  if (array == nullptr) {
+Ref given_object(PyObject* out, PyObject* name) {
+  PyObject* object = PyDict_GetItemWithError(out, name);
+  if (object == nullptr) {
     if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
     throw PythonError();
   }
-  return Ref::borrow(array);  // the dict may be changed while this thread waits
+  return Ref::borrow(object);  // the dict may be changed while this thread waits
 }
 
 bool as_made(PyArrayObject* array, const char* data, npy_intp rows, const Shape& shape) {
@@ -129,23 +142,28 @@ void RecentBatches::keep(BatchArrays batch) {
   }
   kept_.push_back(std::move(batch));
   for (const auto& each : dropped)
-    if (each.sample != 0 && !is_released(each)) note(each.arrays[each.indexes].get(), each.sample);
+    if (each.sample != 0 && !is_released(each))
+      note(each.arrays[each.indexes].get(), each.data[each.indexes], each.sample);
 }
 
-void RecentBatches::note(PyObject* indexes, std::uint64_t sample) {
-  Ref array(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same object each time, while one exists
-  std::erase_if(noted_, [&](const Noted& each) { return each.array.get() == array.get(); });
+void RecentBatches::note(PyObject* indexes, const char* data, std::uint64_t sample) {
+  Ref weak(checked(PyWeakref_NewRef(indexes, nullptr)));  // the same object each time, while one exists
+  std::erase_if(noted_, [&](const Noted& each) { return each.indexes.get() == weak.get(); });
   if (noted_.size() == kMostNoted) noted_.erase(noted_.begin());
-  noted_.push_back({std::move(array), sample});
+  noted_.push_back({std::move(weak), data, sample});
 }
 
 std::uint64_t RecentBatches::sample_in(const char* indexes) const {
   std::uint64_t newest = 0;
-  const auto see = [&](const Ref& array, std::uint64_t sample) {
-    if (array && PyArray_BYTES(array.array()) == indexes) newest = std::max(newest, sample);
+  const auto see = [&](const char* data, std::uint64_t sample) {
+    if (data == indexes) newest = std::max(newest, sample);
   };
-  for (const auto& batch : kept_) see(batch.arrays[batch.indexes], batch.sample);
-  for (const auto& each : noted_) see(referent(each.array.get()), each.sample);
+  for (const auto& batch : kept_) see(PyArray_BYTES(batch.arrays[batch.indexes].array()), batch.sample);
+  for (const auto& each : noted_) {
+    const Ref object = referent(each.indexes.get());
+    if (!object) continue;
+    see(PyArray_Check(object.get()) ? PyArray_BYTES(object.array()) : each.data, each.sample);
+  }
   return newest;
 }
 
@@ -154,7 +172,7 @@ int RecentBatches::traverse(visitproc visit, void* arg) {
     Py_VISIT(batch.dict.get());
     for (const auto& array : batch.arrays) Py_VISIT(array.get());
   }
-  for (const auto& each : noted_) Py_VISIT(each.array.get());
+  for (const auto& each : noted_) Py_VISIT(each.indexes.get());
   return 0;
 }
 
@@ -168,7 +186,7 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
     : fields_(fields.size()), recent_(recent) {
   const bool given = out != nullptr && out != Py_None;
   if (given) {
-    if (!PyDict_Check(out)) raise(PyExc_TypeError, "out must be a dict of arrays, got %R", out);
+    if (!PyDict_Check(out)) raise(PyExc_TypeError, "out must be a dict of arrays or tensors, got %R", out);
     recent_ = nullptr;
   }
   if (recent_ != nullptr) {
@@ -181,13 +199,17 @@ Batch::Batch(const std::vector<Field>& fields, npy_intp rows, const std::vector<
   batch_.arrays.reserve(count);
   batch_.data.reserve(count);
   const auto column = [&](PyObject* name, PyArray_Descr* dtype, const Shape& shape, npy_intp row_bytes) {
-    Ref array = given ? given_array(out, name) : Ref(new_array(dtype, rows, shape, row_bytes));
+    Ref object = given ? given_object(out, name) : Ref(new_array(dtype, rows, shape, row_bytes));
+    const Ref array = as_array(object.get());
+    if (!array)
+      raise(PyExc_TypeError, "out[%R] must be an array, or a tensor in the memory of the CPU, got %R", name,
+            object.get());
     if (given)
-      check_given(name, array.get(), dtype, rows, shape);
+      check_given(name, array.array(), dtype, rows, shape);
     else if (PyDict_SetItem(batch_.dict.get(), name, array.get()) < 0)
       throw PythonError();
     batch_.data.push_back(PyArray_BYTES(array.array()));
-    batch_.arrays.push_back(std::move(array));
+    batch_.arrays.push_back(std::move(object));
   };
   for (const auto& field : fields) column(field.name.get(), field.descr(), field.shape, field.bytes);
   for (const auto& each : extra) {
@@ -203,7 +225,7 @@ void Batch::shorten(npy_intp rows) {
 void Batch::is_sample(std::uint64_t number, std::size_t nth, RecentBatches& recent) {
   batch_.indexes = fields_ + nth;
   batch_.sample = number;
-  if (recent_ == nullptr) recent.note(batch_.arrays[batch_.indexes].get(), number);
+  if (recent_ == nullptr) recent.note(batch_.arrays[batch_.indexes].get(), batch_.data[batch_.indexes], number);
 }
 
 PyObject* Batch::give() {

@@ -19,7 +19,7 @@ struct ExtraColumn {
 struct BatchArrays {
   npy_intp rows = 0;
   Ref dict;
-  std::vector<Ref> arrays;   // of the fields, then the extra ones
+  std::vector<Ref> arrays;   // of the fields, then the extra ones; of a dict that the caller gave, also tensors
   std::vector<char*> data;   // the memory of these arrays
   std::uint64_t sample = 0;  // number of the sample that they hold
   std::size_t indexes = 0;   // position of the array with its indexes
@@ -35,8 +35,8 @@ class RecentBatches {
  public:
   BatchArrays take(const std::vector<Field>& fields, npy_intp rows, const std::vector<ExtraColumn>& extra);
   void keep(BatchArrays batch);
-  // Remembers, for as long as the array `indexes` lives, that it belongs to this sample.
-  void note(PyObject* indexes, std::uint64_t sample);
+  // Remembers, for as long as the array or tensor `indexes` with this memory lives, that it belongs to this sample.
+  void note(PyObject* indexes, const char* data, std::uint64_t sample);
   // The number of the newest sample whose indexes were written to the memory at `indexes`, if the array that owned the
   // memory then still exists; otherwise 0.
   std::uint64_t sample_in(const char* indexes) const;
@@ -50,9 +50,10 @@ class RecentBatches {
   static constexpr std::ptrdiff_t kMostReleased = 2;
   std::vector<BatchArrays> kept_;  // oldest first
 
-  // Arrays of indexes that do not belong to a kept batch.
+  // Arrays and tensors of indexes that do not belong to a kept batch.
   struct Noted {
-    Ref array;  // a weak reference
+    Ref indexes;       // a weak reference
+    const char* data;  // memory of a tensor: to ask it again could run Python code
     std::uint64_t sample;
   };
   static constexpr std::size_t kMostNoted = 16;  // a store remembers no more samples than this

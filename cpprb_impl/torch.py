@@ -1,0 +1,125 @@
+"""Samples as PyTorch tensors, on the CPU or copied to another device.
+
+Needs PyTorch: `pip install 'cpprb_impl[torch]'`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from cpprb_impl.fields import integer
+
+INDEXES = "indexes"
+SLOTS = 2  # one that is being copied, and one that is being filled
+
+
+class Buffer(Protocol):
+    """What a sampler needs of a buffer; all classes of this package have it but those whose `sample` lacks `out`."""
+
+    def sample(self, batch_size: int, **options: Any) -> dict[str, np.ndarray]:
+        """Return a sample as arrays, or in the arrays and tensors of the dict `out`."""
+
+
+class TensorSampler:
+    """Draw a buffer's samples as tensors on a device.
+
+    For the CPU, tensors share the memory of the sample's arrays. For another device, the buffer writes a sample into
+    pinned memory, and the copy to the device is queued on the current stream (CUDA C++ Best Practices Guide, section
+    "Asynchronous and Overlapping Transfers with Computation"): `sample` does not wait for it, and work queued later on
+    this stream comes after it. There are two sets of pinned memory for each batch size, so one sample can be drawn
+    while the one before is being copied.
+
+    Parameters
+    ----------
+    buffer : ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer or MPPrioritizedReplayBuffer
+        Or another one whose `sample` takes `out`. Any number of samplers may draw from it.
+    device : torch.device or str, default="cpu"
+
+    Raises
+    ------
+    TypeError
+        If `buffer` has no method `sample`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpprb_impl import PrioritizedReplayBuffer
+    >>> buffer = PrioritizedReplayBuffer(1000, {"obs": {"shape": 4}})
+    >>> _ = buffer.add(obs=np.ones((10, 4)))
+    >>> sampler = TensorSampler(buffer)
+    >>> batch = sampler.sample(32, beta=0.4)
+    >>> batch["obs"].shape
+    torch.Size([32, 4])
+    >>> buffer.update_priorities(batch["indexes"], torch.ones(32))
+    """
+
+    def __init__(self, buffer: Buffer, device: torch.device | str = "cpu") -> None:
+        if not callable(getattr(buffer, "sample", None)):
+            raise TypeError(f"buffer must be a buffer with a method sample, got {type(buffer).__name__}")
+        self._buffer = buffer
+        self.device = torch.device(device)
+        self._slots: dict[int, Iterator[_Slot]] = {}  # by batch size
+
+    def sample(self, batch_size: int, **options: Any) -> dict[str, torch.Tensor]:
+        """Return a sample: for each field, a tensor (batch_size, *shape) on the device.
+
+        `options` are those of the buffer's `sample`, such as `beta`. The tensors are the caller's: no later sample
+        writes to them. "indexes" stays on the CPU, where `update_priorities` needs it.
+
+        Raises TypeError for fields of Python objects, and what the buffer's `sample` raises.
+        """
+        if self.device.type == "cpu":
+            return _tensors(self._buffer.sample(batch_size, **options))
+        count = integer("batch_size", batch_size)
+        if count not in self._slots:
+            like = _tensors(self._buffer.sample(count, **options))
+            self._slots[count] = itertools.cycle([_Slot(like) for _ in range(SLOTS)])
+        return next(self._slots[count]).sample(self._buffer, count, self.device, options)
+
+
+class _Slot:
+    """Pinned memory for a sample, like the given one."""
+
+    def __init__(self, like: Mapping[str, torch.Tensor]) -> None:
+        self._columns = {name: pinned(column) for name, column in like.items() if name != INDEXES}
+        self._indexes = like.get(INDEXES)
+        self._copied: torch.Event | None = None
+
+    def sample(
+        self, buffer: Buffer, batch_size: int, device: torch.device, options: Mapping[str, Any]
+    ) -> dict[str, torch.Tensor]:
+        if self._copied is not None:
+            self._copied.synchronize()
+        # Not in the slot, since the caller may use the indexes long after the slot has another sample.
+        indexes = {} if self._indexes is None else {INDEXES: torch.empty_like(self._indexes)}
+        buffer.sample(batch_size, **options, out=self._columns | indexes)
+        copies, self._copied = start_copies(self._columns, device)
+        return copies | indexes
+
+
+def pinned(like: torch.Tensor) -> torch.Tensor:
+    """Return pinned memory for a tensor like this one: only from there can a device copy while the program goes on."""
+    return torch.empty_like(like, pin_memory=True)
+
+
+def start_copies(
+    tensors: Mapping[str, torch.Tensor], device: torch.device
+) -> tuple[dict[str, torch.Tensor], torch.Event]:
+    """Queue copies of pinned tensors to the device; return them, and the event that they have been made."""
+    with torch.device(device):
+        copies = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
+        made = torch.Event(device)
+        made.record()
+    return copies, made
+
+
+def _tensors(batch: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    for name, column in batch.items():
+        if column.dtype == object:
+            raise TypeError(f"{name} has Python objects, of which there are no tensors")
+    return {name: torch.from_numpy(column) for name, column in batch.items()}
