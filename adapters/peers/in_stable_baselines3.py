@@ -14,6 +14,8 @@ from adapters.behaviours import Seed
 from adapters.contract import Release, Returns, Stated, no, yes
 from adapters.learners import Learner, LearnerArm
 from adapters.peers.cpprb_impl import CONTRACT as OUR_CONTRACT
+from adapters.peers.sb3_extra_buffers import CONTRACT as EXTRA_BUFFERS
+from adapters.peers.sb3_extra_buffers import METHOD
 from adapters.peers.stable_baselines3 import StableBaselines3
 
 THEIR_CONTRACT = replace(
@@ -133,14 +135,7 @@ class ExtraBuffersLZ4(InStableBaselines3):
         'DQN of Stable-Baselines3 with replay_buffer_class=CompressedReplayBuffer and compression_method="lz4-frame/5" '
         "(its README)"
     )
-    contract = replace(
-        THEIR_CONTRACT,
-        n_step=no(),
-        compression=no("compresses each observation, and stores it twice"),
-        framework="Stable-Baselines3, PyTorch, Gymnasium, LZ4",
-        release=Release("0.5.0", datetime.date(2026, 5, 27)),
-        source="its README; the rest is not documented, observed",
-    )
+    contract = replace(EXTRA_BUFFERS, batch_add=THEIR_CONTRACT.batch_add, returns=THEIR_CONTRACT.returns)
 
     @classmethod
     def refusal(cls, learner: Learner) -> str | None:
@@ -151,7 +146,7 @@ class ExtraBuffersLZ4(InStableBaselines3):
         from sb3_extra_buffers.compressed import CompressedReplayBuffer
 
         kind, arguments = super().algorithm(learner)
-        options = {"compression_method": "lz4-frame/5"}
+        options = {"compression_method": METHOD}
         return kind, {
             **arguments, "replay_buffer_class": CompressedReplayBuffer, "replay_buffer_kwargs": options
         }  # fmt: skip

@@ -13,8 +13,9 @@ with the first obs of the next one, and one row of a full buffer is never drawn.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,6 @@ class StableBaselines3(Adapter):
     def __init__(self, spec: Spec) -> None:
         import torch
         from gymnasium import spaces
-        from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
         torch.set_num_threads(1)
         self.fields = spec.fields
@@ -67,15 +67,22 @@ class StableBaselines3(Adapter):
             observation = spaces.Dict({part: space(spec.fields[OBS + part]) for part in self.parts})
         else:
             observation = space(spec.fields["obs"])
-        buffer = DictReplayBuffer if self.parts else ReplayBuffer
-        self.buffer = buffer(
+        kind, options = self.buffer_class(spec)
+        self.buffer = kind(
             spec.capacity,
             observation,
             space(spec.fields["act"]),
             device="cpu",
             n_envs=self.environments(spec),
             handle_timeout_termination=False,
+            **options,
         )
+
+    def buffer_class(self, spec: Spec) -> tuple[type[Any], Mapping[str, Any]]:
+        """Return the class of the buffer and further arguments for its constructor."""
+        from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+
+        return DictReplayBuffer if self.parts else ReplayBuffer, {}
 
     def environments(self, spec: Spec) -> int:
         return 1
