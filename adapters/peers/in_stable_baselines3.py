@@ -5,13 +5,12 @@ Each is used as its documentation says: by arguments of DQN and SAC, which call 
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from adapters.behaviours import Seed
-from adapters.contract import Release, Returns, Stated, no, yes
+from adapters.contract import Returns, Stated, no, yes
 from adapters.learners import Learner, LearnerArm
 from adapters.peers.cpprb_impl import CONTRACT as OUR_CONTRACT
 from adapters.peers.sb3_extra_buffers import CONTRACT as EXTRA_BUFFERS

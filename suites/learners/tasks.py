@@ -77,8 +77,11 @@ class Task:
         return Workload.computed(self.env, source, rows)
 
 
-REFERENCE, OURS = "stable-baselines3[training]", "cpprb_impl[SB3]"
-EXACT, FRAMES_ONCE, PRIORITIZED = (f"cpprb_impl[SB3, {how}]" for how in ("exact", "frames once", "prioritized"))
+REFERENCE, OPTIMIZED = "stable-baselines3[training]", "stable-baselines3[training, optimized]"
+OURS, EXTRA_BUFFERS = "cpprb_impl[SB3]", "sb3-extra-buffers[lz4]"
+EXACT, FRAMES_ONCE, COMPRESSED, PRIORITIZED = (
+    f"cpprb_impl[SB3, {how}]" for how in ("exact", "frames once", "compressed", "prioritized")
+)
 
 CARTPOLE = Task(
     name="DQN on CartPole",
@@ -148,6 +151,7 @@ PONG = Task(
         "exploration_fraction": 0.1,
         "exploration_final_eps": 0.01,
     },
+    peers=(REFERENCE, OPTIMIZED, OURS, EXACT, FRAMES_ONCE, COMPRESSED, EXTRA_BUFFERS),
     episodes=3,
 )
 LUNAR_LANDER = Task(

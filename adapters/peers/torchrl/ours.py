@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from adapters.base import Columns, Spec, Step
+from adapters.base import Columns, Spec
 from adapters.contract import Returns, Stated, no, yes
 from adapters.peers.cpprb_impl import CONTRACT
 from adapters.peers.torchrl.adapter import TorchRL
