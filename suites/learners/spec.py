@@ -16,6 +16,7 @@ from suites.learners.tasks import (
     EXACT,
     HALF_CHEETAH,
     LUNAR_LANDER,
+    LUNAR_LANDER_SLOWLY,
     OURS,
     PENDULUM,
     PONG,
@@ -56,7 +57,9 @@ def _short(steps: int, stored: int) -> Task:
 PROFILES = {
     "tiny": LearnersSettings(blocks=2, tasks=[_short(2_048, 4_096)]),
     "quick": LearnersSettings(blocks=3, tasks=[_short(10_240, 16_384)]),
-    "learners": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER]),
+    "learners": LearnersSettings(
+        blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER, LUNAR_LANDER_SLOWLY]
+    ),
 }
 
 
@@ -83,7 +86,7 @@ class Learners(Suite[LearnersSettings]):
     generated = {task.env: task.workload for task in TASKS.values() if task.env not in RECIPES}  # noqa: RUF012
 
     def workloads(self, settings: LearnersSettings) -> list[str]:
-        return [task.env for task in settings.tasks]
+        return list(dict.fromkeys(task.env for task in settings.tasks))
 
     def peers(self) -> list[str]:
         return registry.in_learners()
@@ -96,7 +99,7 @@ class Learners(Suite[LearnersSettings]):
             for task in settings.tasks
             if task.env in workloads
             for peer in peers
-            if task.peers is None or peer in task.peers or peer in registry.IN_LEARNERS_ON_REQUEST
+            if peer in task.peers or peer in registry.IN_LEARNERS_ON_REQUEST
         ]
 
     def _launch(self, run: Run, task: Task, peer: str) -> Launch:
