@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from reports.answer import in_learners
 from reports.answer.headlines import headlines
 from reports.answer.heatmap import HeatMap, heat_map, typical_workloads
 from reports.answer.heatmap_svg import pictures
@@ -27,11 +28,11 @@ from reports.tables import notes
 from results import REFERENCE, BadRecord, Run, load
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/figures.md", "docs/planning.md")
+PAGES = ("README.md", "docs/figures.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
-PROFILES = ("learning", "apex", "quick", "full", "survey", "sweep", "hosts")
+PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
@@ -86,7 +87,7 @@ def headline_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a headline of each kind, from the first record that has one."""
     lines = []
     found_in = [(each, headlines(each.context)) for each in _in_order(found)]
-    for kind in ("training", "apex", "step", "calls", "hosts"):
+    for kind in ("learners", "training", "apex", "step", "calls", "hosts"):
         chosen = next(
             ((each, headline) for each, mine in found_in for headline in mine if headline.kind == kind),
             None,
@@ -214,6 +215,14 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
+def learners_lines(found: Mapping[str, Reference]) -> list[str]:
+    """Return a table of the trainings with another library's learner."""
+    for each in _in_order(found):
+        if lines := in_learners.table_lines(each.context):
+            return [*lines, f"{each.source} {in_learners.LIMITS}", ""]
+    return []
+
+
 def planning_lines(part: str, found: Mapping[str, Reference]) -> list[str]:
     """Return a part of docs/planning.md, from the record of the hosts suite."""
     each = found.get(planning.PROFILE)
@@ -225,6 +234,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "picture": picture_lines,
     "large rows": large_row_lines,
     "sharing": sharing_lines,
+    "learners": learners_lines,
     **{name: partial(planning_lines, name) for name in planning.PARTS},
 }
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- end -->)", re.DOTALL)

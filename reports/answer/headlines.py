@@ -1,5 +1,5 @@
-"""The headlines, most realistic first: a training, Ape-X, a learner's step, single calls, and buffers over several
-hosts. Each states its limits."""
+"""The headlines, most realistic first: trainings, Ape-X, a learner's step, single calls, and buffers over many hosts.
+Each states its limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reports.answer import in_learners
 from reports.answer.heatmap import columns_of_one_process, shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
 from reports.figures.jobs import Job, fastest_first
@@ -33,8 +34,14 @@ def headlines(context: Context) -> list[Headline]:
     if not context.run.peers:
         return []
     subject = context.run.peers[0].name
-    kinds = (_training, _ape_x, _steps, _single_calls, _over_hosts)
+    kinds = (_in_learners, _training, _ape_x, _steps, _single_calls, _over_hosts)
     return [headline for kind in kinds if (headline := kind(context, subject))]
+
+
+def _in_learners(context: Context, subject: str) -> Headline | None:
+    points = in_learners.sentences(context, subject)
+    title = "In another library's trainings: our buffer instead of its own"
+    return Headline("learners", title, points, in_learners.LIMITS) if points else None
 
 
 def _training(context: Context, subject: str) -> Headline | None:

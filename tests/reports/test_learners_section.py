@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from reports.answer import in_learners
+from reports.answer.headlines import headlines
 from reports.build import build
 from reports.figures.formatting import TIMES
 from reports.figures.statistics import detectable, least_p, p_equal
@@ -201,3 +203,54 @@ def test_the_difference_that_a_test_can_detect_is_one_that_students_test_detects
     least = detectable([-1.0, 1.0] * 3, [-1.0, 1.0] * 3)  # standard deviation: sqrt(6/5)
     one, other = (random.normal(mean, np.sqrt(1.2), (20_000, 6)) for mean in (0.0, least))
     assert np.mean(stats.ttest_ind(one, other, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_headline_says_memory_first_and_then_steps_and_time():
+    run = trainings({OURS: 1_200.0}, needed={OURS: [2_000.0, None, 2_100.0, 2_200.0, 2_300.0]})
+    for record in run.records:
+        if (record.benchmark, record.peer) == ("memory", OURS):
+            record.samples[:] = [Sample(each.block, 7.0) for each in record.samples]
+    (headline,) = headlines(context_of(run))
+    assert headline.kind == "learners"
+    (said,) = headline.points
+    memory = f"bytes per transition: 56.0 with {REFERENCE}, 7.00 with {OURS} (8.00{TIMES} fewer); "
+    assert said.startswith(
+        f"DQN on CartPole: {memory}to a mean return of 300: 2,150 steps with {OURS} (4 of 5 seeds), "
+    )
+    assert f"2,000 steps with {PRIORITIZED} (5 of 5 seeds)" in said
+    assert f"time in the buffer 3.00% with {OURS} instead of 9.00%; the whole training is 1.20{TIMES} as fast" in said
+    assert said.endswith(f"identical scores and weights with {EXACT}.")
+
+
+def test_a_headline_does_not_say_identical_if_one_seed_differs():
+    run = trainings()
+    for record in run.records:
+        if (record.benchmark, record.peer) == ("weights", EXACT):
+            record.samples[-1] = Sample(record.samples[-1].block, 99.0)
+    (headline,) = headlines(context_of(run))
+    assert "identical" not in headline.points[0]
+
+
+def test_a_headline_names_a_smaller_buffer_of_another_library():
+    run = trainings()
+    for record in run.records:
+        if record.benchmark == "memory":
+            value = {OURS: 7.0, PRIORITIZED: 56.0, EXACT: 28.0, REFERENCE: 56.0}[record.peer]
+            record.samples[:] = [Sample(each.block, value) for each in record.samples]
+            if record.peer == PRIORITIZED:
+                record.peer = "another"
+                record.samples[:] = [Sample(each.block, 5.0) for each in record.samples]
+    run.add_peer("another", "1", "how another is used")
+    (headline,) = headlines(context_of(run))
+    assert (
+        f"7.00 with {OURS} (8.00{TIMES} fewer) and 28.0 with {EXACT} (2.00{TIMES} fewer); 5.00 with another;"
+        in (headline.points[0])
+    )
+
+
+def test_the_table_of_trainings_begins_with_the_librarys_own_buffer():
+    lines = in_learners.table_lines(context_of(trainings({OURS: 1_200.0, PRIORITIZED: 950.0})))
+    assert lines[2] == f"| DQN on CartPole | {REFERENCE} | 56.0 | 9.00% | 1{TIMES} |"
+    assert lines[3] == f"|  | {OURS} | 56.0 (as many) | 3.00% | 1.20{TIMES} [1.20, 1.20] |"
+    assert lines[5] == f"|  | {PRIORITIZED} | 56.0 (as many) | 3.00% | 0.950{TIMES} [0.950, 0.950] |"
+    assert in_learners.table_lines(context_of(empty_run())) == []

@@ -1,0 +1,126 @@
+"""What our buffer changes in the trainings of another library: memory first, then the steps to a score, then time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reports.figures.formatting import NOTHING, TIMES, counted, listed
+from reports.figures.jobs import Job
+from reports.figures.peers import base_name
+from reports.figures.ratios import MATTERS, Ratio, figure_of
+from reports.figures.trainings import NEEDED, Task, ratios_of, tasks_of
+from reports.sections import learners
+from reports.sections.section import Context
+from reports.tables.cells import scale_of
+
+LIMITS = (
+    "Each training ran on one thread. Memory was measured with random play, whose frames may compress better or worse "
+    "than those of a trained agent. Trainings of less than 10,000 steps learn little: they show the speed, and that "
+    "exact draws change nothing."
+)
+HEAD = (
+    "| training | buffer | memory, B per transition | time in the buffer | speed of the training |",
+    "|---|---|--:|--:|--:|",
+)
+
+
+def tasks(context: Context) -> list[Task]:
+    return tasks_of(context.jobs_of(learners.SUITE), context.reference(learners.SUITE))
+
+
+def sentences(context: Context, subject: str) -> list[str]:
+    """Return a sentence for each training in which the subject or a variant of it was used."""
+    found = {task.name: listed_points(task, subject) for task in tasks(context) if task.reference}
+    return [f"{name}: {points}." for name, points in found.items() if points]
+
+
+def listed_points(task: Task, subject: str) -> str:
+    return "; ".join([*_memory(task, subject), *_to_the_target(task), *_time(task, subject)])
+
+
+def table_lines(context: Context) -> list[str]:
+    """Return a table of all trainings, with ratios to the library's own buffer."""
+    rows = []
+    for task in tasks(context):
+        columns = [_column(task, name) for name in ("memory", "in_buffer", "steps")]
+        peers = dict.fromkeys(peer for job in task.jobs.values() for peer in job.shown)
+        for place, peer in enumerate(sorted(peers, key=lambda peer: peer != task.reference)):
+            cells = [task.name if place == 0 else "", peer, *(column.get(peer, NOTHING) for column in columns)]
+            rows.append(f"| {' | '.join(cells)} |")
+    return [*HEAD, *rows, ""] if rows else []
+
+
+def _column(task: Task, name: str) -> dict[str, str]:
+    """Return the text of each peer: its figure if that is a count, and its ratio."""
+    job = task.jobs.get(name)
+    if job is None:
+        return {}
+    ratios, scale = ratios_of(job, task.reference), scale_of(job)
+    texts = {}
+    for peer, record in job.shown.items():
+        ratio = ratios.get(peer)
+        if name == "steps":
+            texts[peer] = f"{ratio.text} {ratio.sure}" if ratio else f"1{TIMES}"
+        elif name == "memory":
+            texts[peer] = scale.of(figure_of(record)) + (f" ({_fewer(ratio)})" if ratio else "")
+        else:
+            texts[peer] = f"{scale.of(figure_of(record))}%"
+    return texts
+
+
+def _fewer(ratio: Ratio) -> str:
+    return f"{ratio.text} fewer" if ratio.value >= MATTERS else "as many" if ratio.value > 1 / MATTERS else "more"
+
+
+def _ours(job: Job | None, subject: str) -> list[str]:
+    return [peer for peer in job.shown if base_name(peer) == base_name(subject)] if job else []
+
+
+def _memory(task: Task, subject: str) -> Iterator[str]:
+    """Yield the memory of the variants that need less than the library's own buffer, and of the best other one."""
+    job = task.jobs.get("memory")
+    ratios = ratios_of(job, task.reference)
+    less = [peer for peer in _ours(job, subject) if peer in ratios and ratios[peer].value >= MATTERS]
+    if job is None or not less:
+        return
+    scale, mine = scale_of(job), _ours(job, subject)
+    amounts = {peer: figure_of(record) for peer, record in job.shown.items()}
+    others = sorted((peer for peer in amounts if peer not in mine), key=lambda peer: amounts[peer].value)
+    named = [f"{scale.of(amounts[peer])} with {peer} ({ratios[peer].text} fewer)" for peer in less]
+    yield (
+        f"bytes per transition: {scale.of(amounts[str(task.reference)])} with {task.reference}, {listed(named)}"
+        + (f"; {scale.of(amounts[others[0]])} with {others[0]}" if others[0] != task.reference else "")
+    )
+
+
+def _to_the_target(task: Task) -> Iterator[str]:
+    """Yield after how many steps each algorithm reached the target. Identical trainings are named once."""
+    job, reached = task.jobs.get(NEEDED), task.reached
+    if job is None or reached is None or task.target is None:
+        return
+    scale, said = scale_of(job), []
+    for peer, outcomes in task.solved.items():
+        if peer in task.twins:
+            continue
+        count = f"{sum(outcomes.values())} of {counted(len(outcomes), 'seed')}"
+        record = reached.cells.get(peer)
+        after = f"{scale.of(figure_of(record))} steps" if record else "not reached"
+        said.append(f"{after} with {peer} ({count})")
+    if said:
+        yield f"to a mean return of {task.target:g}: {listed(said)}"
+
+
+def _time(task: Task, subject: str) -> Iterator[str]:
+    """Yield the share of time in the buffer, and the speed of the whole training, with the default variant."""
+    shares, steps = task.jobs.get("in_buffer"), task.jobs.get("steps")
+    peer = next(iter(_ours(steps, subject)), None)
+    ratio = ratios_of(steps, task.reference).get(peer or "")
+    if peer is None or ratio is None:
+        return
+    if shares and peer in shares.shown and task.reference in shares.shown:
+        mine, theirs = (scale_of(shares).of(figure_of(shares.shown[str(name)])) for name in (peer, task.reference))
+        yield f"time in the buffer {mine}% with {peer} instead of {theirs}%"
+    yield f"the whole training is {ratio.over(str(task.reference))}"
+    same = [each for each, seeds in task.twins.items() if not seeds and base_name(each) == base_name(subject)]
+    if same:
+        yield f"identical scores and weights with {listed(same)}"
