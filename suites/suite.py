@@ -51,7 +51,16 @@ class Launch:
     @cached_property
     def jobs(self) -> frozenset:
         """What is measured, regardless of the peer."""
-        return frozenset((each.suite, each.workload, each.benchmark, *each.params.items()) for each in self.records)
+        return frozenset(map(_job, self.records))
+
+    @property
+    def first_job(self) -> tuple:
+        """What its first record measures, regardless of the peer: launches are compared if they have it in common."""
+        return _job(self.records[0])
+
+
+def _job(record: Record) -> tuple:
+    return (record.suite, record.workload, record.benchmark, *record.params.items())
 
 
 @dataclass(frozen=True, kw_only=True)

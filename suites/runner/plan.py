@@ -54,12 +54,22 @@ def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Ne
     reversed in every other block (ABBA), so that a slow period or a hot machine affects all launches alike."""
     order, shuffler, schedule = list(launches), random.Random(seed), []
     for block in range(blocks):
-        if block % 2 == 0:
-            shuffler.shuffle(order)
-        else:
-            order.reverse()
+        order = order[::-1] if block % 2 else shuffled(order, shuffler)
         schedule += [(block, launch) for launch in order if launch.blocks is None or block < launch.blocks]
     return schedule
+
+
+def shuffled(launches: Sequence[Launch], shuffler: random.Random) -> list[Launch]:
+    """Return the launches in a random order in which those of the same job follow each other: a machine may become
+    slower within minutes, and a block takes up to half an hour."""
+    by_job: dict[object, list[Launch]] = {}
+    for launch in launches:
+        by_job.setdefault(launch.first_job, []).append(launch)
+    order = list(by_job.values())
+    shuffler.shuffle(order)
+    for same in order:
+        shuffler.shuffle(same)
+    return list(itertools.chain.from_iterable(order))
 
 
 class Fixed:
@@ -138,14 +148,11 @@ class Budgeted:
     def __iter__(self) -> Iterator[Next]:
         """Yield each launch once, part after part, then blocks of the launches that need it most."""
         for part in self.parts:
-            order = list(part.launches)
-            self._shuffler.shuffle(order)
-            for launch in order:
+            for launch in shuffled(part.launches, self._shuffler):
                 if self._left() > 0:
                     yield 0, launch
         for block in itertools.count(1):
-            chosen = self._choose()
-            self._shuffler.shuffle(chosen)
+            chosen = shuffled(self._choose(), self._shuffler)
             if not chosen:
                 return
             for launch in chosen:

@@ -51,6 +51,25 @@ def test_every_block_launches_everybody_once_and_every_other_block_is_reversed()
     assert schedule != plan.in_blocks(made, 6, seed=1)
 
 
+def is_by_job(block: list[Launch]) -> bool:
+    """Whether launches of the same job follow each other."""
+    jobs = [launch.first_job for launch in block]
+    return len(set(jobs)) == 1 + sum(before != after for before, after in pairwise(jobs))
+
+
+def test_launches_of_one_job_follow_each_other_so_that_a_slow_period_meets_all_of_them():
+    run = a_run()
+    made = [launch for name in ("add", "sample", "update") for launch in launches(run, *"abcdef", benchmark=name)]
+    schedule = plan.in_blocks(made, 6)
+    blocks = [[launch for block, launch in schedule if block == number] for number in range(6)]
+    assert all(is_by_job(block) for block in blocks)
+    assert len({tuple(dict.fromkeys(launch.first_job for launch in block)) for block in blocks}) > 1
+    budgeted = plan.Budgeted([plan.Part(made, 3)], 1, 60, lambda: 0.0)
+    assert is_by_job([launch for _, launch in zip(range(len(made)), (each for _, each in budgeted), strict=False)])
+    random.Random(0).shuffle(made)
+    assert not is_by_job(made)  # the control
+
+
 def test_a_budget_is_used_and_no_launch_happens_twice_in_a_block():
     _, seen = simulate({"cpprb": 1, "a": 2, "b": 3}, minutes=2)
     assert max(Counter(seen).values()) == 1
