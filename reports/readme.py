@@ -219,7 +219,7 @@ def learners_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with another library's learner."""
     for each in _in_order(found):
         if lines := in_learners.table_lines(each.context):
-            return [*lines, f"{each.source} {in_learners.LIMITS}", ""]
+            return [*lines, f"{each.source} Intervals are those of 95%. {in_learners.LIMITS}", ""]
     return []
 
 
