@@ -229,12 +229,13 @@ def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
     path = f"{surroundings.folder}:{CHECKOUT}"
     assert surroundings.run("-c", "import gymnasium", more={"PYTHONPATH": path}).returncode == 1
     out = surroundings.folder / "run.json"
-    arguments = ("--profile=tiny", "--env=mine:Mine-v0", "--suites=throughput,memory", "--peers=cpprb_impl")
+    arguments = ("--profile=tiny", "--env=mine:Mine-v0", "--suites=throughput,memory", "--peers=baselines-style")
     done = surroundings.run("-m", "suites.run", *arguments, f"--out={out}", more={"PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
     run = load(out)
     assert [(each.name, each.transitions) for each in run.workloads] == [("mine:Mine-v0", 2_000)]
-    assert {each.suite for each in run.records} == {"throughput", "memory"} and all(each.ok for each in run.records)
+    assert {each.suite for each in run.records if each.ok} == {"throughput", "memory"}
+    assert {each.status for each in run.records} <= {"ok", "skipped"}  # the memory suite skips what a peer can't store
 
 
 @pytest.mark.parametrize(
