@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from adapters.base import Columns, Spec
-from adapters.contract import Returns, Stated, no, yes
+from adapters.contract import Returns, Shape, Stated, no, yes
 from adapters.peers.cpprb_impl import CONTRACT
 from adapters.peers.torchrl.adapter import TorchRL
 
@@ -23,6 +23,7 @@ class CpprbImplForTorchRL(TorchRL):
         priorities=yes("priorities on add (the key td_error) and later"),
         returns=Stated(Returns.COLUMNS, "TensorDict"),
         n_step=no(),
+        shape=Shape.KEPT,
         framework="PyTorch, tensordict",
         source="docs/torchrl.md",
     )
