@@ -94,8 +94,8 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        # Without a copy on the CPU, since a batch consists of new arrays.
-        return self.to_torch(array, copy=False)
+        # Not `to_torch`, which takes three times as long. A batch consists of new arrays, so none is copied on the CPU.
+        return torch.from_numpy(array).to(self.device)
 
 
 class DictReplayBuffer(ReplayBuffer, theirs.DictReplayBuffer):
