@@ -62,8 +62,8 @@ class Task:
 
     @property
     def timed_from(self) -> int:
-        """The step at which timing begins: PyTorch allocates most of its memory in the first updates."""
-        return max(int(self.options.get("learning_starts", 0)), self.steps // 20)
+        """The step at which timing begins, after some updates: PyTorch allocates most of its memory in the first."""
+        return int(self.options.get("learning_starts", 0)) + self.steps // 20
 
     def workload(self) -> Workload:
         """Describe the rows for the record. Nothing is recorded: a training plays its environment."""
