@@ -1,6 +1,6 @@
 """Samples as PyTorch tensors, on the CPU or copied to another device.
 
-Needs PyTorch: `pip install 'cpprb_impl[torch]'`.
+Needs PyTorch, which the extra `torch` installs.
 """
 
 from __future__ import annotations
