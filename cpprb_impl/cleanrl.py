@@ -96,7 +96,7 @@ class ReplayBuffer(StepBuffer):
 
     def _drawn_by_cleanrl(self, batch_size: int) -> np.ndarray:
         if self.optimize_memory_usage and self.full:
-            # There, the newest next observation has replaced the oldest observation, which is not drawn.
+            # In CleanRL's buffer, the newest next observation has replaced the oldest observation, which is not drawn.
             drawn = (np.random.randint(1, self.buffer_size, size=batch_size) + self.pos) % self.buffer_size
         else:
             drawn = np.random.randint(0, self.size(), size=batch_size)

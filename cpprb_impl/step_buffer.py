@@ -34,7 +34,7 @@ class StepBuffer:
     full: bool
     handle_timeout_termination: bool
     _ring: Ring
-    _fields: Mapping[str, tuple[str, str]]  # of each part of the observation: that of obs, that of next_obs
+    _fields: Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
 
     def _make_ring(
         self,
@@ -49,13 +49,17 @@ class StepBuffer:
     ) -> None:
         """Make an empty buffer for `buffer_size` steps of all environments together.
 
-        Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1.
+        Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1, and
+        ValueError if `compress` is given where no frames are stored once.
         """
         self.n_envs = positive_integer("n_envs", n_envs)
         self.buffer_size = max(positive_integer("buffer_size", buffer_size) // self.n_envs, 1)
         self.pos, self.full = 0, False
         spaces = _parts(observation_space)
-        observations = {name: _kind("observation_space", space) for name, space in spaces.items()}
+        observations = {
+            name: _kind(f"observation_space[{name!r}]" if name else "observation_space", space)
+            for name, space in spaces.items()
+        }
         shape, dtype = _kind("action_space", action_space)
         self._fields = {name: (steps.observation(name), steps.next_observation(name)) for name in spaces}
         self._ring = steps.make_ring(
@@ -72,7 +76,9 @@ class StepBuffer:
         self._make_views()
 
     def _make_views(self) -> None:
-        self.observations, self.next_observations = self._both(lambda field: steps.column(self._ring, field))
+        self.observations, self.next_observations = self._obs_and_next_obs(
+            lambda field: steps.column(self._ring, field)
+        )
         self.actions, self.rewards, self.dones, self.timeouts = (
             steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)
         )
@@ -110,8 +116,9 @@ class StepBuffer:
 
         Raises
         ------
-        ValueError, TypeError
-            If an array has another shape, or `infos` is a dict. Nothing is stored then.
+        ValueError, TypeError, KeyError
+            If an array has another shape, `infos` has another length or is a dict, or a part of an observation is
+            missing. Nothing is stored then.
         """
         # The ring would also take several steps of each environment.
         if np.shape(reward) != (self.n_envs,):
@@ -152,12 +159,12 @@ class StepBuffer:
 
         A step that reached a time limit is not done.
         """
-        obs, next_obs = self._both(rows.__getitem__)
+        obs, next_obs = self._obs_and_next_obs(rows.__getitem__)
         dones = rows[steps.DONE]
-        dones -= dones * rows[steps.TIMEOUT]  # in place, since the batch is new; `1 - timeout` takes twice as long
+        dones -= dones * rows[steps.TIMEOUT]  # in place, since the batch is new; `1 - timeout` is slower
         return obs, rows[steps.ACTION], next_obs, dones.reshape(-1, 1), rows[steps.REWARD].reshape(-1, 1)
 
-    def _both(self, of: Callable[[str], Any]) -> tuple[Any, Any]:
+    def _obs_and_next_obs(self, of: Callable[[str], Any]) -> tuple[Any, Any]:
         """Return what a function of a field gives for obs and for next_obs: a dict of parts if it has several."""
         if WHOLE in self._fields:
             field, next_field = self._fields[WHOLE]
@@ -174,7 +181,9 @@ def _parts(space: Any) -> Mapping[str, Any]:
 def _kind(what: str, space: Any) -> steps.Kind:
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if shape is None or dtype is None:
-        raise NotImplementedError(f"{what} must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}")
+        raise NotImplementedError(
+            f"{what} must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}"
+        )
     return tuple(shape) or (1,), dtype  # a Discrete has the shape ()
 
 

@@ -30,9 +30,21 @@ class FramedColumn:
     def __init__(self, ring: ReplayBuffer, name: str) -> None:
         self._ring, self._name = ring, name
 
-    def __getitem__(self, key: tuple[Any, ...]) -> np.ndarray:
-        """Return a new array. `key` is two arrays of indexes or numbers, perhaps followed by full slices."""
-        indexes = np.asarray(key[0]) * self._ring.n_envs + np.asarray(key[1])
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Return a new array.
+
+        `key` is two integers or arrays of them, perhaps followed by full slices. Raises IndexError for any other key.
+        """
+        key = key if isinstance(key, tuple) else (key,)
+        if len(key) < 2 or not all(isinstance(part, slice) and part == slice(None) for part in key[2:]):
+            raise IndexError(f"{self._name} must be read as [steps, environments], got {key!r}")
+        steps, environments = (np.asarray(part) for part in key[:2])
+        if steps.dtype.kind not in "iu" or environments.dtype.kind not in "iu":
+            raise IndexError(f"steps and environments must be integers or arrays of them, got {key!r}")
+        n_envs = self._ring.n_envs
+        if not np.all((environments >= 0) & (environments < n_envs)):
+            raise IndexError(f"environments must be from 0 to {n_envs - 1}, got {environments}")
+        indexes = steps * n_envs + environments
         values: np.ndarray = self._ring.get(indexes.ravel())[self._name]
         return values.reshape(*indexes.shape, *values.shape[1:])
 
@@ -43,11 +55,11 @@ def make_ring(
     observations: Mapping[str, Kind],
     action: Kind,
     *,
-    frames_once: bool = False,
-    stacks: Collection[str] = (),
-    compress: str | None = None,
-    priorities: Mapping[str, Any] | None = None,
-    seed: int | None = None,
+    frames_once: bool,
+    stacks: Collection[str],
+    compress: str | None,
+    priorities: Mapping[str, Any] | None,
+    seed: int,
 ) -> ReplayBuffer:
     """Return a buffer for `size` steps of each environment.
 
@@ -64,10 +76,19 @@ def make_ring(
         With `frames_once`: compress the frames of `stacks`.
     priorities : mapping, optional
         Options of a prioritized buffer.
+    seed : int
+        From 0 to 2**64 - 1.
+
+    Raises
+    ------
+    ValueError
+        If `compress` is given where no frames are stored once.
     """
-    if compress is not None and not (frames_once and stacks):
+    if compress is not None and not frames_once:
+        raise ValueError(f"compress must be None without optimize_memory_usage, got {compress!r}")
+    if compress is not None and not stacks:
         raise ValueError(
-            f"compress must be None unless images are stored once (optimize_memory_usage), got {compress!r}"
+            f"compress must be None unless an observation is an image of bytes with channels first, got {compress!r}"
         )
     kinds = {observation(name): kind for name, kind in observations.items()}
     options: dict[str, Any] = {"n_envs": n_envs, "seed": seed}

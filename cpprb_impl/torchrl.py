@@ -10,7 +10,8 @@ from tensordict import TensorDict, TensorDictBase, is_leaf_nontensor
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
-from cpprb_impl.fields import positive_integer
+from cpprb_impl.buffers import check_exponent
+from cpprb_impl.fields import parse_seed, positive_integer
 from cpprb_impl.step_buffer import is_stack, seed_from
 
 Key = tuple[str, ...]
@@ -59,7 +60,7 @@ class TensorDictReplayBuffer:
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
         self._frames_once, self._compress = optimize_memory_usage, compress
-        self._seed = seed_from(torch.get_rng_state().numpy().tobytes()) if seed is None else seed
+        self._seed = seed_from(torch.get_rng_state().numpy().tobytes()) if seed is None else parse_seed(seed)
         self._ring: Ring | None = None
         self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
 
@@ -175,6 +176,11 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     priority_key : str
         The key of priorities in TensorDicts. If `extend` finds it, these are the priorities of the new rows, which
         otherwise have the largest so far.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is invalid.
     """
 
     def __init__(
@@ -187,7 +193,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         priority_key: str = "td_error",
         **options: Any,
     ) -> None:
-        self.alpha, self.beta, self.eps, self.priority_key = alpha, beta, eps, priority_key
+        self.alpha, self.eps = check_exponent("alpha", alpha), check_exponent("eps", eps)
+        self.beta, self.priority_key = check_exponent("beta", beta), priority_key
         super().__init__(max_size, **options)
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
@@ -195,7 +202,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
 
     def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:
         given = data.get(self.priority_key, None)
-        return {} if given is None else {"priorities": given.numpy(force=True).reshape(len(data))}
+        return {} if given is None else {"priorities": given.numpy(force=True).reshape(-1)}
 
     def _drawn(self, batch_size: int) -> dict[str, np.ndarray]:
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
@@ -215,10 +222,14 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         self.update_priority(data[INDEX], data[self.priority_key])
 
     def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
-        """Set the priorities (n,) of rows. Raises ValueError if one is negative or not finite."""
+        """Set the priorities (n,) of rows.
+
+        Raises ValueError for another number of priorities, or if one is negative or not finite, and RuntimeError before
+        the first row.
+        """
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
-        index = torch.as_tensor(index).reshape(-1)
-        ring.update_priorities(index.numpy(force=True), torch.as_tensor(priority).numpy(force=True).reshape(len(index)))
+        indexes, priorities = (torch.as_tensor(each).numpy(force=True).reshape(-1) for each in (index, priority))
+        ring.update_priorities(indexes, priorities)
 
 
 def _is_shared(data: TensorDictBase, key: Key) -> bool:

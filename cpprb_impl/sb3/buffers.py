@@ -32,10 +32,18 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         an image, of which a frame stack consists, are stored once each.
     exact : bool
         Whether to draw the rows that Stable-Baselines3's own buffer would draw, with NumPy's global generator. A
-        training then has bit-identical results. Otherwise, the buffer has a generator of its own, whose seed follows
+        training then has bit-identical results; with `optimize_memory_usage` too, they are those of a training without
+        it. Otherwise, the buffer has a generator of its own, whose seed follows
         from the state of NumPy's.
     compress : "lz4", optional
         Whether to compress the frames of images, with `optimize_memory_usage`.
+
+    Raises
+    ------
+    NotImplementedError
+        If a space is of another kind.
+    TypeError, ValueError
+        If a number is not positive, or `compress` is given where no frames are stored once.
     """
 
     def __init__(
@@ -54,7 +62,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         # Not the constructor of their ReplayBuffer, which allocates its arrays.
         theirs.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
         self.handle_timeout_termination = handle_timeout_termination
-        self.optimize_memory_usage = False  # their methods would expect their layout
+        self.optimize_memory_usage = False  # NStepReplayBuffer and HerReplayBuffer would expect their layout
         self.exact = exact
         self._make_ring(
             buffer_size,
@@ -94,7 +102,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        # Not `to_torch`, which takes three times as long. A batch consists of new arrays, so none is copied on the CPU.
+        # Not `to_torch`, which is slower. A batch consists of new arrays, so none is copied on the CPU.
         return torch.from_numpy(array).to(self.device)
 
 

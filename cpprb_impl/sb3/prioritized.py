@@ -24,7 +24,7 @@ class PrioritizedSamples(NamedTuple):
     rewards: torch.Tensor
     weights: torch.Tensor
     indexes: np.ndarray
-    discounts: None = None
+    discounts: None = None  # which Stable-Baselines3's own samples have
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
@@ -45,7 +45,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def __init__(self, *args: Any, alpha: float = 0.6, eps: float = 1e-6, beta: float = 0.4, **options: Any) -> None:
         if "exact" in options:
             raise TypeError("PrioritizedReplayBuffer has no option exact: Stable-Baselines3 has no such buffer")
-        self.alpha, self.eps, self.beta = alpha, eps, beta
+        self.alpha, self.eps, self.beta, self.first_beta = alpha, eps, beta, beta
         super().__init__(*args, **options)
 
     def _priorities(self) -> dict[str, Any]:
@@ -83,8 +83,7 @@ class PrioritizedDQN(DQN):
         """Take gradient steps on the Huber loss of each sample times its importance weight."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        first_beta = self.replay_buffer_kwargs.get("beta", 0.4)
-        self.replay_buffer.beta = 1 - (1 - first_beta) * self._current_progress_remaining
+        self.replay_buffer.beta = 1 - (1 - self.replay_buffer.first_beta) * self._current_progress_remaining
         losses = []
         for _ in range(gradient_steps):
             batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)

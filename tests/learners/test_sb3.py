@@ -198,10 +198,16 @@ def test_compressed_frames_take_less_memory():
     assert compressed.nbytes < plain.nbytes / 2
 
 
-@pytest.mark.parametrize("options", [{}, {"optimize_memory_usage": True}], ids=str)
-def test_only_images_that_are_stored_once_can_be_compressed(options):
-    space = BOX if options else STACK
-    with pytest.raises(ValueError, match="compress must be None unless images are stored once"):
+@pytest.mark.parametrize(
+    ("space", "options", "message"),
+    [
+        (STACK, {}, "without optimize_memory_usage"),
+        (BOX, {"optimize_memory_usage": True}, "unless an observation is an image of bytes"),
+    ],
+    ids=["stored twice", "no image"],
+)
+def test_only_images_that_are_stored_once_can_be_compressed(space, options, message):
+    with pytest.raises(ValueError, match=f"compress must be None {message}"):
         sb3.ReplayBuffer(10, space, BUTTONS, device="cpu", compress="lz4", **options)
 
 
@@ -212,9 +218,20 @@ def test_a_wrong_shape_leaves_the_buffer_as_it_was():
     with pytest.raises(ValueError, match="obs"):
         buffer.add(wrong, wrong, np.zeros((2, 1)), np.zeros(2), np.zeros(2), [{}, {}])
     assert buffer.size() == 3
-    with pytest.raises(ValueError, match=r"action|rows|obs"):
+    with pytest.raises(ValueError, match="rows"):
         buffer.add(wrong[:, :3], wrong[:, :3], np.zeros((3, 1)), np.zeros(2), np.zeros(2), [{}, {}])
     assert buffer.size() == 3
+
+
+@pytest.mark.parametrize(
+    "key", [0, (slice(None), 0), (0, 0, slice(0, 1)), (0, -1), (0, 2), ([0], [[0], [2]])], ids=lambda key: str(key)
+)
+def test_observations_stored_once_are_read_by_step_and_environment_only(key):
+    buffer = sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", n_envs=2, optimize_memory_usage=True)
+    fill([buffer], 3)
+    assert buffer.observations[[0, 2], 1, :].shape == (2, 3)
+    with pytest.raises(IndexError, match="environments"):
+        buffer.observations[key]
 
 
 def test_sampling_an_empty_buffer_is_an_error():

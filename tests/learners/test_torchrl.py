@@ -233,8 +233,10 @@ def test_wrong_priorities_are_refused():
     with pytest.raises(KeyError, match="td_error"):
         buffer.update_tensordict_priority(batch)
     batch["td_error"] = torch.tensor([1.0, -1.0, 1.0])
-    with pytest.raises(ValueError, match="priorit"):
+    with pytest.raises(ValueError, match=r"priorities\[1\] must be finite and not negative, got -1"):
         buffer.update_tensordict_priority(batch)
+    with pytest.raises(ValueError, match="priorities must have one value per index, got 2 values for 3 indexes"):
+        buffer.update_priority(batch["index"], torch.ones(2))
 
 
 @pytest.mark.parametrize(
@@ -242,6 +244,9 @@ def test_wrong_priorities_are_refused():
     [
         (lambda: TensorDictReplayBuffer(0), ValueError, "max_size must be at least 1"),
         (lambda: TensorDictReplayBuffer(4, batch_size=0), ValueError, "batch_size must be at least 1"),
+        (lambda: TensorDictReplayBuffer(4, seed=-1), ValueError, "seed must be from 0"),
+        (lambda: TensorDictPrioritizedReplayBuffer(4, alpha=-1, beta=0.4), ValueError, "alpha must be finite and not"),
+        (lambda: TensorDictPrioritizedReplayBuffer(4, alpha=0.6, beta=0.4, eps="x"), TypeError, "eps must be a number"),
         (lambda: TensorDictReplayBuffer(4).sample(), TypeError, "batch_size must be an argument of sample"),
     ],
 )
