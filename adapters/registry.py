@@ -124,9 +124,6 @@ IN_LEARNERS: dict[str, str] = {
     "sb3-extra-buffers[lz4]": "adapters.peers.in_stable_baselines3:ExtraBuffersLZ4",
 }
 
-#: The same, but only measured if named, or with PEERS=all.
-IN_LEARNERS_ON_REQUEST: dict[str, str] = {}
-
 #: The peers to which ratios are taken: for single-process buffers, for shared buffers, for those over hosts, and for
 #: those inside a learner.
 REFERENCES = ("cpprb", "cpprb[MP]", "cpprb[replay server]", "stable-baselines3[training]")
@@ -174,14 +171,14 @@ def over_hosts() -> list[str]:
 
 def in_learners() -> list[str]:
     """Return the names of buffers inside a library's own learner."""
-    return [*IN_LEARNERS, *IN_LEARNERS_ON_REQUEST]
+    return list(IN_LEARNERS)
 
 
 def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
     empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
-        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST, **IN_LEARNERS_ON_REQUEST}
+        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
         return [name for name in every() if name not in on_request]
     for name in names:
         if name != ALL:
@@ -200,7 +197,6 @@ def peer_class(name: str) -> type[Peer]:
         **OVER_HOSTS,
         **OVER_HOSTS_ON_REQUEST,
         **IN_LEARNERS,
-        **IN_LEARNERS_ON_REQUEST,
     }.get(name)
     if target is None:
         known = ", ".join(every())

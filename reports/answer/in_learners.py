@@ -15,7 +15,7 @@ from reports.tables.cells import scale_of
 
 LIMITS = (
     "Each training ran on one thread. Memory was measured with random play, whose frames may compress better or worse "
-    "than those of a trained agent. Trainings of less than 10,000 steps learn little: they show the speed, and that "
+    "than those of a trained agent. Trainings of fewer than 10,000 steps learn little: they show the speed, and that "
     "exact draws change nothing."
 )
 HEAD = (
@@ -111,7 +111,7 @@ def _to_the_target(task: Task) -> Iterator[str]:
 
 
 def _time(task: Task, subject: str) -> Iterator[str]:
-    """Yield the share of time in the buffer, and the speed of the whole training, with the default variant."""
+    """Yield the share of time in the buffer, and the speed of the whole training, with the first variant measured."""
     shares, steps = task.jobs.get("in_buffer"), task.jobs.get("steps")
     peer = next(iter(_ours(steps, subject)), None)
     ratio = ratios_of(steps, task.reference).get(peer or "")

@@ -99,7 +99,7 @@ class Learners(Suite[LearnersSettings]):
             for task in settings.tasks
             if task.env in workloads
             for peer in peers
-            if peer in task.peers or peer in registry.IN_LEARNERS_ON_REQUEST
+            if peer in task.peers
         ]
 
     def _launch(self, run: Run, task: Task, peer: str) -> Launch:

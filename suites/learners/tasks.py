@@ -45,7 +45,7 @@ class Task:
     policy: str = "MlpPolicy"
     episodes: int = 20  # the last ones, whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the training is too short to solve it
-    peers: Sequence[str]  # of those measured by default
+    peers: Sequence[str]  # those that are measured
 
     @property
     def learner(self) -> Learner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,18 @@ import pytest
 from adapters import registry
 from results.record import Run
 from suites import suite_named
-from suites.learners.spec import REFERENCE, SCORE, TO_TARGET, WEIGHTS, figures
-from suites.learners.tasks import CARTPOLE, EXACT, LUNAR_LANDER, OURS, PENDULUM, PONG, PRIORITIZED, TASKS
+from suites.learners.spec import REFERENCE, SCORE, TO_TARGET, WEIGHTS, LearnersSettings, figures
+from suites.learners.tasks import CARTPOLE, EXACT, EXTRA_BUFFERS, LUNAR_LANDER, OURS, PENDULUM, PONG, PRIORITIZED, TASKS
 
 SUITE = suite_named("learners")
 
 
 def launches(profile: str, *peers: str):
-    settings = SUITE.profiles[profile]
-    run = Run("bench", profile, "unknown", "", {})
+    return launches_of(SUITE.profiles[profile], *peers)
+
+
+def launches_of(settings: LearnersSettings, *peers: str):
+    run = Run("bench", "invented", "unknown", "", {})
     for peer in peers:
         run.add_peer(peer, "1", "invented")
     return SUITE.launches(run, settings, peers, SUITE.workloads(settings))
@@ -44,12 +48,10 @@ def test_a_slice_trains_once_with_each_of_three_buffers(profile):
     assert all(launch.records[0].workload == "CartPole-v1" for launch in found)
 
 
-def test_a_task_that_a_buffer_cannot_do_is_skipped_with_the_reason(monkeypatch):
-    lz4 = "sb3-extra-buffers[lz4]"
-    monkeypatch.setitem(registry.IN_LEARNERS_ON_REQUEST, lz4, registry.IN_LEARNERS[lz4])  # for all tasks
-    (on_pong,) = [each for each in launches("learners", lz4) if PONG.name in each.name]
+def test_a_task_that_a_buffer_cannot_do_is_skipped_with_the_reason():
+    tasks = [replace(task, peers=[EXTRA_BUFFERS]) for task in (PONG, CARTPOLE)]
+    on_pong, on_cartpole = launches_of(LearnersSettings(blocks=1, tasks=tasks), EXTRA_BUFFERS)
     assert len(on_pong.open_records) == len(on_pong.records)
-    (on_cartpole,) = [each for each in launches("learners", lz4) if CARTPOLE.name in each.name]
     assert not on_cartpole.open_records
     assert {(each.status, "compresses images" in each.reason) for each in on_cartpole.records} == {("skipped", True)}
 
@@ -58,11 +60,6 @@ def test_prioritized_replay_is_a_dqn():
     arm = registry.learner_class(PRIORITIZED)
     assert arm.refusal(LUNAR_LANDER.learner) is None
     assert arm.refusal(PENDULUM.learner) == f"{PRIORITIZED} is a DQN, and the task needs SAC"
-
-
-def test_a_buffer_that_is_measured_only_when_named_is_measured_on_each_task(monkeypatch):
-    monkeypatch.setitem(registry.IN_LEARNERS_ON_REQUEST, EXACT, registry.IN_LEARNERS[EXACT])
-    assert len(launches("learners", EXACT)) == len(TASKS)
 
 
 def test_only_buffers_that_draw_the_same_rows_have_a_checksum_of_the_weights():
