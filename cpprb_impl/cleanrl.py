@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cpprb_impl.step_buffer import StepBuffer
+from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,7 @@ class ReplayBuffer(StepBuffer):
             rows = self._ring.get(self._drawn_by_cleanrl(batch_size))
         else:
             rows = self._ring.sample(batch_size)
-        return ReplayBufferSamples(*map(self._tensors, self._arrays(rows)))
+        return ReplayBufferSamples(*(of_each_part(self._tensor, arrays) for arrays in self._arrays(rows)))
 
     def _drawn_by_cleanrl(self, batch_size: int) -> np.ndarray:
         if self.optimize_memory_usage and self.full:
@@ -104,12 +104,10 @@ class ReplayBuffer(StepBuffer):
         indexes: np.ndarray = drawn * self.n_envs + environments
         return indexes
 
-    def _tensors(self, arrays: Any) -> Any:
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
         import torch
 
-        if isinstance(arrays, dict):
-            return {name: self._tensors(array) for name, array in arrays.items()}
-        return torch.as_tensor(arrays, device=self.device)  # on the CPU without a copy: a batch consists of new arrays
+        return torch.as_tensor(array, device=self.device)  # on the CPU without a copy: a batch consists of new arrays
 
 
 def _device(name: torch.device | str) -> torch.device:

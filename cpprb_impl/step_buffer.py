@@ -181,10 +181,13 @@ def _parts(space: Any) -> Mapping[str, Any]:
 def _kind(what: str, space: Any) -> steps.Kind:
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if shape is None or dtype is None:
-        raise NotImplementedError(
-            f"{what} must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}"
-        )
+        raise NotImplementedError(f"{what} must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}")
     return tuple(shape) or (1,), dtype  # a Discrete has the shape ()
+
+
+def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:
+    """Return what a function gives for an observation, or a dict of what it gives for each part."""
+    return {name: change(part) for name, part in value.items()} if isinstance(value, dict) else change(value)
 
 
 def is_stack(shape: tuple[int, ...], dtype: Any) -> bool:

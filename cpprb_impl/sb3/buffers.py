@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her import her_replay_buffer as hindsight
 
-from cpprb_impl.step_buffer import StepBuffer
+from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
 
 class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
@@ -92,7 +92,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
 
     def _tensors(self, rows: Mapping[str, np.ndarray], env: VecNormalize | None) -> Any:
         obs, actions, next_obs, dones, rewards = self._arrays(rows)
-        obs, next_obs = (_of_each(self._tensor, self._normalize_obs(value, env)) for value in (obs, next_obs))
+        obs, next_obs = (of_each_part(self._tensor, self._normalize_obs(value, env)) for value in (obs, next_obs))
         return (DictReplayBufferSamples if isinstance(obs, dict) else ReplayBufferSamples)(
             observations=obs,
             actions=self._tensor(actions),
@@ -138,7 +138,3 @@ class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.env = None  # as in Stable-Baselines3, `set_env` sets it again
         DictReplayBuffer.__setstate__(self, state)
-
-
-def _of_each(change: Callable[[Any], Any], value: Any) -> Any:
-    return {name: change(part) for name, part in value.items()} if isinstance(value, dict) else change(value)
