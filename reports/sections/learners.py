@@ -104,9 +104,8 @@ def _cell(context: Context, task: Task, name: str, job: Job, peer: str, scale: S
         return _needed_cell(context, task, job, peer, scale)
     reference = None if name == SCORE else task.reference  # a mean return may be negative
     cell = speed_cell(job, peer, reference, context.troubles, marks, scale)
-    return (
-        replace(cell, fastest=False) if cell and name == SCORE else cell
-    )  # differences are chance, unless a note says
+    # No score is marked as best: the notes say which differences are more than chance.
+    return replace(cell, fastest=False) if cell and name == SCORE else cell
 
 
 def _needed_cell(context: Context, task: Task, job: Job, peer: str, scale: Scale) -> Cell | None:

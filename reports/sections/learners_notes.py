@@ -33,13 +33,13 @@ def _speeds(task: Task) -> Iterator[str]:
         yield f"The whole training is clearly faster than with {task.reference}: {words(faster)}."
     if others:
         yield (
-            f"The whole training is not clearly faster than with {task.reference}, which takes an interval above "
-            f"{MATTERS:g}: {words(others)}."
+            f"The whole training is not clearly faster than with {task.reference} (which needs an interval above "
+            f"{MATTERS:g}): {words(others)}."
         )
     if slower:
         yield f"The whole training is slower than with {task.reference} (interval below 1): {words(slower)}."
     if few:
-        yield f"Too few seeds for a verdict on the speed of {listed(few)}: that takes {FEWEST_FOR_CLEAR}."
+        yield f"Too few seeds for a verdict on the speed of {listed(few)}: it needs {FEWEST_FOR_CLEAR}."
 
 
 def _identical(task: Task) -> Iterator[str]:

@@ -97,7 +97,7 @@ def test_a_buffer_that_does_not_make_trainings_faster_is_named():
     said = notes(trainings({OURS: 1_200.0, EXACT: 1_030.0, PRIORITIZED: 950.0}))
     assert f"is clearly faster than with {REFERENCE}: {OURS} (1.20{TIMES} [1.20, 1.20])." in said
     assert (
-        f"is not clearly faster than with {REFERENCE}, which takes an interval above 1.1: {EXACT} (1.03{TIMES}" in said
+        f"is not clearly faster than with {REFERENCE} (which needs an interval above 1.1): {EXACT} (1.03{TIMES}" in said
     )
     assert f"is slower than with {REFERENCE} (interval below 1): {PRIORITIZED} (0.950{TIMES}" in said
 
