@@ -71,7 +71,7 @@ def _column(task: Task, name: str) -> dict[str, str]:
 def _fewer(ratio: Ratio) -> str:
     if ratio.value >= MATTERS:
         return f"{ratio.text} fewer"
-    return "as many" if ratio.value > 1 / MATTERS else f"{1 / ratio.value:.3g}{TIMES} as many"
+    return "about as many" if ratio.value > 1 / MATTERS else f"{1 / ratio.value:.3g}{TIMES} as many"
 
 
 def _ours(job: Job | None, subject: str) -> list[str]:
