@@ -12,7 +12,7 @@ from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import parse_seed, positive_integer
-from cpprb_impl.step_buffer import is_stack, seed_from
+from cpprb_impl.step_buffer import is_stack
 
 Key = tuple[str, ...]
 NEXT = "next"
@@ -38,7 +38,7 @@ class TensorDictReplayBuffer:
     compress : "lz4", optional
         Whether to compress these frames, with `optimize_memory_usage`. `extend` raises ValueError if there are none.
     seed : int, optional
-        From 0 to 2**64 - 1. By default, it follows from the state of PyTorch's global generator.
+        From 0 to 2**64 - 1. By default, it is drawn from PyTorch's global generator.
 
     Raises
     ------
@@ -60,9 +60,10 @@ class TensorDictReplayBuffer:
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
         self._frames_once, self._compress = optimize_memory_usage, compress
-        self._seed = seed_from(torch.get_rng_state().numpy().tobytes()) if seed is None else parse_seed(seed)
+        self._seed = int(torch.randint(2**63 - 1, ())) if seed is None else parse_seed(seed)
         self._ring: Ring | None = None
         self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
+        self._shapes: dict[Key, torch.Size] = {}  # of one row
 
     @property
     def buffer(self) -> Ring:
@@ -103,10 +104,16 @@ class TensorDictReplayBuffer:
             return torch.empty(0, dtype=torch.int64)
         fields = self._fields if self._ring else self._layout(data)
         rows = {name: _array(key, data[key]) for key, name in fields.items()}
+        for key, shape in self._shapes.items():  # the ring takes any order of axes, and several rows for one
+            if data[key].shape[1:] != shape:
+                raise ValueError(
+                    f"{'/'.join(key)} must have the shape {(len(data), *shape)}, got {(*data[key].shape,)}"
+                )
         ring = self._ring or self._make_ring(rows)
         first = ring.get_next_index()
         ring.add(**rows, **self._priorities(data))
         self._ring, self._fields = ring, fields
+        self._shapes = self._shapes or {key: data[key].shape[1:] for key in fields}
         return torch.arange(first, first + len(data)) % self.max_size
 
     def _layout(self, data: TensorDictBase) -> dict[Key, str]:
@@ -115,7 +122,7 @@ class TensorDictReplayBuffer:
             for key in data.keys(include_nested=True, leaves_only=True, is_leaf=is_leaf_nontensor)
         ]
         stored = [key for key in keys if key not in ((INDEX,), (WEIGHT,), (self.priority_key,))]
-        shared = {(NEXT, *key) for key in stored if self._frames_once and _is_shared(data, key)}
+        shared = {(NEXT, *key) for key in stored if self._frames_once and key[0] != NEXT and _is_shared(data, key)}
         # The slash keeps names apart from what the ring itself returns, such as "weights".
         fields = {key: f"next_/{'/'.join(key[1:])}" if key in shared else f"/{'/'.join(key)}" for key in stored}
         if len(set(fields.values())) < len(fields):

@@ -149,15 +149,39 @@ def test_beta_may_be_changed():
     assert (buffer.sample(50)["priority_weight"] == 1).all()
 
 
-def test_seeds_follow_from_pytorchs():
+def test_seeds_are_drawn_from_pytorchs():
     def drawn(seed):
         torch.manual_seed(seed)
-        buffer = TensorDictReplayBuffer(100)
-        assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(seed))
-        buffer.extend(steps(50))
-        return buffer.sample(50)["next", "reward"].ravel().tolist()
+        buffers = [TensorDictReplayBuffer(100) for _ in range(2)]
+        for buffer in buffers:
+            buffer.extend(steps(50))
+        return [buffer.sample(50)["next", "reward"].ravel().tolist() for buffer in buffers]
 
     assert drawn(1) == drawn(1) != drawn(2)
+    first, second = drawn(1)
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [((3, 4), (2, 3, 4)), ((3,), (2, 3)), ((3, 4, 5, 5), (2, 5, 5, 4)), ((3, 4), (2, 2, 2))],
+    ids=str,
+)
+def test_rows_of_another_shape_are_refused(first, then):
+    buffer = TensorDictReplayBuffer(20)
+    buffer.extend(TensorDict({"a": torch.ones(first)}, first[:1]))
+    with pytest.raises(ValueError, match="a must have the shape"):
+        buffer.extend(TensorDict({"a": torch.ones(then)}, then[:1]))
+    assert len(buffer) == 3
+
+
+def test_only_the_first_next_is_shared():
+    data = TensorDict(
+        {"a": torch.full((2, 3), 5.0), "next": {"a": torch.zeros(2, 3), "next": {"a": torch.ones(2, 3)}}}, [2]
+    )
+    buffer = TensorDictReplayBuffer(5, optimize_memory_usage=True)
+    buffer.extend(data)
+    assert (buffer.sample(8)["next", "next", "a"] == 1).all()
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
@@ -190,7 +214,7 @@ def change(key, value):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (steps(3, shape=(4,)), ValueError, r"/observation: .*\(3, 4\)"),
+        (steps(3, shape=(4,)), ValueError, r"observation must have the shape \(3, 3\), got \(3, 4\)"),
         (steps(3).exclude("action"), KeyError, "action"),
         (steps(4).reshape(2, 2), ValueError, r"data must have one batch dimension, got batch_size=\(2, 2\)"),
         (steps(3)[0], ValueError, r"data must have one batch dimension, got batch_size=\(\)"),
