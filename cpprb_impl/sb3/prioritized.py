@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from torch.nn import functional
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
+from cpprb_impl.buffers import check_exponent
 from cpprb_impl.sb3.buffers import ReplayBuffer
 
 
@@ -45,7 +46,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def __init__(self, *args: Any, alpha: float = 0.6, eps: float = 1e-6, beta: float = 0.4, **options: Any) -> None:
         if "exact" in options:
             raise TypeError("PrioritizedReplayBuffer has no option exact: Stable-Baselines3 has no such buffer")
-        self.alpha, self.eps, self.beta, self.first_beta = alpha, eps, beta, beta
+        self.alpha, self.eps = alpha, eps
+        self.beta = self.first_beta = check_exponent("beta", beta)
         super().__init__(*args, **options)
 
     def _priorities(self) -> dict[str, Any]:
@@ -72,6 +74,8 @@ class PrioritizedDQN(DQN):
     `replay_buffer_kwargs` may set alpha, eps and beta of its `PrioritizedReplayBuffer`.
     """
 
+    replay_buffer: Any  # a PrioritizedReplayBuffer once it is made
+
     def __init__(
         self, *args: Any, replay_buffer_class: type[ReplayBuffer] = PrioritizedReplayBuffer, **options: Any
     ) -> None:
@@ -79,11 +83,20 @@ class PrioritizedDQN(DQN):
             raise TypeError(f"replay_buffer_class must be a PrioritizedReplayBuffer, got {replay_buffer_class!r}")
         super().__init__(*args, replay_buffer_class=replay_buffer_class, **options)
 
+    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+        """Load a saved buffer. Raises TypeError, and keeps the one in use, if it is no PrioritizedReplayBuffer."""
+        before = self.replay_buffer
+        super().load_replay_buffer(path, truncate_last_traj)
+        if not isinstance(self.replay_buffer, PrioritizedReplayBuffer):
+            loaded, self.replay_buffer = self.replay_buffer, before
+            raise TypeError(f"path must be of a file with a PrioritizedReplayBuffer, got a {type(loaded).__name__}")
+
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Take gradient steps on the Huber loss of each sample times its importance weight."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        self.replay_buffer.beta = 1 - (1 - self.replay_buffer.first_beta) * self._current_progress_remaining
+        remaining = max(self._current_progress_remaining, 0)  # the last steps may be more than were asked for
+        self.replay_buffer.beta = 1 - (1 - self.replay_buffer.first_beta) * remaining
         losses = []
         for _ in range(gradient_steps):
             batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)

@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.save_util import save_to_pkl
 
 from cpprb_impl import sb3
 from tests.learners.tasks import Rooms
@@ -114,3 +115,25 @@ def test_only_a_prioritized_buffer_is_taken():
         model("CartPole-v1", replay_buffer_class=sb3.ReplayBuffer)
     with pytest.raises(TypeError, match="exact"):
         sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, exact=True)
+
+
+def test_beta_is_1_at_most():
+    trained = model(make_vec_env(Rooms, 3, seed=0))
+    trained.learn(100)  # plays 102 steps
+    assert trained.num_timesteps > 100
+    assert trained.replay_buffer.beta == 1
+
+
+@pytest.mark.parametrize(("beta", "error"), [(-1, ValueError), ("x", TypeError), (np.nan, ValueError)])
+def test_a_wrong_beta_is_refused(beta, error):
+    with pytest.raises(error, match="beta must be"):
+        sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, device="cpu", beta=beta)
+
+
+def test_a_file_with_another_buffer_is_refused(tmp_path):
+    trained = model(make_vec_env(Rooms, 1, seed=0))
+    before = trained.replay_buffer
+    save_to_pkl(tmp_path / "uniform.pkl", sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu"))
+    with pytest.raises(TypeError, match="with a PrioritizedReplayBuffer, got a ReplayBuffer"):
+        trained.load_replay_buffer(tmp_path / "uniform.pkl")
+    assert trained.replay_buffer is before
