@@ -30,6 +30,11 @@ class FramedColumn:
     def __init__(self, ring: ReplayBuffer, name: str) -> None:
         self._ring, self._name = ring, name
 
+    __iter__ = None  # or Python would try 0, 1, ... until an IndexError, and find nothing
+
+    def __array__(self, *_args: Any, **_options: Any) -> np.ndarray:
+        raise TypeError(f"{self._name} is no array: its frames are stored once; read it as [steps, environments]")
+
     def __getitem__(self, key: Any) -> np.ndarray:
         """Return a new array.
 
