@@ -43,7 +43,7 @@ class ReplayBuffer(StepBuffer):
         Whether a step whose info has a true "TimeLimit.truncated" is sampled as not done.
     exact : bool
         Whether to draw the rows that CleanRL's own buffer would draw, with NumPy's global generator. Otherwise, the
-        buffer has a generator of its own, whose seed follows from the state of NumPy's.
+        buffer has a generator of its own, whose seed is drawn from NumPy's.
     compress : "lz4", optional
         Whether to compress the frames of images, with `optimize_memory_usage`.
 
@@ -80,6 +80,7 @@ class ReplayBuffer(StepBuffer):
             n_envs,
             frames_once=optimize_memory_usage,
             compress=compress,
+            exact=exact,
         )
 
     def size(self) -> int:

@@ -5,7 +5,6 @@ Imports neither library: the spaces may be Gymnasium's or Gym's.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,6 +34,7 @@ class StepBuffer:
     handle_timeout_termination: bool
     _ring: Ring
     _fields: Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
+    _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
 
     def _make_ring(
         self,
@@ -46,11 +46,13 @@ class StepBuffer:
         frames_once: bool,
         compress: str | None = None,
         priorities: Mapping[str, Any] | None = None,
+        exact: bool = False,
     ) -> None:
         """Make an empty buffer for `buffer_size` steps of all environments together.
 
         Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1, and
-        ValueError if `compress` is given where no frames are stored once.
+        ValueError if `compress` is given where no frames are stored once. The seed of the buffer is drawn from NumPy's
+        generator, unless the rows drawn are to be `exact`.
         """
         self.n_envs = positive_integer("n_envs", n_envs)
         self.buffer_size = max(positive_integer("buffer_size", buffer_size) // self.n_envs, 1)
@@ -60,6 +62,7 @@ class StepBuffer:
             name: _kind(f"observation_space[{name!r}]" if name else "observation_space", space)
             for name, space in spaces.items()
         }
+        self._shapes = {name: (self.n_envs, *space.shape) for name, space in spaces.items()}
         shape, dtype = _kind("action_space", action_space)
         self._fields = {name: (steps.observation(name), steps.next_observation(name)) for name in spaces}
         self._ring = steps.make_ring(
@@ -71,7 +74,7 @@ class StepBuffer:
             stacks=[name for name, (shape, dtype) in observations.items() if is_stack(shape, dtype)],
             compress=compress,
             priorities=priorities,
-            seed=_seed(),
+            seed=0 if exact else int(np.random.randint(2**63 - 1, dtype=np.int64)),
         )
         self._make_views()
 
@@ -120,9 +123,11 @@ class StepBuffer:
             If an array has another shape, `infos` has another length or is a dict, or a part of an observation is
             missing. Nothing is stored then.
         """
-        # The ring would also take several steps of each environment.
-        if np.shape(reward) != (self.n_envs,):
-            raise ValueError(f"reward must have the shape ({self.n_envs},), got {np.shape(reward)}")
+        # The ring would also take several steps of each environment, and values whose axes are in another order.
+        numbers = (self.n_envs,)
+        if np.shape(reward) != numbers or np.shape(done) != numbers:
+            what, given = ("reward", reward) if np.shape(reward) != numbers else ("done", done)
+            raise ValueError(f"{what} must have the shape {numbers}, got {np.shape(given)}")
         rows: dict[str, Any] = {
             steps.ACTION: action,
             steps.REWARD: reward,
@@ -130,12 +135,24 @@ class StepBuffer:
             steps.TIMEOUT: self._timeouts(infos),
         }
         for name, (field, next_field) in self._fields.items():
-            rows[field] = obs if name == WHOLE else obs[name]
-            rows[next_field] = next_obs if name == WHOLE else next_obs[name]
+            seen, next_seen = (obs, next_obs) if name == WHOLE else (obs[name], next_obs[name])
+            expected = self._shapes[name]
+            if not (getattr(seen, "shape", None) == getattr(next_seen, "shape", None) == expected):
+                self._check("obs", name, seen)
+                self._check("next_obs", name, next_seen)
+            rows[field], rows[next_field] = seen, next_seen
         self._ring.add(**rows)
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full, self.pos = True, 0
+
+    def _check(self, what: str, name: str, value: Any) -> None:
+        """Raise ValueError unless a part of an observation has its shape. One environment needs no axis."""
+        expected, given = self._shapes[name], np.shape(value)
+        allowed = [expected, (*expected, 1)] if len(expected) == 1 else [expected]  # numbers may be a column
+        if given not in allowed and (1, *given) != expected:
+            what = what if name == WHOLE else f"{what}[{name!r}]"
+            raise ValueError(f"{what} must have the shape {expected}, got {given}")
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
         if not self.handle_timeout_termination:
@@ -193,14 +210,3 @@ def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:
 def is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
     """Return whether this is an image with channels first, of which a frame stack has one per frame."""
     return len(shape) == 3 and dtype == np.uint8 and shape[0] == min(shape)
-
-
-def _seed() -> int:
-    # Drawing a number would change what a training draws from NumPy's generator afterwards.
-    state = np.random.get_state(legacy=False)["state"]
-    return seed_from(state["key"].tobytes() + state["pos"].to_bytes(8, "little"))
-
-
-def seed_from(state: bytes) -> int:
-    """Return a seed that follows from the state of a generator."""
-    return int.from_bytes(hashlib.sha256(state).digest()[:8], "little")

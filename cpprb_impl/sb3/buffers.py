@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -33,8 +33,8 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     exact : bool
         Whether to draw the rows that Stable-Baselines3's own buffer would draw, with NumPy's global generator. A
         training then has bit-identical results; with `optimize_memory_usage` too, they are those of a training without
-        it. Otherwise, the buffer has a generator of its own, whose seed follows
-        from the state of NumPy's.
+        it. Otherwise, the buffer has a generator of its own, whose seed is drawn
+        from NumPy's.
     compress : "lz4", optional
         Whether to compress the frames of images, with `optimize_memory_usage`.
 
@@ -45,6 +45,8 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     TypeError, ValueError
         If a number is not positive, or `compress` is given where no frames are stored once.
     """
+
+    draws_exactly: ClassVar[bool] = False  # whatever `exact` is
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         theirs.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
         self.handle_timeout_termination = handle_timeout_termination
         self.optimize_memory_usage = False  # NStepReplayBuffer and HerReplayBuffer would expect their layout
-        self.exact = exact
+        self.exact = exact or self.draws_exactly
         self._make_ring(
             buffer_size,
             observation_space,
@@ -72,6 +74,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
             frames_once=optimize_memory_usage,
             compress=compress,
             priorities=self._priorities(),
+            exact=self.exact,
         )
 
     def _priorities(self) -> dict[str, Any] | None:
@@ -122,6 +125,7 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
         As for `ReplayBuffer`, except `exact`: the rows drawn are always those of Stable-Baselines3's own buffer.
     """
 
+    draws_exactly = True
     sample = theirs.BaseBuffer.sample
 
 
@@ -131,6 +135,8 @@ class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):
     The parameters are those of Stable-Baselines3's `HerReplayBuffer`, and the rows drawn are always those that it
     draws.
     """
+
+    draws_exactly = True
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in DictReplayBuffer.__getstate__(self).items() if name != "env"}

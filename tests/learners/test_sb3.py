@@ -234,6 +234,43 @@ def test_observations_stored_once_are_read_by_step_and_environment_only(key):
         buffer.observations[key]
 
 
+def test_observations_stored_once_are_no_array():
+    buffer = sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", optimize_memory_usage=True)
+    with pytest.raises(TypeError, match="is no array"):
+        np.asarray(buffer.observations)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(buffer.observations)
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("shape", [(2, 84, 84, 4), (2, 4, 84 * 84), (8, 84, 84)], ids=str)
+def test_an_image_with_its_axes_in_another_order_is_refused(shape, once):
+    buffer = sb3.ReplayBuffer(10, STACK, BUTTONS, device="cpu", n_envs=2, optimize_memory_usage=once)
+    right, wrong = np.zeros((2, 4, 84, 84), np.uint8), np.zeros(shape, np.uint8)
+    for what, pair in (("obs", (wrong, right)), ("next_obs", (right, wrong))):
+        with pytest.raises(ValueError, match=f"^{what} must have the shape"):
+            buffer.add(*pair, np.zeros((2, 1)), np.zeros(2), np.zeros(2), [{}, {}])
+    with pytest.raises(ValueError, match="done must have the shape"):
+        buffer.add(right, right, np.zeros((2, 1)), np.zeros(2), np.zeros((2, 1)), [{}, {}])
+    assert buffer.size() == 0
+
+
+@pytest.mark.parametrize("kind", [sb3.ReplayBuffer, sb3.PrioritizedReplayBuffer])
+def test_two_buffers_draw_independently(kind):
+    np.random.seed(3)
+    buffers = [kind(100, BOX, BUTTONS, device="cpu", n_envs=2) for _ in range(2)]
+    fill(buffers, 30)
+    first, second = (buffer.sample(50).rewards for buffer in buffers)
+    assert (first != second).any()
+
+
+def test_buffers_that_draw_exactly_leave_numpys_generator_alone():
+    before = np.random.get_state()[1].copy()
+    assert sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", n_steps=3).exact
+    sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu", exact=True)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])
+
+
 def test_sampling_an_empty_buffer_is_an_error():
     with pytest.raises(ValueError, match="empty"):
         sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu").sample(4)
