@@ -32,7 +32,7 @@ PAGES = ("README.md", "docs/figures.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
-PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
+PROFILES = ("learners", "learners-prioritized", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),

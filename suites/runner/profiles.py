@@ -3,7 +3,8 @@
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
 shows what Ape-X waits for, `learning` how long its trainings take, `learners` what our buffer changes in trainings of
-other libraries, and `hosts` what buffers over several hosts cost.
+other libraries, `learners-prioritized` what prioritized replay changes in them, and `hosts` what buffers over several
+hosts cost.
 """
 
 from __future__ import annotations
@@ -28,5 +29,6 @@ PROFILES = {
     "apex": Profile(600),
     "learning": Profile(1_200),
     "learners": Profile(600),
+    "learners-prioritized": Profile(600),
     "hosts": Profile(600),
 }
