@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -32,7 +32,9 @@ PAGES = ("README.md", "docs/figures.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
-PROFILES = ("learners", "learners-prioritized", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
+PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
+#: Profiles whose records are read as one with that of another: they answer parts of the same question.
+PARTS_OF = {"learners": ("learners-prioritized", "learners-speed")}
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
@@ -45,9 +47,9 @@ SHARED_COLUMNS = (
 
 @dataclass
 class Reference:
-    """A committed record."""
+    """A committed record, or several of the same machine that are read as one."""
 
-    path: Path
+    paths: list[Path]
     run: Run
 
     @cached_property
@@ -59,13 +61,28 @@ class Reference:
         return heat_map(self.context)
 
     @property
-    def name(self) -> str:
-        return f"results/reference/{self.path.name}"
-
-    @property
     def source(self) -> str:
         cores = counted(int(self.run.machine["cores"]), "core")
-        return f"Measured on {cores} ({self.run.machine['cpu']}); `make report RUN={self.name}` shows the record."
+        reports = listed([f"`make report RUN=results/reference/{path.name}`" for path in self.paths])
+        show = "shows the record" if len(self.paths) == 1 else "show the records"
+        return f"Measured on {cores} ({self.run.machine['cpu']}); {reports} {show}."
+
+    def joined(self, others: Sequence[Reference]) -> Reference:
+        """Return these records read as one, without those of other machines."""
+        here = [each for each in others if _machine(each.run) == _machine(self.run)]
+        runs = [self.run, *(each.run for each in here)]
+        peers = {peer.name: peer for run in reversed(runs) for peer in run.peers}
+        workloads = {workload.name: workload for run in runs for workload in run.workloads}
+        records = [record for run in runs for record in run.records]
+        names = dict.fromkeys(peer.name for run in runs for peer in run.peers)  # the first one is the subject
+        run = replace(
+            self.run, peers=[peers[name] for name in names], workloads=list(workloads.values()), records=records
+        )
+        return Reference([path for each in (self, *here) for path in each.paths], run)
+
+
+def _machine(run: Run) -> tuple[object, object]:
+    return run.machine["cpu"], run.machine["cores"]
 
 
 def references(folder: Path = REFERENCE) -> dict[str, Reference]:
@@ -75,7 +92,10 @@ def references(folder: Path = REFERENCE) -> dict[str, Reference]:
         run = load(path)
         known = found.get(run.profile)
         if run.kind == "bench" and (known is None or known.run.started < run.started):
-            found[run.profile] = Reference(path, run)
+            found[run.profile] = Reference([path], run)
+    for profile, parts in PARTS_OF.items():
+        if profile in found:
+            found[profile] = found[profile].joined([found[part] for part in parts if part in found])
     return found
 
 
@@ -226,7 +246,7 @@ def learners_lines(found: Mapping[str, Reference]) -> list[str]:
 def planning_lines(part: str, found: Mapping[str, Reference]) -> list[str]:
     """Return a part of docs/planning.md, from the record of the hosts suite."""
     each = found.get(planning.PROFILE)
-    return [each.source, "", *planning.PARTS[part](each.path)] if each else []
+    return [each.source, "", *planning.PARTS[part](each.paths[0])] if each else []
 
 
 PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {

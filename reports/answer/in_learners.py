@@ -42,7 +42,7 @@ def table_lines(context: Context) -> list[str]:
     """Return a table of all trainings, with ratios to the library's own buffer."""
     rows = []
     for task in tasks(context):
-        columns = [_column(task, name) for name in ("memory", "in_buffer", "steps")]
+        columns = [_amounts(task, "memory"), _amounts(task, "in_buffer"), _speeds(task)]
         peers = dict.fromkeys(peer for job in task.jobs.values() for peer in job.shown)
         for place, peer in enumerate(sorted(peers, key=lambda peer: peer != task.reference)):
             cells = [task.name if place == 0 else "", peer, *(column.get(peer, NOTHING) for column in columns)]
@@ -50,22 +50,26 @@ def table_lines(context: Context) -> list[str]:
     return [*HEAD, *rows, ""] if rows else []
 
 
-def _column(task: Task, name: str) -> dict[str, str]:
-    """Return the text of each peer: its figure if that is a count, and its ratio."""
+def _amounts(task: Task, name: str) -> dict[str, str]:
+    """Return the figure of each peer, and for memory its ratio."""
     job = task.jobs.get(name)
     if job is None:
         return {}
     ratios, scale = ratios_of(job, task.reference), scale_of(job)
     texts = {}
     for peer, record in job.shown.items():
-        ratio = ratios.get(peer)
-        if name == "steps":
-            texts[peer] = f"{ratio.text} {ratio.sure}" if ratio else f"1{TIMES}"
-        elif name == "memory":
-            texts[peer] = scale.of(figure_of(record)) + (f" ({_fewer(ratio)})" if ratio else "")
+        amount, ratio = scale.of(figure_of(record)), ratios.get(peer)
+        if name == "in_buffer":
+            texts[peer] = f"{amount}%"
         else:
-            texts[peer] = f"{scale.of(figure_of(record))}%"
+            texts[peer] = f"{amount} ({_fewer(ratio)})" if ratio else amount
     return texts
+
+
+def _speeds(task: Task) -> dict[str, str]:
+    """Return the relative speed of each peer, and of the reference what it is against itself."""
+    own = f"{task.control.text} {task.control.sure} against itself" if task.control else f"1{TIMES}"
+    return {str(task.reference): own, **{peer: f"{each.text} {each.sure}" for peer, each in task.speeds.items()}}
 
 
 def _fewer(ratio: Ratio) -> str:
@@ -114,11 +118,10 @@ def _to_the_target(task: Task) -> Iterator[str]:
 
 def _time(task: Task, subject: str) -> Iterator[str]:
     """Yield the share of time in the buffer, and the speed of the whole training, with the first variant measured."""
-    shares, steps = task.jobs.get("in_buffer"), task.jobs.get("steps")
-    peer = next(iter(_ours(steps, subject)), None)
-    ratio = ratios_of(steps, task.reference).get(peer or "")
-    if peer is None or ratio is None:
+    peer = next((peer for peer in task.speeds if base_name(peer) == base_name(subject)), None)
+    if peer is None:
         return
+    ratio, shares = task.speeds[peer], task.jobs.get("in_buffer")
     if shares and peer in shares.shown and task.reference in shares.shown:
         mine, theirs = (scale_of(shares).of(figure_of(shares.shown[str(name)])) for name in (peer, task.reference))
         yield f"time in the buffer {mine}% with {peer} instead of {theirs}%"

@@ -8,11 +8,12 @@ from functools import cached_property
 
 from reports.figures.formatting import counted
 from reports.figures.jobs import Job
-from reports.figures.ratios import Ratio, ratio_of
+from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import by_block
 from results import Record
 
 SCORE, WEIGHTS, SOLVED, NEEDED = "score", "weights", "solved", "needed"
+STEPS, RELATIVE_SPEED = "steps", "relative_speed"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,22 @@ class Task:
         return replace(job, cells=cells)
 
     @cached_property
+    def speeds(self) -> dict[str, Ratio]:
+        """The speed of the whole training relative to the reference's: from trainings that took turns, or, without
+        those, from trainings that followed each other."""
+        job = self.jobs.get(RELATIVE_SPEED)
+        if job is None or not job.shown:
+            return ratios_of(self.jobs.get(STEPS), self.reference)
+        return {peer: Ratio(figure_of(record)) for peer, record in job.shown.items() if peer != self.reference}
+
+    @property
+    def control(self) -> Ratio | None:
+        """The same of the reference, which took turns with itself: how far from 1 chance alone leads."""
+        job = self.jobs.get(RELATIVE_SPEED)
+        record = job.shown.get(self.reference or "") if job else None
+        return Ratio(figure_of(record)) if record else None
+
+    @cached_property
     def twins(self) -> dict[str, list[int]]:
         """Peers that draw the reference's rows -> the seeds with which their trainings differ from the reference's."""
         job = self.jobs.get(WEIGHTS)
@@ -90,19 +107,21 @@ def tasks_of(jobs: Sequence[Job], reference: str | None) -> list[Task]:
     found: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         found.setdefault((job.workload, str(job.params["task"])), []).append(job)
-    return [
-        Task(
-            name=name,
-            steps=int(str(jobs[0].params["steps"])),
-            episodes=int(str(jobs[0].params["episodes"])),
-            target=float(str(jobs[0].params["target"])) if "target" in jobs[0].params else None,
-            jobs={job.benchmark: job for job in jobs if job.benchmark != SCORE},
-            scores={int(str(job.params["step"])): job for job in jobs if job.benchmark == SCORE},
-            reference=reference,
-        )
-        for (_, name), jobs in found.items()
-        if any(job.shown for job in jobs)
-    ]
+    return [_task(name, jobs, reference) for (_, name), jobs in found.items() if any(job.shown for job in jobs)]
+
+
+def _task(name: str, jobs: Sequence[Job], reference: str | None) -> Task:
+    # Trainings that take turns are shorter: the longest is the one that is described.
+    params = max((job.params for job in jobs), key=lambda params: int(str(params["steps"])))
+    return Task(
+        name=name,
+        steps=int(str(params["steps"])),
+        episodes=int(str(params["episodes"])),
+        target=float(str(params["target"])) if "target" in params else None,
+        jobs={job.benchmark: job for job in jobs if job.benchmark != SCORE},
+        scores={int(str(job.params["step"])): job for job in jobs if job.benchmark == SCORE},
+        reference=reference,
+    )
 
 
 def ratios_of(job: Job | None, reference: str | None) -> dict[str, Ratio]:

@@ -10,7 +10,7 @@ from reports import plots
 from reports.figures.formatting import Scale
 from reports.figures.jobs import LEARNERS_REFERENCE, Job, Kind, Suite, fastest_first, has_figure, per_cell
 from reports.figures.ratios import figure_of
-from reports.figures.trainings import NEEDED, SCORE, SOLVED, WEIGHTS, Task, tasks_of
+from reports.figures.trainings import NEEDED, RELATIVE_SPEED, SCORE, SOLVED, STEPS, WEIGHTS, Task, tasks_of
 from reports.plots import Picture
 from reports.sections.learners_notes import faults_of, notes_of
 from reports.sections.matrix import MatrixTable
@@ -18,7 +18,8 @@ from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
 
 COLUMNS = {
-    "steps": "speed of the training",
+    STEPS: "speed of the training",
+    RELATIVE_SPEED: "relative speed, in turns",
     "in_buffer": "in the buffer",
     "memory": "memory",
     NEEDED: "steps to the target",
@@ -31,13 +32,15 @@ SUITE = Suite(
     kind=Kind.RATIOS,
     reference=LEARNERS_REFERENCE,
     benchmarks={**COLUMNS, SOLVED: "solved", WEIGHTS: "final weights"},
-    counts=("in_buffer", "memory", SOLVED, NEEDED, SCORE, WEIGHTS),
+    counts=(RELATIVE_SPEED, "in_buffer", "memory", SOLVED, NEEDED, SCORE, WEIGHTS),
     rows="played by trainings, whose rows are obs, action, next_obs, reward, done and timeout",
 )
 EXPLAINED = (
     "Each launch is one training on one thread, with one replay buffer; everything else is the same, and the seed is "
     "the number of the launch. The speed of the training is that of the whole program, in steps of the environment per "
-    "second, from the first updates to the end. The time in the buffer is that of its add, sample and update of "
+    "second, from the first updates to the end. The relative speed is that of a shorter training that takes turns of "
+    "half a second with one that has the library's own buffer, so that a slow minute of the machine slows both: 1.05 "
+    "means 1.05 times as fast. The time in the buffer is that of its add, sample and update of "
     "priorities, in percent of the same time. Memory is how much a process grows per transition of a full buffer, "
     "measured with random play. A score is the mean return of the last episodes, as they were played while "
     "learning, with its random actions."
@@ -65,7 +68,7 @@ def parts(context: Context) -> list[Part]:
     if not tasks:
         return []
     shown = {peer for task in tasks for job in (*task.jobs.values(), *task.scores.values()) for peer in job.cells}
-    jobs = [job for task in tasks for name, job in task.jobs.items() if name == "steps"]
+    jobs = [job for task in tasks for name, job in task.jobs.items() if name in (STEPS, RELATIVE_SPEED)]
     body = LearnersBody(
         EXPLAINED + per_cell(jobs),
         [(peer.name, peer.usage) for peer in context.run.peers if peer.name in shown],
@@ -102,10 +105,11 @@ def _cell(context: Context, task: Task, name: str, job: Job, peer: str, scale: S
     marks = context.signs[peer]
     if name == NEEDED:
         return _needed_cell(context, task, job, peer, scale)
-    reference = None if name == SCORE else task.reference  # a mean return may be negative
+    # A mean return may be negative, and a relative speed is a ratio already.
+    reference = None if name in (SCORE, RELATIVE_SPEED) else task.reference
     cell = speed_cell(job, peer, reference, context.troubles, marks, scale)
-    # No score is marked as best: the notes say which differences are more than chance.
-    return replace(cell, fastest=False) if cell and name == SCORE else cell
+    # None of these is marked as best: the notes say which differences are more than chance.
+    return replace(cell, fastest=False) if cell and name in (SCORE, RELATIVE_SPEED) else cell
 
 
 def _needed_cell(context: Context, task: Task, job: Job, peer: str, scale: Scale) -> Cell | None:

@@ -19,7 +19,7 @@ def notes_of(task: Task) -> list[str]:
 
 def _speeds(task: Task) -> Iterator[str]:
     """Yield with which buffers the whole training is faster than with the reference, slower, or neither."""
-    ratios = ratios_of(task.jobs.get("steps"), task.reference)
+    ratios = task.speeds
     few = [peer for peer, ratio in ratios.items() if ratio.figure.launches < FEWEST_FOR_CLEAR]
     judged = {peer: ratio for peer, ratio in ratios.items() if peer not in few}
 
@@ -38,6 +38,8 @@ def _speeds(task: Task) -> Iterator[str]:
         )
     if slower:
         yield f"The whole training is slower than with {task.reference} (interval below 1): {words(slower)}."
+    if task.control:
+        yield f"{task.reference} is {task.control.words} as fast as itself, which shows what chance alone does."
     if few:
         yield f"Too few seeds for a verdict on the speed of {listed(few)}: it needs {FEWEST_FOR_CLEAR}."
 

@@ -1,7 +1,7 @@
 """Learners: one training of a library's own learner, with one replay buffer.
 
 python -m suites.learners.measure --peer NAME --task NAME [--steps N] [--every N] [--stored ROWS] [--target SCORE]
-       [--seed 0]
+       [--kind training|turns] [--seed 0]
 
 Before the training, random play fills buffers of the same kind: one whose samples are compared with what was added, and
 a small and a large one whose memory is measured. The training itself then has a process without their memory.
@@ -23,8 +23,9 @@ import numpy as np
 from adapters import registry
 from adapters.learners import LearnerArm
 from suites.learners.playing import add, check_answers, make_env, make_model, play
-from suites.learners.spec import REFERENCE, SCORE, SUITE, WEIGHTS, figures, params
+from suites.learners.spec import REFERENCE, RELATIVE_SPEED, SCORE, SUITE, WEIGHTS, figures, params
 from suites.learners.tasks import TASKS, Task
+from suites.learners.turns import relative_speed
 from suites.runner import entry
 from suites.runner.memory_use import in_use
 from suites.runner.results import NotMeasured, PeerTrouble, Result, failure
@@ -168,23 +169,42 @@ def measure(peer: str, task: Task, seed: int) -> Iterator[Result]:
             yield Result(name, peer, task.env, params(task, moment), outcome, None, reason)
 
 
+def measure_in_turns(peer: str, task: Task, seed: int) -> Iterator[Result]:
+    """Yield the relative speed, from a training that takes turns with that of the library's own buffer."""
+    arm = registry.learner_class(peer)
+    try:
+        arm.version()
+        check_answers(task, arm, seed)
+        value = relative_speed(task, arm, seed)
+        yield Result(RELATIVE_SPEED, peer, task.env, params(task, None), "ok", value)
+    except Exception as error:
+        outcome, reason = failure(error)
+        yield Result(RELATIVE_SPEED, peer, task.env, params(task, None), outcome, None, reason)
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", required=True, choices=TASKS, metavar="NAME", help=", ".join(TASKS))
     parser.add_argument("--steps", type=int, help="default: the task's")
     parser.add_argument("--every", type=int, help="steps between two scores; default: the task's")
     parser.add_argument("--stored", type=int, help="rows of the buffer whose memory is measured; default: the task's")
     parser.add_argument("--target", type=float, help="default: none")
+    parser.add_argument(
+        "--kind", choices=("training", "turns"), default="training", help="turns: only the relative speed is measured"
+    )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
 
 
 def task_of(args: argparse.Namespace) -> Task:
-    task = TASKS[args.task]
+    task = TASKS[args.task].in_turns if args.kind == "turns" else TASKS[args.task]
     given = {name: value for name in ("steps", "every", "stored") if (value := getattr(args, name)) is not None}
     return replace(task, target=args.target, **given)
 
 
 def main() -> int:
-    return entry.main(SUITE, __doc__, options, lambda args: measure(args.peer, task_of(args), args.seed))
+    def measured(args: argparse.Namespace) -> Iterator[Result]:
+        return (measure_in_turns if args.kind == "turns" else measure)(args.peer, task_of(args), args.seed)
+
+    return entry.main(SUITE, __doc__, options, measured)
 
 
 if __name__ == "__main__":

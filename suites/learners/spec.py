@@ -1,16 +1,17 @@
 """What the learners suite measures: trainings of other libraries with their own replay buffer and with ours.
 
 A launch is one training, whose seed is the number of its block: a block has one training with each buffer and one seed.
+With `in_turns`, it is two trainings that take turns, of which only the relative speed is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adapters import registry
 from adapters.learners import LearnerArm
-from results.record import Param, Run
+from results.record import Param, Record, Run
 from suites.learners.tasks import (
     CARTPOLE,
     EXACT,
@@ -27,7 +28,7 @@ from suites.learners.tasks import (
 from suites.suite import Launch, Quantity, Settings, Suite
 from suites.workloads.recipes import RECIPES
 
-SCORE, WEIGHTS = "score", "weights"
+SCORE, WEIGHTS, RELATIVE_SPEED = "score", "weights", "relative_speed"
 BENCHMARKS = {
     "steps": Quantity("steps/s", "higher"),  # of the environment, from `Task.timed_from` to the end
     "in_buffer": Quantity("% of the time", "lower"),  # in the buffer's methods, in the same window
@@ -38,6 +39,8 @@ BENCHMARKS = {
     SCORE: Quantity("mean return", "higher"),  # for each moment of Task.moments
     # A checksum of the network's weights at the end, of the reference and of buffers that draw the same rows.
     WEIGHTS: Quantity("CRC-32", "lower"),
+    # Of a shorter training that takes turns with one that has the library's own buffer.
+    RELATIVE_SPEED: Quantity("times", "higher"),
 }
 TO_TARGET = ("solved", "needed")
 SECONDS_PER_STEP = 0.1  # the limit of a launch; ten times what a step of the slowest training takes
@@ -47,6 +50,7 @@ START_SECONDS = 60.0
 @dataclass(frozen=True, kw_only=True)
 class LearnersSettings(Settings):
     tasks: Sequence[Task]
+    in_turns: bool = False
 
 
 def _short(steps: int, stored: int) -> Task:
@@ -59,12 +63,15 @@ PROFILES = {
     "quick": LearnersSettings(blocks=3, tasks=[_short(10_240, 16_384)]),
     "learners": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG]),
     "learners-prioritized": LearnersSettings(blocks=5, tasks=[LUNAR_LANDER, LUNAR_LANDER_SLOWLY]),
+    "learners-speed": LearnersSettings(
+        blocks=6, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER], in_turns=True
+    ),
 }
 
 
 def figures(task: Task, arm: type[LearnerArm]) -> list[tuple[str, int | None]]:
     """Return (benchmark, moment) of each figure of one training; only scores have a moment."""
-    without = {SCORE, *(() if arm.exact or arm.name == REFERENCE else (WEIGHTS,))}
+    without = {SCORE, RELATIVE_SPEED, *(() if arm.exact or arm.name == REFERENCE else (WEIGHTS,))}
     if task.target is None:
         without.update(TO_TARGET)
     return [
@@ -93,29 +100,41 @@ class Learners(Suite[LearnersSettings]):
     def launches(
         self, run: Run, settings: LearnersSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
+        declared = self._in_turns if settings.in_turns else self._training
         return [
-            self._launch(run, task, peer)
+            declared(run, task, peer)
             for task in settings.tasks
             if task.env in workloads
             for peer in peers
             if peer in task.peers
         ]
 
-    def _launch(self, run: Run, task: Task, peer: str) -> Launch:
+    def _training(self, run: Run, task: Task, peer: str) -> Launch:
         arm = registry.learner_class(peer)
         records = [
             record
             for name, moment in figures(task, arm)
             for record in self.declare(run, peer, task.env, params(task, moment), [name])
         ]
-        if refusal := arm.refusal(task.learner):
-            for record in records:  # no process is needed to find this out
-                record.fail("skipped", refusal)
         options = {"task": task.name, "steps": task.steps, "every": task.every, "stored": task.stored}
         if task.target is not None:
             options["target"] = task.target
+        return self._launched(f"{task.name} with {peer}", task, arm, records, options)
+
+    def _in_turns(self, run: Run, task: Task, peer: str) -> Launch:
+        arm, task = registry.learner_class(peer), task.in_turns
+        records = self.declare(run, peer, task.env, params(task, None), [RELATIVE_SPEED])
+        options = {"task": task.name, "kind": "turns"}
+        return self._launched(f"{task.name} with {peer}, in turns", task, arm, records, options)
+
+    def _launched(
+        self, name: str, task: Task, arm: type[LearnerArm], records: list[Record], options: Mapping[str, object]
+    ) -> Launch:
+        if refusal := arm.refusal(task.learner):
+            for record in records:  # no process is needed to find this out
+                record.fail("skipped", refusal)
         limit = START_SECONDS + SECONDS_PER_STEP * task.steps
-        return self.launch(f"{task.name} with {peer}", records, options, seeded=True, least_limit=limit)
+        return self.launch(name, records, options, seeded=True, least_limit=limit)
 
 
 SUITE = Learners()

@@ -46,6 +46,7 @@ class Task:
     episodes: int = 20  # the last ones, whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the training is too short to solve it
     peers: Sequence[str]  # those that are measured
+    steps_in_turns: int  # of a training that takes turns with another one; about 10 s of them are timed
 
     @property
     def learner(self) -> Learner:
@@ -64,6 +65,11 @@ class Task:
     def timed_from(self) -> int:
         """The step at which timing begins, after some updates: PyTorch allocates most of its memory in the first."""
         return int(self.options.get("learning_starts", 0)) + self.steps // 20
+
+    @property
+    def in_turns(self) -> Task:
+        """The shorter training that takes turns with another one."""
+        return replace(self, steps=self.steps_in_turns, target=None)
 
     def workload(self) -> Workload:
         """Describe the rows for the record. Nothing is recorded: a training plays its environment."""
@@ -88,6 +94,7 @@ CARTPOLE = Task(
     env="CartPole-v1",
     algorithm="DQN",
     steps=50_000,
+    steps_in_turns=14_000,
     every=2_500,
     stored=32_768,
     shapes=Shapes((4,), "float32", (1,), "int64"),
@@ -111,6 +118,7 @@ PENDULUM = Task(
     env="Pendulum-v1",
     algorithm="SAC",
     steps=5_000,
+    steps_in_turns=1_200,
     every=250,
     stored=32_768,
     shapes=Shapes((3,), "float32", (1,), "float32"),
@@ -124,6 +132,7 @@ HALF_CHEETAH = Task(
     env="HalfCheetah-v5",
     algorithm="SAC",
     steps=8_000,
+    steps_in_turns=4_200,
     every=1_000,
     stored=32_768,
     shapes=Shapes((17,), "float64", (6,), "float32"),
@@ -136,6 +145,7 @@ PONG = Task(
     env="PongNoFrameskip-v4",
     algorithm="DQN",
     steps=4_000,
+    steps_in_turns=2_300,
     every=2_000,
     stored=2_048,
     shapes=Shapes((4, 84, 84), "uint8", (1,), "int64"),
@@ -159,6 +169,7 @@ LUNAR_LANDER = Task(
     env="LunarLander-v3",
     algorithm="DQN",
     steps=70_000,
+    steps_in_turns=5_000,
     every=5_000,
     stored=32_768,
     shapes=Shapes((8,), "float32", (1,), "int64"),

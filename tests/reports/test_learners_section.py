@@ -29,6 +29,7 @@ UNITS = {
     "needed": ("steps", "lower"),
     "score": ("mean return", "higher"),
     "weights": ("CRC-32", "lower"),
+    "relative_speed": ("times", "higher"),
 }
 SPREAD = (-20.0, 10.0, 0.0, 15.0, -5.0)  # of scores over seeds
 
@@ -86,7 +87,9 @@ def notes(run: Run) -> str:
 def test_the_table_has_ratios_to_the_librarys_own_buffer():
     found = task(trainings({OURS: 1_200.0}))
     assert found.title == "DQN on CartPole, 4,000 steps, score over 20 episodes, target 300"
-    assert [label for label, _ in found.table.columns] == list(learners.COLUMNS.values())
+    assert [label for label, _ in found.table.columns] == [
+        label for name, label in learners.COLUMNS.items() if name != "relative_speed"
+    ]
     speed, share, memory, needed, score = dict(found.table.rows)[OURS]
     assert speed.ratio == f"1.20{TIMES}" and share.ratio == f"3.00{TIMES}" and memory.ratio == f"1.00{TIMES}"
     assert (needed.value, score.value, score.ratio) == ("2,000", "400", "")
@@ -100,6 +103,38 @@ def test_a_buffer_that_does_not_make_trainings_faster_is_named():
         f"is not clearly faster than with {REFERENCE} (which needs an interval above 1.1): {EXACT} (1.03{TIMES}" in said
     )
     assert f"is slower than with {REFERENCE} (interval below 1): {PRIORITIZED} (0.950{TIMES}" in said
+
+
+def in_turns(relative: Mapping[str, float]) -> Run:
+    """The same with trainings that took turns, which are shorter."""
+    run = trainings({OURS: 1_200.0, EXACT: 1_200.0})
+    for peer, speed in relative.items():
+        record = run.cell(
+            suite="learners", benchmark="relative_speed", peer=peer, workload="CartPole-v1", unit="times",
+            better="higher", params={**TASK, "steps": 1_000},
+        )  # fmt: skip
+        for block in range(SEEDS):
+            record.add_sample(block, speed + 0.001 * block)
+    return run
+
+
+def test_the_speed_that_is_told_is_that_of_trainings_in_turns():
+    run = in_turns({OURS: 1.02, EXACT: 0.97, REFERENCE: 1.0})
+    said = notes(run)
+    assert f"(which needs an interval above 1.1): {OURS} (1.02{TIMES} [1.02, 1.02])." in said
+    assert f"is slower than with {REFERENCE} (interval below 1): {EXACT} (0.972{TIMES}" in said
+    assert f"{REFERENCE} is 1.00{TIMES} [1.00, 1.00] as fast as itself" in said
+    found = task(run)
+    assert found.title.startswith("DQN on CartPole, 4,000 steps")
+    place = [label for label, _ in found.table.columns].index(learners.COLUMNS["relative_speed"])
+    cells = {peer: row[place] for peer, row in found.table.rows}
+    assert (cells[OURS].value, cells[OURS].ratio, cells[OURS].fastest) == ("1.02", "", False)
+    assert cells[PRIORITIZED] is None
+    table = "\n".join(in_learners.table_lines(context_of(run)))
+    assert f"| {OURS} | 56.0 (about as many) | 3.00% | 1.02{TIMES} [1.02, 1.02] |" in table
+    assert f"| {REFERENCE} | 56.0 | 9.00% | 1.00{TIMES} [1.00, 1.00] against itself |" in table
+    (sentence,) = in_learners.sentences(context_of(run), OURS)
+    assert f"the whole training is 1.02{TIMES} as fast as {REFERENCE} [1.02, 1.02]" in sentence
 
 
 def test_identical_results_are_stated():

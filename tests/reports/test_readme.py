@@ -65,7 +65,7 @@ def test_the_table_of_frames_has_all_six_jobs_and_says_where_we_lose(written):
     for record in lost.records:
         if (record.peer, record.benchmark, record.workload) == ("cpprb_impl", "sample", "ALE/Seaquest-v5"):
             record.samples[:] = [type(each)(each.block, each.value * 4) for each in record.samples]
-    found = {"survey": Reference(readme.REFERENCE / "x.json", lost)}
+    found = {"survey": Reference([readme.REFERENCE / "x.json"], lost)}
     assert re.search(
         r"cpprb_impl is slower than cpprb at sample 32 \(0\.\d+.\) and sample 256", generated(BLANK, found)
     )
@@ -98,16 +98,35 @@ def test_of_a_profile_the_newest_record_counts(tmp_path):
         run = throughput_run(peers=("cpprb",), blocks=1)
         run.profile, run.started = "quick", started
         save(tmp_path / f"{name}.json", run)
-    assert references(tmp_path)["quick"].path.name == "a.json"
+    assert references(tmp_path)["quick"].paths[0].name == "a.json"
+
+
+def test_records_of_one_question_are_read_as_one_unless_they_are_of_other_machines(tmp_path):
+    for name, profile, peers, cpu in (
+        ("a", "learners", ("cpprb", "cpprb_impl"), "one"),
+        ("b", "learners-speed", ("cpprb", "baselines-style"), "one"),
+        ("c", "learners-prioritized", ("cpprb",), "another"),
+    ):
+        run = throughput_run(peers=peers, blocks=1)
+        for record in run.records:
+            record.params["step"] = name  # no cell is in two of them
+        run.profile, run.machine["cpu"] = profile, cpu
+        save(tmp_path / f"{name}.json", run)
+    found = references(tmp_path)["learners"]
+    assert [path.name for path in found.paths] == ["a.json", "b.json"]
+    assert [peer.name for peer in found.run.peers] == ["cpprb", "cpprb_impl", "baselines-style"]
+    assert {record.params["step"] for record in found.run.records} == {"a", "b"}
+    shown = [f"`make report RUN=results/reference/{name}.json`" for name in ("a", "b")]
+    assert found.source.endswith(f"{shown[0]} and {shown[1]} show the records.")
 
 
 def test_figures_without_a_record_are_left_out():
     assert generated(BLANK, {}) == BLANK
-    found = {"quick": Reference(readme.REFERENCE / "x.json", empty_run())}
+    found = {"quick": Reference([readme.REFERENCE / "x.json"], empty_run())}
     assert generated(BLANK, found) == BLANK
     run = throughput_run(blocks=1)
     run.records.clear()
     add_sharing(run)
-    told = generated(BLANK, {"quick": Reference(readme.REFERENCE / "x.json", run)})
+    told = generated(BLANK, {"quick": Reference([readme.REFERENCE / "x.json"], run)})
     assert part(told, "headlines") == part(told, "large rows") == ""
     assert "cpprb_impl[lock=buffer]" in part(told, "sharing")

@@ -10,7 +10,7 @@ import pytest
 from adapters import registry
 from results.record import Run
 from suites import suite_named
-from suites.learners.spec import REFERENCE, SCORE, TO_TARGET, WEIGHTS, LearnersSettings, figures
+from suites.learners.spec import REFERENCE, RELATIVE_SPEED, SCORE, TO_TARGET, WEIGHTS, LearnersSettings, figures
 from suites.learners.tasks import CARTPOLE, EXACT, EXTRA_BUFFERS, LUNAR_LANDER, OURS, PENDULUM, PONG, PRIORITIZED, TASKS
 
 SUITE = suite_named("learners")
@@ -48,6 +48,16 @@ def test_a_slice_trains_once_with_each_of_three_buffers(profile):
     found = launches(profile, *SUITE.peers())
     assert [launch.peer for launch in found] == [OURS, EXACT, REFERENCE]
     assert all(launch.records[0].workload == "CartPole-v1" for launch in found)
+
+
+def test_in_turns_only_the_relative_speed_of_a_shorter_training_is_measured():
+    found = launches("learners-speed", *SUITE.peers())
+    trained = launches("learners", *SUITE.peers())
+    assert {launch.peer for launch in found} == {*(launch.peer for launch in trained), PRIORITIZED}
+    for launch in found:
+        (record,) = launch.records
+        assert record.benchmark == RELATIVE_SPEED and record.params["steps"] < TASKS[record.params["task"]].steps
+        assert "--kind=turns" in launch.command(launch.open_records, Path("cells"), 0)
 
 
 def test_a_task_that_a_buffer_cannot_do_is_skipped_with_the_reason():

@@ -1,0 +1,114 @@
+"""Trainings that take turns: at each moment only one of them trains, and each counts its own turns alone."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import replace
+from multiprocessing import Pipe
+from types import SimpleNamespace
+
+import pytest
+
+from adapters import registry
+from suites.learners import measure, turns
+from suites.learners.spec import REFERENCE, RELATIVE_SPEED
+from suites.learners.tasks import CARTPOLE, OURS
+from suites.runner.results import PeerTrouble
+
+TASK = replace(CARTPOLE, steps_in_turns=1_500).in_turns
+
+
+class Training:
+    """A pretended training of `steps` steps that take `seconds` each; it notes when each step was made."""
+
+    def __init__(self, other, begins, steps, seconds, timed_from=10):
+        self.turns = turns.Turns(other, timed_from, begins)
+        self.steps, self.seconds, self.timed_from, self.made = steps, seconds, timed_from, []
+
+    def run(self):
+        for step in range(1, self.steps + 1):
+            time.sleep(self.seconds)
+            if step > self.timed_from:
+                self.made.append(time.perf_counter())
+            self.turns({"self": SimpleNamespace(num_timesteps=step)}, {})
+        self.speed = self.turns.end(self.steps)
+
+
+def train_both(monkeypatch, first, second, turn_seconds=0.02):
+    """Return two trainings, (steps, seconds per step) each, that took turns in two threads."""
+    monkeypatch.setattr(turns, "TURN_SECONDS", turn_seconds)
+    here, there = Pipe()
+    pair = [Training(here, True, *first), Training(there, False, *second)]
+    threads = [threading.Thread(target=each.run) for each in pair]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((60, 0.002), (60, 0.006)), ((60, 0.006), (60, 0.002)), ((30, 0.002), (90, 0.002)), ((90, 0.002), (30, 0.002))],
+)
+def test_a_turn_is_not_interrupted_and_waiting_is_not_counted(monkeypatch, first, second):
+    pair = train_both(monkeypatch, first, second)
+    changes = 0
+    order = sorted((moment, number) for number, each in enumerate(pair) for moment in each.made)
+    for (_, before), (_, after) in itertools.pairwise(order):
+        changes += before != after
+    assert len(order) == first[0] + second[0] - 20
+    assert 2 <= changes <= 20  # they alternate, and not with each step
+    for each, (steps, seconds) in zip(pair, (first, second), strict=True):
+        assert each.turns.seconds >= (steps - 10) * seconds
+        assert each.turns.seconds < each.made[-1] - each.made[0] + 0.1
+    # Both together were never training at the same time: the counted seconds fit into the time that passed.
+    assert sum(each.turns.seconds for each in pair) <= order[-1][0] - min(each.made[0] for each in pair) + 0.1
+
+
+def test_the_relative_speed_is_that_of_the_turns(monkeypatch):
+    fast, slow = train_both(monkeypatch, (60, 0.002), (60, 0.008))
+    assert fast.speed > 2 * slow.speed
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_buffer_is_compared_with_the_librarys_own(seed):
+    (result,) = measure.measure_in_turns(OURS, TASK, seed)
+    assert (result.benchmark, result.outcome) == (RELATIVE_SPEED, "ok") and result.value > 0
+    assert result.params == {"task": CARTPOLE.name, "steps": 1_500, "episodes": 20}
+
+
+def test_a_buffer_that_is_slowed_down_is_slower(monkeypatch):
+    """The control: a sample that sleeps must be seen in the figure of the whole training."""
+    from stable_baselines3.common.buffers import ReplayBuffer
+
+    class Slow(ReplayBuffer):
+        def add(self, *row):
+            time.sleep(0.003)
+            super().add(*row)
+
+    class Arm(registry.learner_class(REFERENCE)):
+        arguments = {"replay_buffer_class": Slow}  # noqa: RUF012
+
+    monkeypatch.setattr(measure.registry, "learner_class", lambda _name: Arm)
+    (result,) = measure.measure_in_turns(OURS, TASK, 0)
+    assert result.outcome == "ok" and result.value < 0.7
+
+
+def test_a_training_whose_other_one_fails_has_no_figure():
+    bad = replace(TASK, options={**TASK.options, "learning_rate": "fast"})  # of both, in different processes
+    (result,) = measure.measure_in_turns(OURS, bad, 0)
+    assert result.outcome in ("failed", "broken") and result.value is None
+
+
+def test_the_failure_of_the_other_training_is_named(monkeypatch):
+    monkeypatch.setattr(turns, "_train_own", fail)
+    with pytest.raises(PeerTrouble, match="with which it took turns, failed"):
+        turns.relative_speed(TASK, registry.learner_class(OURS), 0)
+
+
+def fail(*_arguments):
+    raise SystemExit(1)
