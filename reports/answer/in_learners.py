@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from reports.figures.formatting import NOTHING, TIMES, counted, listed
 from reports.figures.jobs import Job
@@ -29,13 +29,20 @@ def tasks(context: Context) -> list[Task]:
 
 
 def sentences(context: Context, subject: str) -> list[str]:
-    """Return a sentence for each training in which the subject or a variant of it was used."""
-    found = {task.name: listed_points(task, subject) for task in tasks(context) if task.reference}
-    return [f"{name}: {points}." for name, points in found.items() if points]
+    """Return a sentence for each thing that the subject's buffers change in these trainings."""
+    found = [task for task in tasks(context) if task.reference]
+    return [
+        *_told("Memory, in bytes per transition", {task.name: _memory(task, subject) for task in found}),
+        *_told("Steps to a mean return", {task.name: _to_the_target(task) for task in found}),
+        *_told("Time in the buffer", {task.name: _shares(task, subject) for task in found}),
+        *_told("Speed of the whole training", {task.name: _speed(task, subject) for task in found}),
+        *_told("Identical scores and weights", {task.name: _identical(task, subject) for task in found}),
+    ]
 
 
-def listed_points(task: Task, subject: str) -> str:
-    return "; ".join([*_memory(task, subject), *_to_the_target(task), *_time(task, subject)])
+def _told(title: str, found: Mapping[str, str]) -> Iterator[str]:
+    if told := [f"{name} {said}" for name, said in found.items() if said]:
+        yield f"{title}: {'; '.join(told)}."
 
 
 def table_lines(context: Context) -> list[str]:
@@ -82,50 +89,56 @@ def _ours(job: Job | None, subject: str) -> list[str]:
     return [peer for peer in job.shown if base_name(peer) == base_name(subject)] if job else []
 
 
-def _memory(task: Task, subject: str) -> Iterator[str]:
-    """Yield the memory of the variants that need less than the library's own buffer, and of the best other one."""
+def _first(task: Task, subject: str) -> str:
+    """The first of the subject's variants that was measured, or ""."""
+    return next((peer for peer in task.speeds if base_name(peer) == base_name(subject)), "")
+
+
+def _memory(task: Task, subject: str) -> str:
+    """The memory of the variants that need less than the library's own buffer, and of the best other one."""
     job = task.jobs.get("memory")
     ratios = ratios_of(job, task.reference)
     less = [peer for peer in _ours(job, subject) if peer in ratios and ratios[peer].value >= MATTERS]
     if job is None or not less:
-        return
+        return ""
     scale, mine = scale_of(job), _ours(job, subject)
     amounts = {peer: figure_of(record) for peer, record in job.shown.items()}
-    others = sorted((peer for peer in amounts if peer not in mine), key=lambda peer: amounts[peer].value)
+    best = min((peer for peer in amounts if peer not in mine), key=lambda peer: amounts[peer].value)
     named = [f"{scale.of(amounts[peer])} with {peer} ({ratios[peer].text} fewer)" for peer in less]
-    yield (
-        f"bytes per transition: {scale.of(amounts[str(task.reference)])} with {task.reference}, {listed(named)}"
-        + (f"; {scale.of(amounts[others[0]])} with {others[0]}" if others[0] != task.reference else "")
-    )
+    if best != task.reference:
+        named.append(f"{scale.of(amounts[best])} with {best}")
+    return f"{scale.of(amounts[str(task.reference)])} with {task.reference}, {listed(named)}"
 
 
-def _to_the_target(task: Task) -> Iterator[str]:
-    """Yield after how many steps each algorithm reached the target. Identical trainings are named once."""
+def _to_the_target(task: Task) -> str:
+    """After how many steps each algorithm reached the target. Identical trainings are named once."""
     job, reached = task.jobs.get(NEEDED), task.reached
     if job is None or reached is None or task.target is None:
-        return
+        return ""
     scale, said = scale_of(job), []
     for peer, outcomes in task.solved.items():
         if peer in task.twins:
             continue
         count = f"{sum(outcomes.values())} of {counted(len(outcomes), 'seed')}"
         record = reached.cells.get(peer)
-        after = f"{scale.of(figure_of(record))} steps" if record else "not reached"
+        after = scale.of(figure_of(record)) if record else "not reached"
         said.append(f"{after} with {peer} ({count})")
-    if said:
-        yield f"to a mean return of {task.target:g}: {listed(said)}"
+    return f"to {task.target:g}: {listed(said)}" if said else ""
 
 
-def _time(task: Task, subject: str) -> Iterator[str]:
-    """Yield the share of time in the buffer, and the speed of the whole training, with the first variant measured."""
-    peer = next((peer for peer in task.speeds if base_name(peer) == base_name(subject)), None)
-    if peer is None:
-        return
-    ratio, shares = task.speeds[peer], task.jobs.get("in_buffer")
-    if shares and peer in shares.shown and task.reference in shares.shown:
-        mine, theirs = (scale_of(shares).of(figure_of(shares.shown[str(name)])) for name in (peer, task.reference))
-        yield f"time in the buffer {mine}% with {peer} instead of {theirs}%"
-    yield f"the whole training is {ratio.over(str(task.reference))}"
-    same = [each for each, seeds in task.twins.items() if not seeds and base_name(each) == base_name(subject)]
-    if same:
-        yield f"identical scores and weights with {listed(same)}"
+def _shares(task: Task, subject: str) -> str:
+    peer, job = _first(task, subject), task.jobs.get("in_buffer")
+    if job is None or peer not in job.shown or task.reference not in job.shown:
+        return ""
+    mine, theirs = (scale_of(job).of(figure_of(job.shown[str(name)])) for name in (peer, task.reference))
+    return f"{mine}% with {peer} instead of {theirs}%"
+
+
+def _speed(task: Task, subject: str) -> str:
+    peer = _first(task, subject)
+    return f"{task.speeds[peer].over(str(task.reference))} with {peer}" if peer else ""
+
+
+def _identical(task: Task, subject: str) -> str:
+    same = [peer for peer, seeds in task.twins.items() if not seeds and base_name(peer) == base_name(subject)]
+    return f"with {listed(same)}" if same else ""
