@@ -68,11 +68,13 @@ class TensorSampler:
     def sample(self, batch_size: int, **options: Any) -> dict[str, torch.Tensor]:
         """Return a sample: for each field, a tensor (batch_size, *shape) on the device.
 
-        `options` are those of the buffer's `sample`, such as `beta`. The tensors are the caller's: no later sample
-        writes to them. "indexes" stays on the CPU, where `update_priorities` needs it.
+        `options` are those of the buffer's `sample`, such as `beta`, except `out`. The tensors are the caller's: no
+        later sample writes to them. "indexes" stays on the CPU, where `update_priorities` needs it.
 
-        Raises TypeError for fields of Python objects, and what the buffer's `sample` raises.
+        Raises TypeError for `out` and for fields of Python objects, and what the buffer's `sample` raises.
         """
+        if "out" in options:
+            raise TypeError("a TensorSampler makes its own tensors: pass out to the buffer's sample instead")
         if self.device.type == "cpu":
             return _tensors(self._buffer.sample(batch_size, **options))
         count = integer("batch_size", batch_size)

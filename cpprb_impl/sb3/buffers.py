@@ -123,10 +123,22 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
         Discount per step.
     *args, **options
         As for `ReplayBuffer`, except `exact`: the rows drawn are always those of Stable-Baselines3's own buffer.
+
+    Raises
+    ------
+    NotImplementedError
+        If observations are dicts, of which Stable-Baselines3 computes no n-step returns.
     """
 
     draws_exactly = True
     sample = theirs.BaseBuffer.sample
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        if "exact" in options:
+            raise TypeError("NStepReplayBuffer has no option exact: it always draws Stable-Baselines3's rows")
+        super().__init__(*args, **options)
+        if isinstance(self.observation_space, spaces.Dict):
+            raise NotImplementedError("observation_space must not be a Dict for an NStepReplayBuffer")
 
 
 class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):

@@ -264,6 +264,17 @@ def test_two_buffers_draw_independently(kind):
     assert (first != second).any()
 
 
+def test_n_step_buffers_have_no_option_exact():
+    with pytest.raises(TypeError, match="NStepReplayBuffer has no option exact"):
+        sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", exact=False)
+
+
+def test_n_step_returns_of_dicts_are_refused_at_construction():
+    parts = spaces.Dict({"a": BOX, "b": BOX})
+    with pytest.raises(NotImplementedError, match="must not be a Dict for an NStepReplayBuffer"):
+        sb3.NStepReplayBuffer(10, parts, BUTTONS, device="cpu")
+
+
 def test_buffers_that_draw_exactly_leave_numpys_generator_alone():
     before = np.random.get_state()[1].copy()
     assert sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", n_steps=3).exact

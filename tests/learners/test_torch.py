@@ -259,3 +259,10 @@ def test_a_gpu_gets_each_sample(kind):
     for batch in batches:
         assert batch["obs"].is_cuda and ("indexes" not in batch or not batch["indexes"].is_cuda)
         assert is_consistent({name: column.cpu() for name, column in batch.items()})
+
+
+def test_a_sampler_makes_its_own_tensors():
+    buffer = PrioritizedReplayBuffer(8, {"rew": {}})
+    buffer.add(rew=1.0)
+    with pytest.raises(TypeError, match="a TensorSampler makes its own tensors"):
+        TensorSampler(buffer).sample(1, out={})
