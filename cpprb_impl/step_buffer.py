@@ -120,7 +120,7 @@ class StepBuffer:
         Raises
         ------
         ValueError, TypeError, KeyError
-            If an array has another shape, `infos` is no sequence of this length, or a part of an observation is
+            If an array has another shape, `infos` is not a sequence of `n_envs` dicts, or a part of an observation is
             missing. Nothing is stored then.
         """
         # The ring would also take several steps of each environment, and values whose axes are in another order.
@@ -162,9 +162,10 @@ class StepBuffer:
                 "infos must be a sequence of one dict per environment, got a dict: pass the terminations as done, "
                 "and handle_timeout_termination=False to the constructor"
             )
-        given = len(infos) if hasattr(infos, "__len__") else type(infos).__name__
-        if given != self.n_envs:
-            raise ValueError(f"infos must be a sequence of one dict per environment ({self.n_envs}), got {given}")
+        if not hasattr(infos, "__len__"):
+            raise TypeError(f"infos must be a sequence of one dict per environment, got {type(infos).__name__}")
+        if len(infos) != self.n_envs:
+            raise ValueError(f"infos must have one dict per environment ({self.n_envs}), got {len(infos)}")
         return [info.get("TimeLimit.truncated", False) for info in infos]
 
     def reset(self) -> None:

@@ -126,19 +126,23 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
 
     Raises
     ------
+    TypeError
+        If `exact` is given.
     NotImplementedError
-        If observations are dicts, of which Stable-Baselines3 computes no n-step returns.
+        If observations are dicts: Stable-Baselines3 has no n-step returns for them.
     """
 
     draws_exactly = True
     sample = theirs.BaseBuffer.sample
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **options: Any) -> None:
         if "exact" in options:
-            raise TypeError("NStepReplayBuffer has no option exact: it always draws Stable-Baselines3's rows")
-        super().__init__(*args, **options)
-        if isinstance(self.observation_space, spaces.Dict):
-            raise NotImplementedError("observation_space must not be a Dict for an NStepReplayBuffer")
+            raise TypeError("exact must not be given: an NStepReplayBuffer always draws Stable-Baselines3's rows")
+        if isinstance(observation_space, spaces.Dict):
+            raise NotImplementedError(
+                f"observation_space must not be a Dict with n-step returns, got {observation_space}"
+            )
+        super().__init__(buffer_size, observation_space, *args, **options)
 
 
 class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):

@@ -226,8 +226,8 @@ def row(n_envs=2, n_numbers=3):
         (row(n_numbers=4), r"obs must have the shape \(2, 3\), got \(2, 4\)"),
         (row(n_envs=4), r"reward must have the shape \(2,\), got \(4,\)"),
         ([*row()[:2], np.zeros(3, int), *row()[3:]], "rows"),
-        ([*row()[:5], [{}]], r"infos must be a sequence of one dict per environment \(2\), got 1"),
-        ([*row()[:5], None], r"infos must be a sequence of one dict per environment \(2\), got NoneType"),
+        ([*row()[:5], [{}]], r"infos must have one dict per environment \(2\), got 1"),
+        ([*row()[:5], None], "infos must be a sequence of one dict per environment, got NoneType"),
         ([*row()[:5], {"final_info": [None]}], "infos must be a sequence of one dict per environment, got a dict"),
     ],
 )
