@@ -26,6 +26,8 @@ from reports.sections.integrity import safety_of
 from reports.sections.section import Context
 from reports.tables import notes
 from results import REFERENCE, BadRecord, Run, load
+from results.record import Peer
+from results.validation import cell_key
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md", "docs/planning.md", "docs/sb3.md")
@@ -33,7 +35,7 @@ STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
 PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
-#: Profiles whose records are read as one with that of another: they answer parts of the same question.
+#: profile -> profiles whose records are merged into its record, since they answer parts of the same question
 PARTS_OF = {"learners": ("learners-prioritized", "learners-speed")}
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
@@ -68,16 +70,20 @@ class Reference:
         return f"Measured on {cores} ({self.run.machine['cpu']}); {reports} {show}."
 
     def joined(self, others: Sequence[Reference]) -> Reference:
-        """Return these records read as one, without those of other machines."""
+        """Return this record merged with those of `others` that were measured on the same machine.
+
+        Raises BadRecord if a cell is in two of them.
+        """
         here = [each for each in others if _machine(each.run) == _machine(self.run)]
         runs = [self.run, *(each.run for each in here)]
-        peers = {peer.name: peer for run in reversed(runs) for peer in run.peers}
+        peers: dict[str, Peer] = {}  # the first one is the subject
+        for peer in (peer for run in runs for peer in run.peers):
+            peers.setdefault(peer.name, peer)
         workloads = {workload.name: workload for run in runs for workload in run.workloads}
         records = [record for run in runs for record in run.records]
-        names = dict.fromkeys(peer.name for run in runs for peer in run.peers)  # the first one is the subject
-        run = replace(
-            self.run, peers=[peers[name] for name in names], workloads=list(workloads.values()), records=records
-        )
+        if len({cell_key(vars(record)) for record in records}) < len(records):
+            raise BadRecord(f"{listed([path.name for each in (self, *here) for path in each.paths])} share a cell")
+        run = replace(self.run, peers=list(peers.values()), workloads=list(workloads.values()), records=records)
         return Reference([path for each in (self, *here) for path in each.paths], run)
 
 

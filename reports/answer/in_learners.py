@@ -16,7 +16,8 @@ from reports.tables.cells import scale_of
 LIMITS = (
     "Each training ran on one thread. Memory was measured with random play, whose frames may compress better or worse "
     "than those of a trained agent. Trainings of fewer than 10,000 steps learn little: they show the speed, and that "
-    "exact draws change nothing."
+    "exact draws change nothing. Where a speed was measured in turns with the library's own buffer, the trainings are "
+    "shorter, and buffers at most a quarter full."
 )
 HEAD = (
     "| training | buffer | memory, B per transition | time in the buffer | speed of the training |",
@@ -29,20 +30,26 @@ def tasks(context: Context) -> list[Task]:
 
 
 def sentences(context: Context, subject: str) -> list[str]:
-    """Return a sentence for each thing that the subject's buffers change in these trainings."""
+    """Return a sentence per question (memory, steps, time, speed, identity), over all trainings."""
     found = [task for task in tasks(context) if task.reference]
+    reference = context.reference(learners.SUITE)
     return [
-        *_told("Memory, in bytes per transition", {task.name: _memory(task, subject) for task in found}),
-        *_told("Steps to a mean return", {task.name: _to_the_target(task) for task in found}),
-        *_told("Time in the buffer", {task.name: _shares(task, subject) for task in found}),
-        *_told("Speed of the whole training", {task.name: _speed(task, subject) for task in found}),
-        *_told("Identical scores and weights", {task.name: _identical(task, subject) for task in found}),
+        *_sentence("Memory, in bytes per transition", {task.name: _memory(task, subject) for task in found}),
+        *_sentence("Steps to a mean return", {task.name: _to_the_target(task) for task in found}),
+        *_sentence("Time in the buffer", {task.name: _shares(task, subject) for task in found}),
+        *_sentence(
+            f"Speed of the whole program, relative to {reference}", {task.name: _speed(task, subject) for task in found}
+        ),
+        *_sentence(
+            f"Scores and weights identical to those with {reference}",
+            {task.name: _identical(task, subject) for task in found},
+        ),
     ]
 
 
-def _told(title: str, found: Mapping[str, str]) -> Iterator[str]:
-    if told := [f"{name} {said}" for name, said in found.items() if said]:
-        yield f"{title}: {'; '.join(told)}."
+def _sentence(title: str, found: Mapping[str, str]) -> Iterator[str]:
+    if parts := [f"{name} {part}" for name, part in found.items() if part]:
+        yield f"{title}: {'; '.join(parts)}."
 
 
 def table_lines(context: Context) -> list[str]:
@@ -75,8 +82,9 @@ def _amounts(task: Task, name: str) -> dict[str, str]:
 
 def _speeds(task: Task) -> dict[str, str]:
     """Return the relative speed of each peer, and of the reference what it is against itself."""
-    own = f"{task.control.text} {task.control.sure} against itself" if task.control else f"1{TIMES}"
-    return {str(task.reference): own, **{peer: f"{each.text} {each.sure}" for peer, each in task.speeds.items()}}
+    own = f"{task.control.words} against itself" if task.control else f"1{TIMES}"
+    method = "" if task.control else " (one after the other)"
+    return {str(task.reference): own, **{peer: each.words + method for peer, each in task.speeds.items()}}
 
 
 def _fewer(ratio: Ratio) -> str:
@@ -87,11 +95,6 @@ def _fewer(ratio: Ratio) -> str:
 
 def _ours(job: Job | None, subject: str) -> list[str]:
     return [peer for peer in job.shown if base_name(peer) == base_name(subject)] if job else []
-
-
-def _first(task: Task, subject: str) -> str:
-    """The first of the subject's variants that was measured, or ""."""
-    return next((peer for peer in task.speeds if base_name(peer) == base_name(subject)), "")
 
 
 def _memory(task: Task, subject: str) -> str:
@@ -115,28 +118,29 @@ def _to_the_target(task: Task) -> str:
     job, reached = task.jobs.get(NEEDED), task.reached
     if job is None or reached is None or task.target is None:
         return ""
-    scale, said = scale_of(job), []
+    scale, parts = scale_of(job), []
     for peer, outcomes in task.solved.items():
         if peer in task.twins:
             continue
         count = f"{sum(outcomes.values())} of {counted(len(outcomes), 'seed')}"
         record = reached.cells.get(peer)
         after = scale.of(figure_of(record)) if record else "not reached"
-        said.append(f"{after} with {peer} ({count})")
-    return f"to {task.target:g}: {listed(said)}" if said else ""
+        parts.append(f"{after} with {peer} ({count})")
+    return f"to {task.target:g}: {listed(parts)}" if parts else ""
 
 
 def _shares(task: Task, subject: str) -> str:
-    peer, job = _first(task, subject), task.jobs.get("in_buffer")
-    if job is None or peer not in job.shown or task.reference not in job.shown:
+    job = task.jobs.get("in_buffer")
+    peer = next(iter(_ours(job, subject)), None)
+    if job is None or peer is None or task.reference not in job.shown:
         return ""
     mine, theirs = (scale_of(job).of(figure_of(job.shown[str(name)])) for name in (peer, task.reference))
     return f"{mine}% with {peer} instead of {theirs}%"
 
 
 def _speed(task: Task, subject: str) -> str:
-    peer = _first(task, subject)
-    return f"{task.speeds[peer].over(str(task.reference))} with {peer}" if peer else ""
+    peer = next((peer for peer in task.speeds if base_name(peer) == base_name(subject)), None)
+    return f"{task.speeds[peer].words} with {peer}" if peer else ""
 
 
 def _identical(task: Task, subject: str) -> str:

@@ -31,7 +31,8 @@ class Task:
     @property
     def title(self) -> str:
         until = "" if self.target is None else f", target {self.target:g}"
-        return f"{self.name}, {self.steps:,} steps, score over {counted(self.episodes, 'episode')}{until}"
+        score = f", score over {counted(self.episodes, 'episode')}" if self.scores else ""
+        return f"{self.name}, {self.steps:,} steps{score}{until}"
 
     @property
     def final(self) -> Job | None:
@@ -69,9 +70,9 @@ class Task:
             return ratios_of(self.jobs.get(STEPS), self.reference)
         return {peer: Ratio(figure_of(record)) for peer, record in job.shown.items() if peer != self.reference}
 
-    @property
+    @cached_property
     def control(self) -> Ratio | None:
-        """The same of the reference, which took turns with itself: how far from 1 chance alone leads."""
+        """The relative speed of the reference, in turns with itself: the error of the method."""
         job = self.jobs.get(RELATIVE_SPEED)
         record = job.shown.get(self.reference or "") if job else None
         return Ratio(figure_of(record)) if record else None

@@ -38,12 +38,11 @@ SUITE = Suite(
 EXPLAINED = (
     "Each launch is one training on one thread, with one replay buffer; everything else is the same, and the seed is "
     "the number of the launch. The speed of the training is that of the whole program, in steps of the environment per "
-    "second, from the first updates to the end. The relative speed is that of a shorter training that takes turns of "
-    "half a second with one that has the library's own buffer, so that a slow minute of the machine slows both: 1.05 "
-    "means 1.05 times as fast. The time in the buffer is that of its add, sample and update of "
-    "priorities, in percent of the same time. Memory is how much a process grows per transition of a full buffer, "
-    "measured with random play. A score is the mean return of the last episodes, as they were played while "
-    "learning, with its random actions."
+    "second, from the first updates to the end. The relative speed is that of a shorter training in turns of about "
+    "half a second with one that has the library's own buffer, so that a slow minute of the machine slows both; above "
+    "1 is faster. The time in the buffer is that of its add, sample and update of priorities, in percent of the time "
+    "of the training. Memory is how much a process grows per transition of a full buffer, measured with random play. A "
+    "score is the mean return of the last episodes, as they were played while learning, with its random actions."
 )
 
 

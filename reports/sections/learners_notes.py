@@ -39,7 +39,10 @@ def _speeds(task: Task) -> Iterator[str]:
     if slower:
         yield f"The whole training is slower than with {task.reference} (interval below 1): {words(slower)}."
     if task.control:
-        yield f"{task.reference} is {task.control.words} as fast as itself, which shows what chance alone does."
+        yield (
+            f"Control: {task.reference}, in turns with itself, is {task.control.words} as fast. Its distance from 1 "
+            "and its interval are the error of the method."
+        )
     if few:
         yield f"Too few seeds for a verdict on the speed of {listed(few)}: it needs {FEWEST_FOR_CLEAR}."
 

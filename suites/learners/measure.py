@@ -175,11 +175,11 @@ def measure_in_turns(peer: str, task: Task, seed: int) -> Iterator[Result]:
     try:
         arm.version()
         check_answers(task, arm, seed)
-        value = relative_speed(task, arm, seed)
-        yield Result(RELATIVE_SPEED, peer, task.env, params(task, None), "ok", value)
+        result = Result(RELATIVE_SPEED, peer, task.env, task.params, "ok", relative_speed(task, arm, seed))
     except Exception as error:
         outcome, reason = failure(error)
-        yield Result(RELATIVE_SPEED, peer, task.env, params(task, None), outcome, None, reason)
+        result = Result(RELATIVE_SPEED, peer, task.env, task.params, outcome, None, reason)
+    yield result
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -195,7 +195,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def task_of(args: argparse.Namespace) -> Task:
-    task = TASKS[args.task].in_turns if args.kind == "turns" else TASKS[args.task]
+    task = TASKS[args.task].shortened if args.kind == "turns" else TASKS[args.task]
     given = {name: value for name in ("steps", "every", "stored") if (value := getattr(args, name)) is not None}
     return replace(task, target=args.target, **given)
 

@@ -64,7 +64,9 @@ PROFILES = {
     "learners": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG]),
     "learners-prioritized": LearnersSettings(blocks=5, tasks=[LUNAR_LANDER, LUNAR_LANDER_SLOWLY]),
     "learners-speed": LearnersSettings(
-        blocks=6, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER], in_turns=True
+        blocks=6,  # even, so that each training begins in half of them
+        tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER],
+        in_turns=True,
     ),
 }
 
@@ -100,7 +102,7 @@ class Learners(Suite[LearnersSettings]):
     def launches(
         self, run: Run, settings: LearnersSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
-        declared = self._in_turns if settings.in_turns else self._training
+        declared = self._turns_launch if settings.in_turns else self._training_launch
         return [
             declared(run, task, peer)
             for task in settings.tasks
@@ -109,7 +111,7 @@ class Learners(Suite[LearnersSettings]):
             if peer in task.peers
         ]
 
-    def _training(self, run: Run, task: Task, peer: str) -> Launch:
+    def _training_launch(self, run: Run, task: Task, peer: str) -> Launch:
         arm = registry.learner_class(peer)
         records = [
             record
@@ -119,15 +121,15 @@ class Learners(Suite[LearnersSettings]):
         options = {"task": task.name, "steps": task.steps, "every": task.every, "stored": task.stored}
         if task.target is not None:
             options["target"] = task.target
-        return self._launched(f"{task.name} with {peer}", task, arm, records, options)
+        return self._launch(f"{task.name} with {peer}", task, arm, records, options)
 
-    def _in_turns(self, run: Run, task: Task, peer: str) -> Launch:
-        arm, task = registry.learner_class(peer), task.in_turns
+    def _turns_launch(self, run: Run, task: Task, peer: str) -> Launch:
+        arm, task = registry.learner_class(peer), task.shortened
         records = self.declare(run, peer, task.env, params(task, None), [RELATIVE_SPEED])
         options = {"task": task.name, "kind": "turns"}
-        return self._launched(f"{task.name} with {peer}, in turns", task, arm, records, options)
+        return self._launch(f"{task.name} with {peer}, in turns", task, arm, records, options)
 
-    def _launched(
+    def _launch(
         self, name: str, task: Task, arm: type[LearnerArm], records: list[Record], options: Mapping[str, object]
     ) -> Launch:
         if refusal := arm.refusal(task.learner):

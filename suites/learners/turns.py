@@ -1,8 +1,8 @@
-"""The speed of a training relative to that of the library's own buffer, from two trainings that take turns.
+"""The speed of a training relative to that with the library's own buffer, from two trainings that take turns.
 
-Only one of the two processes trains at any time, for about half a second. A slow minute of a shared machine then slows
-both, which it does not when whole trainings follow each other. (Duet benchmarking, Bulej et al. 2020, runs both at the
-same time instead; they would then compete for caches and memory.)
+Only one of the two trains at any time, for about half a second, so that a slow minute of a shared machine slows both.
+Whole trainings that follow each other lack this protection. Duet benchmarking (Bulej et al. 2020) runs both at once,
+but here they would compete for caches and memory bandwidth.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from adapters.learners import LearnerArm
 from suites.learners.playing import make_env, make_model
 from suites.learners.spec import REFERENCE
 from suites.learners.tasks import Task
-from suites.runner.results import PeerTrouble
 
 TURN_SECONDS = 0.5
 YOUR_TURN, ENDED = "your turn", "ended"
@@ -56,7 +55,10 @@ class Turns:
                 self._let_other_train()
         elif step >= self.timed_from:
             self.first_step = step
-            self._wait() if self.begins else self._let_other_train()
+            if self.begins:
+                self._wait()
+            else:
+                self._let_other_train()
         return True
 
     def end(self, last_step: int) -> float:
@@ -84,25 +86,24 @@ class Turns:
 def relative_speed(task: Task, arm: type[LearnerArm], seed: int) -> float:
     """Return how many times as fast this training is as that with the library's own buffer, with the same seed.
 
-    The order of turns alternates with the seed. Raises PeerTrouble if the other training fails.
+    The order of turns alternates with the seed. Raises RuntimeError if the other training fails.
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    own = context.Process(target=_train_own, args=(there, task, seed, os.getpid()), daemon=True)
-    own.start()
+    process = context.Process(target=_train_reference, args=(there, task, seed, os.getpid()), daemon=True)
+    process.start()
     there.close()
     try:
         speed = _train(task, arm, seed, here, begins=seed % 2 == 0)
-        own_speed = here.recv()
+        return speed / float(here.recv())
     except (EOFError, ConnectionError):
-        raise PeerTrouble(f"the training with {REFERENCE}, with which it took turns, failed") from None
+        raise RuntimeError(f"the training with {REFERENCE}, which takes turns with this one, failed") from None
     finally:
-        own.terminate()
-        own.join()
-    return speed / float(own_speed)
+        process.terminate()
+        process.join()
 
 
-def _train_own(other: Connection, task: Task, seed: int, parent: int) -> None:
+def _train_reference(other: Connection, task: Task, seed: int, parent: int) -> None:
     """Train with the library's own buffer, in a process of its own, and send the speed."""
     exit_with_parent(parent)
     other.send(_train(task, registry.learner_class(REFERENCE), seed, other, begins=seed % 2 == 1))
@@ -116,5 +117,6 @@ def _train(task: Task, arm: type[LearnerArm], seed: int, other: Connection, begi
     model = make_model(task, arm, env, seed)
     turns = Turns(other, task.timed_from, begins)
     model.learn(task.steps, callback=turns)
+    speed = turns.end(model.num_timesteps)
     env.close()
-    return turns.end(model.num_timesteps)
+    return speed

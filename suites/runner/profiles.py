@@ -3,8 +3,8 @@
 `quick` gives an answer within minutes, `survey` compares all peers, `full` measures figures for publication, `tiny`
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
 shows what Ape-X waits for, `learning` how long its trainings take, `learners` what our buffer changes in trainings of
-other libraries, `learners-speed` how fast these are in turns with each other, `learners-prioritized` what prioritized
-replay changes in them, and `hosts` what buffers over several hosts cost.
+other libraries, `learners-speed` how fast these are relative to the library's own buffer, `learners-prioritized` what
+prioritized replay changes in them, and `hosts` what buffers over several hosts cost.
 """
 
 from __future__ import annotations

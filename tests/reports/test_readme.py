@@ -6,7 +6,7 @@ import pytest
 
 from reports import readme
 from reports.readme import MARKED, PARTS, Reference, files, generated, references
-from results import save
+from results import BadRecord, save
 
 from .synthetic_runs import add_sharing, empty_run, throughput_run
 from .synthetic_use import use_run
@@ -118,6 +118,15 @@ def test_records_of_one_question_are_read_as_one_unless_they_are_of_other_machin
     assert {record.params["step"] for record in found.run.records} == {"a", "b"}
     shown = [f"`make report RUN=results/reference/{name}.json`" for name in ("a", "b")]
     assert found.source.endswith(f"{shown[0]} and {shown[1]} show the records.")
+
+
+def test_records_that_share_a_cell_are_not_merged(tmp_path):
+    for profile in ("learners", "learners-speed"):
+        run = throughput_run(peers=("cpprb",), blocks=1)
+        run.profile = profile
+        save(tmp_path / f"{profile}.json", run)
+    with pytest.raises(BadRecord, match="share a cell"):
+        references(tmp_path)
 
 
 def test_figures_without_a_record_are_left_out():
