@@ -46,7 +46,7 @@ class Task:
     episodes: int = 20  # the last ones, whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the training is too short to solve it
     peers: Sequence[str]  # those that are measured
-    steps_in_turns: int  # of a training that takes turns with another one; about 10 s of them are timed
+    steps_in_turns: int  # of a training that takes turns with another one; about 6 s of them are timed
 
     @property
     def learner(self) -> Learner:
@@ -94,7 +94,7 @@ CARTPOLE = Task(
     env="CartPole-v1",
     algorithm="DQN",
     steps=50_000,
-    steps_in_turns=14_000,
+    steps_in_turns=9_000,
     every=2_500,
     stored=32_768,
     shapes=Shapes((4,), "float32", (1,), "int64"),
@@ -118,7 +118,7 @@ PENDULUM = Task(
     env="Pendulum-v1",
     algorithm="SAC",
     steps=5_000,
-    steps_in_turns=1_200,
+    steps_in_turns=800,
     every=250,
     stored=32_768,
     shapes=Shapes((3,), "float32", (1,), "float32"),
@@ -132,7 +132,7 @@ HALF_CHEETAH = Task(
     env="HalfCheetah-v5",
     algorithm="SAC",
     steps=8_000,
-    steps_in_turns=4_200,
+    steps_in_turns=3_800,
     every=1_000,
     stored=32_768,
     shapes=Shapes((17,), "float64", (6,), "float32"),
@@ -145,7 +145,7 @@ PONG = Task(
     env="PongNoFrameskip-v4",
     algorithm="DQN",
     steps=4_000,
-    steps_in_turns=2_300,
+    steps_in_turns=1_900,
     every=2_000,
     stored=2_048,
     shapes=Shapes((4, 84, 84), "uint8", (1,), "int64"),
@@ -169,7 +169,7 @@ LUNAR_LANDER = Task(
     env="LunarLander-v3",
     algorithm="DQN",
     steps=70_000,
-    steps_in_turns=5_000,
+    steps_in_turns=2_600,
     every=5_000,
     stored=32_768,
     shapes=Shapes((8,), "float32", (1,), "int64"),
