@@ -174,7 +174,6 @@ def measure_in_turns(peer: str, task: Task, seed: int) -> Iterator[Result]:
     arm = registry.learner_class(peer)
     try:
         arm.version()
-        check_answers(task, arm, seed)
         result = Result(RELATIVE_SPEED, peer, task.env, task.params, "ok", relative_speed(task, arm, seed))
     except Exception as error:
         outcome, reason = failure(error)

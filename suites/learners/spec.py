@@ -63,11 +63,7 @@ PROFILES = {
     "quick": LearnersSettings(blocks=3, tasks=[_short(10_240, 16_384)]),
     "learners": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG]),
     "learners-prioritized": LearnersSettings(blocks=5, tasks=[LUNAR_LANDER, LUNAR_LANDER_SLOWLY]),
-    "learners-speed": LearnersSettings(
-        blocks=6,  # even, so that each training begins in half of them
-        tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER],
-        in_turns=True,
-    ),
+    "learners-speed": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG], in_turns=True),
 }
 
 

@@ -12,14 +12,16 @@ import os
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
 from typing import Any
 
 from adapters import registry
 from adapters.child_process import exit_with_parent
 from adapters.learners import LearnerArm
-from suites.learners.playing import make_env, make_model
+from suites.learners.playing import check_answers, make_env, make_model
 from suites.learners.spec import REFERENCE
 from suites.learners.tasks import Task
+from suites.runner.results import PeerTrouble, failure
 
 TURN_SECONDS = 0.5
 YOUR_TURN, ENDED = "your turn", "ended"
@@ -37,10 +39,12 @@ class Turns:
         The step before which both train at the same time, and nothing is counted.
     begins : bool
         Whether this training has the first turn.
+    checked : Event
+        Is set when the turns may begin.
     """
 
-    def __init__(self, other: Connection, timed_from: int, begins: bool) -> None:
-        self.other, self.timed_from, self.begins = other, timed_from, begins
+    def __init__(self, other: Connection, timed_from: int, begins: bool, checked: Event) -> None:
+        self.other, self.timed_from, self.begins, self.checked = other, timed_from, begins, checked
         self.first_step = 0
         self.seconds = 0.0  # in turns that have ended
         self.turn: float | None = None  # when this turn began
@@ -55,6 +59,7 @@ class Turns:
                 self._let_other_train()
         elif step >= self.timed_from:
             self.first_step = step
+            self.checked.wait()
             if self.begins:
                 self._wait()
             else:
@@ -86,37 +91,67 @@ class Turns:
 def relative_speed(task: Task, arm: type[LearnerArm], seed: int) -> float:
     """Return how many times as fast this training is as that with the library's own buffer, with the same seed.
 
-    The order of turns alternates with the seed. Raises RuntimeError if the other training fails.
+    Both train in new processes, because the memory that a process has used before changes its speed. This process
+    checks the arm's answers while the two get ready. The order of turns alternates with the seed.
+
+    Raises WrongAnswer if an answer is wrong, PeerTrouble if this training fails, RuntimeError if the other one does.
     """
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_train_reference, args=(there, task, seed, os.getpid()), daemon=True)
-    process.start()
-    there.close()
+    turns, checked = context.Pipe(), context.Event()
+    processes, results = [], []
+    for number, each in enumerate((arm, registry.learner_class(REFERENCE))):
+        here, there = context.Pipe(duplex=False)
+        begins = (seed + number) % 2 == 0
+        arguments = (task, each, seed, turns[number], begins, checked, there, os.getpid())
+        processes.append(context.Process(target=_train, args=arguments, daemon=True))
+        results.append(here)
+        processes[-1].start()
+        for mine in (turns[number], there):  # so that the end of the process ends the connection
+            mine.close()
     try:
-        speed = _train(task, arm, seed, here, begins=seed % 2 == 0)
-        return speed / float(here.recv())
-    except (EOFError, ConnectionError):
-        raise RuntimeError(f"the training with {REFERENCE}, which takes turns with this one, failed") from None
+        check_answers(task, arm, seed)
+        checked.set()
+        mine, reference = map(_received, results)
     finally:
-        process.terminate()
-        process.join()
+        for process in processes:
+            process.terminate()
+            process.join()
+    if isinstance(mine, str):
+        raise PeerTrouble(mine)
+    if isinstance(reference, str):
+        raise RuntimeError(f"the training with {REFERENCE}, which takes turns with this one, failed: {reference}")
+    return mine / reference
 
 
-def _train_reference(other: Connection, task: Task, seed: int, parent: int) -> None:
-    """Train with the library's own buffer, in a process of its own, and send the speed."""
+def _received(result: Connection) -> Any:
+    try:
+        return result.recv()
+    except EOFError:
+        return "its process ended without a result"
+
+
+def _train(
+    task: Task,
+    arm: type[LearnerArm],
+    seed: int,
+    other: Connection,
+    begins: bool,
+    checked: Event,
+    result: Connection,
+    parent: int,
+) -> None:
+    """Send the speed of this training, the reason why it failed, or None if the other one failed."""
     exit_with_parent(parent)
-    other.send(_train(task, registry.learner_class(REFERENCE), seed, other, begins=seed % 2 == 1))
+    try:
+        import torch
 
-
-def _train(task: Task, arm: type[LearnerArm], seed: int, other: Connection, begins: bool) -> float:
-    import torch
-
-    torch.set_num_threads(1)
-    env = make_env(task, seed)
-    model = make_model(task, arm, env, seed)
-    turns = Turns(other, task.timed_from, begins)
-    model.learn(task.steps, callback=turns)
-    speed = turns.end(model.num_timesteps)
-    env.close()
-    return speed
+        torch.set_num_threads(1)
+        env = make_env(task, seed)
+        model = make_model(task, arm, env, seed)
+        turns = Turns(other, task.timed_from, begins, checked)
+        model.learn(task.steps, callback=turns)
+        result.send(turns.end(model.num_timesteps))
+    except (EOFError, ConnectionError):
+        result.send(None)
+    except Exception as error:
+        result.send(failure(error)[1])

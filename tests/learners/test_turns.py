@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
+import os
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -10,6 +13,7 @@ from multiprocessing import Pipe
 from types import SimpleNamespace
 
 import pytest
+from stable_baselines3.common.buffers import ReplayBuffer
 
 from adapters import registry
 from suites.learners import measure, turns
@@ -19,11 +23,15 @@ from suites.learners.tasks import CARTPOLE, OURS
 TASK = replace(CARTPOLE, steps_in_turns=1_500).shortened
 
 
+READY = threading.Event()
+READY.set()
+
+
 class Training:
     """A pretended training of `steps` steps that take `seconds` each; it notes when each step was made."""
 
     def __init__(self, other, begins, steps, seconds, timed_from=10):
-        self.turns = turns.Turns(other, timed_from, begins)
+        self.turns = turns.Turns(other, timed_from, begins, READY)
         self.steps, self.seconds, self.timed_from, self.made = steps, seconds, timed_from, []
 
     def run(self):
@@ -80,27 +88,73 @@ def test_each_buffer_is_compared_with_the_librarys_own(seed):
     assert result.params == {"task": CARTPOLE.name, "steps": 1_500, "episodes": 20}
 
 
-def test_an_add_that_sleeps_shows_in_the_relative_speed_of_the_training(monkeypatch):
-    from stable_baselines3.common.buffers import ReplayBuffer
+class SlowBuffer(ReplayBuffer):
+    def add(self, *row):
+        time.sleep(0.003)
+        super().add(*row)
 
-    class Slow(ReplayBuffer):
-        def add(self, *row):
-            time.sleep(0.003)
-            super().add(*row)
 
-    class Arm(registry.learner_class(REFERENCE)):
-        arguments = {"replay_buffer_class": Slow}  # noqa: RUF012
+class ForgetfulBuffer(ReplayBuffer):
+    def add(self, obs, next_obs, *rest):
+        super().add(obs, obs, *rest)
 
-    monkeypatch.setattr(measure.registry, "learner_class", lambda _name: Arm)
+
+class Slow(registry.learner_class(REFERENCE)):
+    arguments = {"replay_buffer_class": SlowBuffer}  # noqa: RUF012
+
+
+class Forgetful(Slow):
+    arguments = {"replay_buffer_class": ForgetfulBuffer}  # noqa: RUF012
+
+
+class Failing(Slow):
+    """Its answers are right, but only in the process that checks them."""
+
+    @classmethod
+    def algorithm(cls, learner):
+        if multiprocessing.parent_process() is not None:
+            raise ValueError("out of order")
+        return super().algorithm(learner)
+
+
+class Killed(Slow):
+    @classmethod
+    def algorithm(cls, learner):
+        if multiprocessing.parent_process() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().algorithm(learner)
+
+
+def measured(monkeypatch, *, arm=Slow, reference=None):
+    """Return the result of an arm that is not in the registry, and if need be of another reference."""
+    known = registry.learner_class(REFERENCE)
+    monkeypatch.setattr(
+        measure.registry, "learner_class", lambda name: (reference or known) if name == REFERENCE else arm
+    )
     (result,) = measure.measure_in_turns(OURS, TASK, 0)
+    assert not multiprocessing.active_children()
+    return result
+
+
+def test_an_add_that_sleeps_shows_in_the_relative_speed_of_the_training(monkeypatch):
+    result = measured(monkeypatch)
     assert result.outcome == "ok" and result.value < 0.7
 
 
-def test_a_failure_of_the_other_training_is_not_charged_to_this_one(monkeypatch):
-    monkeypatch.setattr(turns, "_train_reference", fail)
-    (result,) = measure.measure_in_turns(OURS, TASK, 0)
-    assert result.outcome == "broken" and f"the training with {REFERENCE}" in result.reason
+def test_a_wrong_answer_has_no_speed(monkeypatch):
+    result = measured(monkeypatch, arm=Forgetful)
+    assert (result.outcome, result.value) == ("wrong", None)
 
 
-def fail(*_arguments):
-    raise SystemExit(1)
+@pytest.mark.parametrize(("arm", "reason"), [(Failing, "ValueError: out of order"), (Killed, "its process ended")])
+def test_a_training_that_fails_is_a_finding(monkeypatch, arm, reason):
+    result = measured(monkeypatch, arm=arm)
+    assert result.outcome == "failed" and reason in result.reason
+
+
+@pytest.mark.parametrize(("reference", "reason"), [(Failing, "out of order"), (Killed, "its process ended")])
+def test_a_failure_of_the_other_training_is_not_charged_to_this_one(monkeypatch, reference, reason):
+    result = measured(monkeypatch, reference=reference)
+    assert result.outcome == "broken"
+    assert f"the training with {REFERENCE}, which takes turns with this one, failed" in result.reason
+    assert reason in result.reason
