@@ -46,7 +46,7 @@ class Task:
     episodes: int = 20  # the last ones, whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the training is too short to solve it
     peers: Sequence[str]  # those that are measured
-    # Of a training that takes turns with another one; about 6 s of them are timed. None: it is not measured in turns.
+    # Of a training that takes turns with another one; about 4 s of them are timed. None: it is not measured in turns.
     steps_in_turns: int | None = None
 
     @property
@@ -95,7 +95,7 @@ CARTPOLE = Task(
     env="CartPole-v1",
     algorithm="DQN",
     steps=50_000,
-    steps_in_turns=9_000,
+    steps_in_turns=6_500,
     every=2_500,
     stored=32_768,
     shapes=Shapes((4,), "float32", (1,), "int64"),
@@ -119,7 +119,7 @@ PENDULUM = Task(
     env="Pendulum-v1",
     algorithm="SAC",
     steps=5_000,
-    steps_in_turns=800,
+    steps_in_turns=550,
     every=250,
     stored=32_768,
     shapes=Shapes((3,), "float32", (1,), "float32"),
@@ -133,7 +133,7 @@ HALF_CHEETAH = Task(
     env="HalfCheetah-v5",
     algorithm="SAC",
     steps=8_000,
-    steps_in_turns=3_800,
+    steps_in_turns=3_600,
     every=1_000,
     stored=32_768,
     shapes=Shapes((17,), "float64", (6,), "float32"),
@@ -146,7 +146,7 @@ PONG = Task(
     env="PongNoFrameskip-v4",
     algorithm="DQN",
     steps=4_000,
-    steps_in_turns=1_900,
+    steps_in_turns=1_600,
     every=2_000,
     stored=2_048,
     shapes=Shapes((4, 84, 84), "uint8", (1,), "int64"),

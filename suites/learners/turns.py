@@ -91,27 +91,32 @@ class Turns:
 def relative_speed(task: Task, arm: type[LearnerArm], seed: int) -> float:
     """Return how many times as fast this training is as that with the library's own buffer, with the same seed.
 
-    Both train in new processes, because the memory that a process has used before changes its speed. This process
-    checks the arm's answers while the two get ready. The order of turns alternates with the seed.
+    Both are forks of this process, which has imported the libraries and done nothing else: the place of code and data
+    in memory, which differs between processes by chance, and memory that was used before both change the speed. This
+    process checks the arm's answers while the two get ready. Which one begins alternates with the seed.
 
     Raises WrongAnswer if an answer is wrong, PeerTrouble if this training fails, RuntimeError if the other one does.
     """
-    context = multiprocessing.get_context("spawn")
-    turns, checked = context.Pipe(), context.Event()
-    processes, results = [], []
-    for number, each in enumerate((arm, registry.learner_class(REFERENCE))):
-        here, there = context.Pipe(duplex=False)
-        begins = (seed + number) % 2 == 0
-        arguments = (task, each, seed, turns[number], begins, checked, there, os.getpid())
+    import stable_baselines3  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
+    context = multiprocessing.get_context("fork")
+    ends, checked = context.Pipe(), context.Event()
+    processes, results = [], {}
+    arms = [arm, registry.learner_class(REFERENCE)]
+    for number in (0, 1) if seed % 2 == 0 else (1, 0):
+        results[number], result = context.Pipe(duplex=False)
+        begins = not processes
+        arguments = (task, arms[number], seed, ends[number], ends[1 - number], begins, checked, result, os.getpid())
         processes.append(context.Process(target=_train, args=arguments, daemon=True))
-        results.append(here)
         processes[-1].start()
-        for mine in (turns[number], there):  # so that the end of the process ends the connection
+        for mine in (ends[number], result):  # so that the end of the process ends the connection
             mine.close()
     try:
         check_answers(task, arm, seed)
         checked.set()
-        mine, reference = map(_received, results)
+        mine, reference = (_received(results[number]) for number in (0, 1))
     finally:
         for process in processes:
             process.terminate()
@@ -135,17 +140,16 @@ def _train(
     arm: type[LearnerArm],
     seed: int,
     other: Connection,
+    unused: Connection,
     begins: bool,
     checked: Event,
     result: Connection,
     parent: int,
 ) -> None:
     """Send the speed of this training, the reason why it failed, or None if the other one failed."""
+    unused.close()  # the end of the other process, whose end would go unnoticed
     exit_with_parent(parent)
     try:
-        import torch
-
-        torch.set_num_threads(1)
         env = make_env(task, seed)
         model = make_model(task, arm, env, seed)
         turns = Turns(other, task.timed_from, begins, checked)
