@@ -65,9 +65,9 @@ class Reference:
     @property
     def source(self) -> str:
         cores = counted(int(self.run.machine["cores"]), "core")
-        reports = listed([f"`make report RUN=results/reference/{path.name}`" for path in self.paths])
-        show = "shows the record" if len(self.paths) == 1 else "show the records"
-        return f"Measured on {cores} ({self.run.machine['cpu']}); {reports} {show}."
+        first, *more = (f"`make report RUN=results/reference/{path.name}`" for path in self.paths)
+        added = f", and {listed(more)} what was added to it" if more else ""
+        return f"Measured on {cores} ({self.run.machine['cpu']}); {first} shows the record{added}."
 
     def joined(self, others: Sequence[Reference]) -> Reference:
         """Return this record merged with those of `others` that were measured on the same machine.

@@ -82,6 +82,8 @@ def _amounts(task: Task, name: str) -> dict[str, str]:
 
 def _speeds(task: Task) -> dict[str, str]:
     """Return the relative speed of each peer, and of the reference what it is against itself."""
+    if not task.speeds:
+        return {}
     own = f"{task.control.words} against itself" if task.control else f"1{TIMES}"
     method = "" if task.control else " (one after the other)"
     return {str(task.reference): own, **{peer: each.words + method for peer, each in task.speeds.items()}}
@@ -114,7 +116,10 @@ def _memory(task: Task, subject: str) -> str:
 
 
 def _to_the_target(task: Task) -> str:
-    """After how many steps each algorithm reached the target. Identical trainings are named once."""
+    """After how many steps each algorithm reached the target. Identical trainings are named once.
+
+    A median of only some seeds, those that were fast enough, would flatter: then it is said how many there were.
+    """
     job, reached = task.jobs.get(NEEDED), task.reached
     if job is None or reached is None or task.target is None:
         return ""
@@ -122,10 +127,11 @@ def _to_the_target(task: Task) -> str:
     for peer, outcomes in task.solved.items():
         if peer in task.twins:
             continue
-        count = f"{sum(outcomes.values())} of {counted(len(outcomes), 'seed')}"
-        record = reached.cells.get(peer)
-        after = scale.of(figure_of(record)) if record else "not reached"
-        parts.append(f"{after} with {peer} ({count})")
+        seeds, record = counted(len(outcomes), "seed"), reached.cells.get(peer)
+        if record and task.is_complete(peer):
+            parts.append(f"{scale.of(figure_of(record))} with {peer} ({len(outcomes)} of {seeds})")
+        elif not task.is_complete(peer):
+            parts.append(f"reached by {sum(outcomes.values())} of {seeds} with {peer}")
     return f"to {task.target:g}: {listed(parts)}" if parts else ""
 
 
