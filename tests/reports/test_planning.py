@@ -264,7 +264,7 @@ def test_the_variable_of_make_apex_is_refused_without_reading_a_record(capsys):
 
 
 def test_the_service_times_are_those_of_the_newest_committed_record_of_hosts():
-    assert program._committed() == references()[page.PROFILE].path
+    assert program._committed() == references()[page.PROFILE].paths[0]
 
 
 @pytest.mark.parametrize("explorers", ["0", "1"])
@@ -300,8 +300,8 @@ def test_the_page_has_its_tables_from_a_record(tmp_path):
     run = hosts_run(data=(1,))
     save(path, run)
     blank = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n" for name in page.PARTS)
-    written = generated(blank, {page.PROFILE: Reference(path, run)})
+    written = generated(blank, {page.PROFILE: Reference([path], run)})
     assert written.count("\nmake plan ") == len(page.CASES)
     assert written.count("what saturates first") >= len(page.CASES) and "| learner, CPU" in written
-    assert generated(written, {page.PROFILE: Reference(path, run)}) == written
+    assert generated(written, {page.PROFILE: Reference([path], run)}) == written
     assert generated(blank, {}) == blank
