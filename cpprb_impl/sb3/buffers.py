@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her import her_replay_buffer as hindsight
 
+from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
 
@@ -126,8 +127,8 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
 
     Raises
     ------
-    TypeError
-        If `exact` is given.
+    TypeError, ValueError
+        If `exact` is given, or `n_steps` is not a positive integer.
     NotImplementedError
         If observations are dicts: Stable-Baselines3 has no n-step returns for them.
     """
@@ -135,14 +136,17 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
     draws_exactly = True
     sample = theirs.BaseBuffer.sample
 
-    def __init__(self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **options: Any) -> None:
+    def __init__(
+        self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, n_steps: int = 3, **options: Any
+    ) -> None:
+        n_steps = positive_integer("n_steps", integer("n_steps", n_steps))
         if "exact" in options:
             raise TypeError("exact must not be given: an NStepReplayBuffer always draws Stable-Baselines3's rows")
         if isinstance(observation_space, spaces.Dict):
             raise NotImplementedError(
                 f"observation_space must not be a Dict with n-step returns, got {observation_space}"
             )
-        super().__init__(buffer_size, observation_space, *args, **options)
+        super().__init__(buffer_size, observation_space, *args, **{**options, "n_steps": n_steps})
 
 
 class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):

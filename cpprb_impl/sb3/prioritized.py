@@ -46,6 +46,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def __init__(self, *args: Any, alpha: float = 0.6, eps: float = 1e-6, beta: float = 0.4, **options: Any) -> None:
         if "exact" in options:
             raise TypeError("PrioritizedReplayBuffer has no option exact: Stable-Baselines3 has no such buffer")
+        if "n_steps" in options:  # which Stable-Baselines3 advises to pass if an algorithm is given n_steps
+            raise TypeError("PrioritizedReplayBuffer has no option n_steps: there is no prioritized n-step buffer")
         self.alpha, self.eps = alpha, eps
         self.beta = self.first_beta = check_exponent("beta", beta)
         super().__init__(*args, **options)

@@ -269,6 +269,12 @@ def test_n_step_buffers_have_no_option_exact():
         sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", exact=False)
 
 
+@pytest.mark.parametrize(("n_steps", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("3", TypeError)])
+def test_a_wrong_number_of_steps_is_refused_at_construction(n_steps, error):
+    with pytest.raises(error, match="n_steps"):
+        sb3.NStepReplayBuffer(10, BOX, BUTTONS, device="cpu", n_steps=n_steps)
+
+
 def test_n_step_returns_of_dicts_are_refused_at_construction():
     parts = spaces.Dict({"a": BOX, "b": BOX})
     with pytest.raises(NotImplementedError, match="must not be a Dict with n-step returns"):

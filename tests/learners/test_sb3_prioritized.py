@@ -117,6 +117,12 @@ def test_only_a_prioritized_buffer_is_taken():
         sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, exact=True)
 
 
+def test_n_step_returns_are_refused():
+    kwargs = {"n_steps": 3, "gamma": 0.99}
+    with pytest.raises(TypeError, match="no prioritized n-step buffer"):
+        sb3.PrioritizedDQN("MlpPolicy", "CartPole-v1", replay_buffer_kwargs=kwargs)
+
+
 def test_beta_is_1_at_most():
     trained = model(make_vec_env(Rooms, 3, seed=0))
     trained.learn(100)  # plays 102 steps
