@@ -27,7 +27,7 @@ from reports.sections.section import Context
 from reports.tables import notes
 from results import REFERENCE, BadRecord, Run, load
 from results.record import Peer
-from results.validation import cell_key
+from results.validation import check
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/figures.md", "docs/planning.md", "docs/sb3.md")
@@ -81,10 +81,16 @@ class Reference:
             peers.setdefault(peer.name, peer)
         workloads = {workload.name: workload for run in runs for workload in run.workloads}
         records = [record for run in runs for record in run.records]
-        if len({cell_key(vars(record)) for record in records}) < len(records):
-            raise BadRecord(f"{listed([path.name for each in (self, *here) for path in each.paths])} share a cell")
-        run = replace(self.run, peers=list(peers.values()), workloads=list(workloads.values()), records=records)
-        return Reference([path for each in (self, *here) for path in each.paths], run)
+        paths = [path for each in (self, *here) for path in each.paths]
+        run = replace(
+            self.run,
+            peers=list(peers.values()),
+            workloads=list(workloads.values()),
+            records=records,
+            declared=len(records),
+        )
+        check(run.to_dict(), listed([path.name for path in paths]))
+        return Reference(paths, run)
 
 
 def _machine(run: Run) -> tuple[object, object]:

@@ -132,7 +132,7 @@ def _to_the_target(task: Task) -> str:
             parts.append(f"{scale.of(figure_of(record))} with {peer} ({len(outcomes)} of {seeds})")
         elif not task.is_complete(peer):
             parts.append(f"reached by {sum(outcomes.values())} of {seeds} with {peer}")
-    return f"to {task.target:g}: {listed(parts)}" if parts else ""
+    return f"(target {task.target:g}) {listed(parts)}" if parts else ""
 
 
 def _shares(task: Task, subject: str) -> str:

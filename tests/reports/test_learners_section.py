@@ -254,7 +254,8 @@ def test_the_headline_says_memory_first_and_then_steps_and_time():
         f"Memory, in bytes per transition: DQN on CartPole 56.0 with {REFERENCE}, 7.00 with {OURS} (8.00{TIMES} fewer)."
     )
     assert steps.startswith(
-        f"Steps to a mean return: DQN on CartPole to 300: reached by 4 of 5 seeds with {OURS}, 2,000 with {PRIORITIZED}"
+        f"Steps to a mean return: DQN on CartPole (target 300) reached by 4 of 5 seeds with {OURS}, "
+        f"2,000 with {PRIORITIZED}"
     )
     assert share == f"Time in the buffer: DQN on CartPole 3.00% with {OURS} instead of 9.00%."
     assert speed == (

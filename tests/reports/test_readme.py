@@ -125,7 +125,7 @@ def test_records_that_share_a_cell_are_not_merged(tmp_path):
         run = throughput_run(peers=("cpprb",), blocks=1)
         run.profile = profile
         save(tmp_path / f"{profile}.json", run)
-    with pytest.raises(BadRecord, match="share a cell"):
+    with pytest.raises(BadRecord, match="is the same cell as"):
         references(tmp_path)
 
 
