@@ -162,10 +162,13 @@ class StepBuffer:
                 "infos must be a sequence of one dict per environment, got a dict: pass the terminations as done, "
                 "and handle_timeout_termination=False to the constructor"
             )
-        if not hasattr(infos, "__len__"):
-            raise TypeError(f"infos must be a sequence of one dict per environment, got {type(infos).__name__}")
-        if len(infos) != self.n_envs:
-            raise ValueError(f"infos must have one dict per environment ({self.n_envs}), got {len(infos)}")
+        try:
+            given = len(infos)
+        except TypeError:
+            what = type(infos).__name__
+            raise TypeError(f"infos must be a sequence of one dict per environment, got {what}") from None
+        if given != self.n_envs:
+            raise ValueError(f"infos must have one dict per environment ({self.n_envs}), got {given}")
         return [info.get("TimeLimit.truncated", False) for info in infos]
 
     def reset(self) -> None:

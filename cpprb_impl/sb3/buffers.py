@@ -139,14 +139,14 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
     def __init__(
         self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, n_steps: int = 3, **options: Any
     ) -> None:
-        n_steps = positive_integer("n_steps", integer("n_steps", n_steps))
         if "exact" in options:
             raise TypeError("exact must not be given: an NStepReplayBuffer always draws Stable-Baselines3's rows")
         if isinstance(observation_space, spaces.Dict):
             raise NotImplementedError(
                 f"observation_space must not be a Dict with n-step returns, got {observation_space}"
             )
-        super().__init__(buffer_size, observation_space, *args, **{**options, "n_steps": n_steps})
+        options["n_steps"] = positive_integer("n_steps", integer("n_steps", n_steps))
+        super().__init__(buffer_size, observation_space, *args, **options)
 
 
 class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):
