@@ -46,8 +46,7 @@ class Task:
     episodes: int = 20  # the last ones, whose mean return is the score
     target: float | None = None  # score at which it is solved; None: the training is too short to solve it
     peers: Sequence[str]  # those that are measured
-    # Of a training that takes turns with another one; about 4 s of them are timed. None: it is not measured in turns.
-    steps_in_turns: int | None = None
+    steps_in_turns: int  # of a training that takes turns with another one; about 4 s of them are timed
 
     @property
     def learner(self) -> Learner:
@@ -70,7 +69,7 @@ class Task:
     @property
     def shortened(self) -> Task:
         """This task with `steps_in_turns` steps and no target."""
-        return replace(self, steps=self.steps_in_turns or self.steps, target=None)
+        return replace(self, steps=self.steps_in_turns, target=None)
 
     def workload(self) -> Workload:
         """Describe the rows for the record. Nothing is recorded: a training plays its environment."""
@@ -170,6 +169,7 @@ LUNAR_LANDER = Task(
     env="LunarLander-v3",
     algorithm="DQN",
     steps=70_000,
+    steps_in_turns=2_000,
     every=5_000,
     stored=32_768,
     shapes=Shapes((8,), "float32", (1,), "int64"),
