@@ -30,6 +30,10 @@ RETURN_SECONDS = 10.0  # for a lost shard to return, before it is missed
 NUMBERS = 1 << 15  # of shards
 
 
+class ClosedBufferError(Exception):
+    """The process that made the buffer has closed it."""
+
+
 class Directory:
     """Starts one shard on each of the hosts, and again whenever it is lost. An asynchronous actor."""
 
@@ -50,16 +54,18 @@ class Directory:
             raise RuntimeError(self._failed)
 
     async def find(self) -> list[Address]:
-        """Return the addresses of the shards that exist now."""
+        """Return the addresses of the shards that exist now. Raises ClosedBufferError once the buffer is closed."""
+        self._check_open()
         return list(self._addresses.values())
 
     async def get_shards(self) -> list[Any]:
         """Return the handles of all shards, once every host that Ray takes for alive has one.
 
-        Raises ConnectionError if one has none after `RETURN_SECONDS`.
+        Raises ConnectionError if one has none after `RETURN_SECONDS`, and ClosedBufferError once the buffer is closed.
         """
         end = time.monotonic() + RETURN_SECONDS
         while True:
+            self._check_open()
             alive = await asyncio.to_thread(nodes)
             missing = [host for host in self._hosts if host in alive and host not in self._shards]
             if self._shards and not missing:
@@ -67,6 +73,11 @@ class Directory:
             if time.monotonic() > end:
                 raise ConnectionError(f"there is no shard on {', '.join(missing or self._hosts)}")
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _check_open(self) -> None:
+        # Ray ends this actor some time after the buffer was closed: until then, it must not seem to have no shards.
+        if self._closed:
+            raise ClosedBufferError
 
     async def close(self) -> None:
         """End all shards."""

@@ -11,6 +11,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayError
 
 from cpprb_impl.hosts.shard import Address
+from cpprb_impl.ray.directory import ClosedBufferError
 
 FIND_SECONDS = 0.5  # between two questions to the directory
 FIRST_SECONDS = 60.0  # for the first answer
@@ -28,7 +29,7 @@ def asking() -> Iterator[None]:
     check_ray()
     try:
         yield
-    except ActorDiedError:
+    except (ActorDiedError, ClosedBufferError):
         raise ConnectionError("the process that made the buffer has closed it, or has ended") from None
     except Exception as error:
         if type(error) is Exception:  # as Ray raises it for an actor of a cluster that was shut down
@@ -65,7 +66,7 @@ class Finder:
             return
         try:
             self._known = ray.get(self._asked)
-        except ActorDiedError:
+        except (ActorDiedError, ClosedBufferError):
             raise
         except RayError:  # the directory will be started again: until then, go on with the shards that are known
             pass

@@ -449,6 +449,20 @@ def test_a_closed_buffer_says_so():
     used.close()
 
 
+def test_a_closed_buffer_says_so_while_its_directory_still_ends(monkeypatch):
+    buffer = PrioritizedReplayBuffer(1000, FIELDS)
+    used, new = (pickle.loads(pickle.dumps(buffer)) for _ in range(2))
+    used.add(**rows(0, 10))
+    with monkeypatch.context() as patch:
+        patch.setattr(ray, "kill", lambda actor: None)  # Ray may take some time for it
+        buffer.close()
+    for call in CALLS.values():
+        with pytest.raises(ConnectionError, match="the process that made the buffer has closed it"):
+            call(new)
+    assert "has closed it" in first_error(used, CALLS["add"])
+    used.close()
+
+
 def first_error(buffer, call) -> str:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
