@@ -38,11 +38,15 @@ def make_env(task: Task, seed: int) -> Any:
 
 def make_model(task: Task, arm: type[LearnerArm], env: Any, seed: int, capacity: int | None = None) -> Any:
     """Return the untrained model, whose `replay_buffer` has the task's capacity unless another one is given."""
+    from stable_baselines3.common.logger import Logger
+
     kind, arguments = arm.algorithm(task.learner)
     options = {**task.options, **arguments}
     if capacity is not None:
         options["buffer_size"] = capacity
-    return kind(task.policy, env, seed=seed, device="cpu", **copy.deepcopy(options))
+    model = kind(task.policy, env, seed=seed, device="cpu", **copy.deepcopy(options))
+    model.set_logger(Logger(None, []))  # its own one makes a folder for each training
+    return model
 
 
 def play(env: Any, seed: int, count: int) -> list[Row]:

@@ -1,6 +1,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 OF_TF2RL = "test_tf2rl.py"
 HERE = Path(__file__).parent
 
@@ -20,3 +22,10 @@ if _is_installed("torch"):
     import torch
 
     torch.set_num_threads(1)  # more would slow such small networks down, beside other tests all the more
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path, monkeypatch):
+    """Return the folder that Stable-Baselines3 makes for the logs of a training, rather than a new one for each."""
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path / "logs"))
+    return tmp_path / "logs"

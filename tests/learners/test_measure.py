@@ -52,6 +52,11 @@ def test_a_training_gets_every_figure(reference):
     assert reference["score", 900] >= 8
 
 
+def test_a_training_leaves_no_folder_of_logs(logs):
+    tuple(measure.train(replace(SHORT, target=None), registry.learner_class(EXACT), seed=0))
+    assert not logs.exists()
+
+
 def test_the_same_rows_give_the_same_results_and_other_rows_do_not(reference):
     exact = values(launch(EXACT))
     for name in (("weights", None), ("score", 450), ("score", 900), ("needed", None)):
