@@ -6,12 +6,15 @@ import argparse
 import importlib
 import json
 import os
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from adapters.child_process import exit_with_parent
 from suites.runner.results import Result, append_result
+from suites.runner.timing import Stopwatch
+from suites.runner.turns import Turns
 from suites.suite import S, Settings, Suite
 
 
@@ -49,6 +52,21 @@ def add_jobs(parser: argparse.ArgumentParser, parse: Callable[[str], object], de
 
     parser.add_argument("--job", action="append", type=parsed, metavar="JOB", dest="jobs", help=f"default: {default}")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each timed window; default: %(default)s")
+
+
+def add_turns(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a suite whose figures can be timed in turns with another process, which the gate does."""
+    parser.add_argument(
+        "--turns", type=int, metavar="FD", help="take turns with the process at this socket's other end"
+    )
+    parser.add_argument("--begins", action="store_true", help="with --turns: have the first turn")
+
+
+def stopwatch(args: argparse.Namespace) -> Stopwatch:
+    """Return the stopwatch that the options of `add_turns` and the option `seconds` ask for."""
+    if args.turns is None:
+        return Stopwatch(args.seconds)
+    return Turns(socket.socket(fileno=args.turns), args.begins)
 
 
 def add_settings(settings: Settings, parser: argparse.ArgumentParser) -> None:

@@ -52,6 +52,9 @@ class Stopwatch:
                 gc.enable()
         return statistics.median(took)
 
+    def end(self) -> None:
+        """End a figure, whether it was measured or not."""
+
 
 def _seconds(run: Callable[[], object]) -> float:
     begin = time.perf_counter()

@@ -29,6 +29,7 @@ from suites.runner.explorers import giving_up, prepare
 from suites.runner.filling import fill
 from suites.runner.results import Result, failure
 from suites.runner.timing import Stopwatch
+from suites.runner.turns import OtherSideEndedError
 from suites.sharing.crowds import LEARNER_BATCH, Window, watch
 from suites.sharing.spec import KINDS, SUITE, SharingJob
 from suites.workloads import Workload
@@ -49,16 +50,20 @@ class Rate(NamedTuple):
 Figures = dict[str, float | Rate | str]  # by benchmark; a string says why there is no figure
 
 
-def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[Result]:
+def measure(peer: str, jobs: Sequence[SharingJob], window: Window, stopwatch: Stopwatch) -> Iterator[Result]:
     """Yield the figures of each job as soon as they are known."""
     for job in jobs:
         figures: Figures = {}
         outcome, reason = "ok", None
         try:
             with giving_up(FILL_SECONDS + 2 * window.longest):
-                figures = _measure(peer, job, window)
+                figures = _measure(peer, job, window, stopwatch)
+        except OtherSideEndedError:
+            continue
         except Exception as error:
             outcome, reason = failure(error)
+        finally:
+            stopwatch.end()
         for name in job.benchmarks:
             figure = figures.get(name)
             calls = figure.calls if isinstance(figure, Rate) else None
@@ -67,7 +72,7 @@ def measure(peer: str, jobs: Sequence[SharingJob], window: Window) -> Iterator[R
             yield Result(name, peer, job.workload, job.params, *mine, calls=calls)
 
 
-def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
+def _measure(peer: str, job: SharingJob, window: Window, stopwatch: Stopwatch) -> Figures:
     """Return benchmark -> its figure, or why there is none."""
     recording = workloads.load(job.workload)
     known = AddedRows(recording.columns, recording.fields)
@@ -82,7 +87,9 @@ def _measure(peer: str, job: SharingJob, window: Window) -> Figures:
     try:
         fill(adapter, spec, recording, FILL_SECONDS)
         check_round_trip(adapter, spec, known)
-        return MEASURES[job.kind](adapter, job, recording, window)
+        if job.kind in ALONE:
+            return ALONE[job.kind](adapter, job, recording, stopwatch)
+        return crowd_figures(adapter, job, recording, window)
     finally:
         adapter.close()
 
@@ -97,7 +104,7 @@ def _check_draws(make: Callable[[Spec], Adapter], spec: Spec) -> None:
         adapter.close()
 
 
-def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+def crowd_figures(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
     work = watch(adapter, job, recording, window)
     starved = (
         f"{work.added.count(0)} of {len(work.added)} explorers added no rows beside the learner in {work.seconds:.1f} s"
@@ -110,7 +117,7 @@ def _crowd(adapter: Adapter, job: SharingJob, recording: Workload, window: Windo
     return dict(zip(KINDS[job.kind], figures, strict=True))
 
 
-def _step(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+def _step(adapter: Adapter, job: SharingJob, recording: Workload, stopwatch: Stopwatch) -> Figures:
     batches = itertools.cycle([batch._asdict() for batch in recording.batches(job.batch)])
     priorities = priority_sets(LEARNER_BATCH)
     add, sample, update = adapter.add_batch, adapter.sample, adapter.update_priorities
@@ -120,10 +127,10 @@ def _step(adapter: Adapter, job: SharingJob, recording: Workload, window: Window
             add(columns)
             update(sample(LEARNER_BATCH)["indexes"], fresh)
 
-    return {"step": Stopwatch(window.least).per_call(run)}
+    return {"step": stopwatch.per_call(run)}
 
 
-def _alone(adapter: Adapter, job: SharingJob, recording: Workload, window: Window) -> Figures:
+def _alone(adapter: Adapter, job: SharingJob, recording: Workload, stopwatch: Stopwatch) -> Figures:
     steps = recording.steps()
     calls = itertools.cycle([steps[at : at + STEPS_A_CALL] for at in range(0, len(steps), STEPS_A_CALL)])
 
@@ -131,10 +138,11 @@ def _alone(adapter: Adapter, job: SharingJob, recording: Workload, window: Windo
         for some in itertools.islice(calls, count):
             adapter.add(some)
 
-    return {"add_alone": Stopwatch(window.least).per_call(run) / STEPS_A_CALL}
+    return {"add_alone": stopwatch.per_call(run) / STEPS_A_CALL}
 
 
-MEASURES = {"crowd": _crowd, "prioritized_crowd": _crowd, "step": _step, "alone": _alone}
+#: Kinds of jobs with one process; the others are crowds.
+ALONE = {"step": _step, "alone": _alone}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -142,11 +150,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="time per job; default: %(default)s")
     most = "time per job whose learner has made fewer than 1,000 calls; default: %(default)s"
     parser.add_argument("--most-seconds", type=float, default=2.0, help=most)
+    entry.add_turns(parser)
 
 
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
-        return measure(args.peer, args.jobs, Window(args.seconds, args.most_seconds))
+        return measure(args.peer, args.jobs, Window(args.seconds, args.most_seconds), entry.stopwatch(args))
 
     known = list(dict.fromkeys([*registry.together(), *registry.alone()]))
     return entry.main(SUITE, __doc__, options, figures, peers=known)

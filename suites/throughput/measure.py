@@ -37,6 +37,7 @@ from suites import workloads
 from suites.runner import entry
 from suites.runner.results import NotMeasured, Result, failure
 from suites.runner.timing import Stopwatch
+from suites.runner.turns import OtherSideEndedError
 from suites.throughput.buffers import STEPS_A_CALL, Buffers
 from suites.throughput.spec import SUITE
 from suites.throughput.tasks import USUAL, Job
@@ -51,9 +52,8 @@ LEARNER_BYTES, LEARNER_PIECES = 8 << 20, 16  # the memory that the stand-in for 
 CHECKED_ROWS = 32
 
 
-def measure(peer: str, jobs: Sequence[Job], seconds: float) -> Iterator[Result]:
+def measure(peer: str, jobs: Sequence[Job], watch: Stopwatch) -> Iterator[Result]:
     """Yield the figure of each job as soon as it is known. Jobs on the same buffer must be adjacent."""
-    watch = Stopwatch(seconds)
     for _, some in itertools.groupby(jobs, key=lambda job: (job.workload, job.capacity)):
         adjacent = list(some)
         buffers = Buffers(peer, adjacent[0].workload, adjacent[0].capacity, adjacent[0].fill_seconds)
@@ -63,9 +63,13 @@ def measure(peer: str, jobs: Sequence[Job], seconds: float) -> Iterator[Result]:
                 result = replace(result, value=BENCHMARKS[job.benchmark](buffers, dict(job.task.sizes), watch))
             except KeyboardInterrupt:
                 raise
+            except OtherSideEndedError:
+                continue
             except BaseException as error:  # a Rust panic is not an Exception
                 outcome, reason = failure(error)
                 result = replace(result, outcome=outcome, reason=reason)
+            finally:
+                watch.end()
             yield result
         try:
             buffers.close()
@@ -284,12 +288,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     about = "such as add:batch=1@CartPole-v1=2000; may be repeated (default: the usual ones on every workload)"
     parser.add_argument("--job", action="append", type=Job.parse, dest="jobs", metavar="JOB", help=about)
     parser.add_argument("--seconds", type=float, default=0.25, help="per figure; default: %(default)s")
+    entry.add_turns(parser)
 
 
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
         usual = [job for name in workloads.NAMES for job in usual_jobs(name)]
-        return measure(args.peer, args.jobs or usual, args.seconds)
+        return measure(args.peer, args.jobs or usual, entry.stopwatch(args))
 
     return entry.main(SUITE, __doc__, options, figures)
 

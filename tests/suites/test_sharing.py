@@ -10,7 +10,7 @@ from results.record import load
 from suites import workloads
 from suites.sharing import crowds
 from suites.sharing.crowds import Part, Work
-from suites.sharing.measure import MEASURES
+from suites.sharing.measure import crowd_figures
 from suites.sharing.spec import SharingJob
 
 WITH_PATIENCE = (
@@ -98,7 +98,7 @@ def test_a_window_is_lengthened_until_there_is_enough_or_to_its_limit(rate, rows
     monkeypatch.setattr(crowds, "STARVED_SECONDS", 4.0)
     window, recording = crowds.Window(0.25, 0.95), workloads.load("CartPole-v1")
     adapter = SimpleNamespace(start_method="fork", serve=None, sample=min)
-    figures = MEASURES["crowd"](adapter, SharingJob.parse(CROWD), recording, window)
+    figures = crowd_figures(adapter, SharingJob.parse(CROWD), recording, window)
     assert figures["samples"] == (pytest.approx(rate), parts * round(rate * crowds.PART_SECONDS))
     assert figures["adds"] == pytest.approx((100 + rows) / crowds.PART_SECONDS)
     if rows:

@@ -120,7 +120,7 @@ class FailsToClose(BaselinesStyle):
 def test_what_a_peer_raises_is_its_failure_and_the_others_are_measured(kind, outcomes, reason, monkeypatch):
     monkeypatch.setitem(registry.PEERS, kind.name, f"{__name__}:{kind.__name__}")
     jobs = [Job.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample:batch=32")]
-    results = list(measure.measure(kind.name, jobs, 0.01))
+    results = list(measure.measure(kind.name, jobs, Stopwatch(0.01)))
     assert [each.outcome for each in results] == outcomes
     assert [each.reason for each in results if each.outcome == "failed"] == [reason]
 
