@@ -15,7 +15,7 @@ EXECUTIONS ?= 200000
 # The variables of `make plan`.
 PLANNED := TRANSITIONS ROW BATCH BATCHES DATA_HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
 # Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS $(PLANNED)
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE HEAD GATE_MINUTES ONLY STRICT ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS $(PLANNED)
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -26,7 +26,7 @@ FUZZ_INSTALLED := .venv/.fuzz-installed
 PYTORCH := .peers/torch/bin/python
 PYTORCH_BUILT := .peers/torch/.built
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
-# The variables of `make bench` as options of the program that it runs; the gate uses two of them.
+# The variables of `make bench` as options of the program that it runs.
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 # ENV only from the command line: users' environments often have a variable of this name.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
@@ -90,8 +90,8 @@ report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....
 plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and how many it needs: [TRANSITIONS=12500] [ROW=bytes] [BATCH=512] [BATCHES=19] [DATA_HOSTS=] [EXPLORER_HOSTS=] [CORES=2] [LINK=10gbit] [CAPACITY=rows] [RUN=record]
 	@$(PY) -m reports.planning $(if $(RUN),--record '$(RUN)') $(foreach name,$(PLANNED) HOSTS,$(if $(filter command,$(firstword $(origin $(name)))),'$(name)=$($(name))'))
 
-gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [PROFILE=] [WORKLOADS=]
-	@.ci/gate '$(BASE)' $(CHOICE)
+gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [GATE_MINUTES=10 at most] [HEAD=<revision> instead of this tree] [ONLY='add 1 on CartPole-v1'] [STRICT=1: what cannot be told fails]
+	@.ci/gate '$(BASE)' $(if $(STRICT),--strict) $(if $(HEAD),--head '$(HEAD)') $(if $(GATE_MINUTES),--minutes '$(GATE_MINUTES)') $(if $(ONLY),--only '$(ONLY)')
 
 test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))

@@ -37,6 +37,7 @@ class Launch:
     command: Callable[[Sequence[Record], Path, int], list[str]]  # for these records, this cells file and this block
     least_limit: float = 0.0  # seconds that it may take even if the profile's limit is lower
     blocks: int | None = None  # the number of blocks in which it is launched, if lower than the suite's
+    turns: bool = False  # whether it can take turns with another launch (`suites.runner.turns`)
 
     @property
     def open_records(self) -> list[Record]:
@@ -86,6 +87,8 @@ class Suite(ABC, Generic[S]):
     profiles: Mapping[str, S]
     #: False if one launch of each is enough; a time budget is then not spent on more launches
     repeated: ClassVar[bool] = True
+    #: The benchmarks that the gate judges, of those in the profile "gate"; None: all.
+    judged: ClassVar[Collection[str] | None] = None
     #: name of a workload generated for this suite -> the function that generates it
     generated: ClassVar[Mapping[str, Callable[[], Workload]]] = {}
 

@@ -6,12 +6,10 @@ median with probability 1 - 2^(1-n): 75% for 3 launches, 94% for 5. README and t
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from scipy import stats
@@ -115,57 +113,6 @@ def log_slow_downs(base: Mapping[int, float], head: Mapping[int, float], better:
     """Return, for each block in order, the log of head's time divided by base's. Above 0, head is slower."""
     sign = 1.0 if better == "lower" else -1.0
     return np.array([sign * math.log(head[block] / base[block]) for block in sorted(base.keys() & head.keys())])
-
-
-def p_above(differences: np.ndarray, limit: float = 0.0) -> float:
-    """The one-sided p-value of "the differences are not above `limit`", by flipping the signs of their distances to it.
-
-    The test is exact for any symmetric noise, such as the difference of two equal launches, however heavy its tails. A
-    launch that was disturbed can take twice as long, and a plain mean would then hide a real shift. Therefore the
-    weight of a pair decreases when its size is unusually large. Since the weight depends only on the size and never on
-    the sign, the test remains exact.
-    """
-    sizes = np.abs(differences - limit)
-    usual = float(np.median(sizes[sizes > 0])) if np.any(sizes > 0) else 0.0
-    if usual == 0.0:
-        return 1.0
-    weights = sizes / (1 + (sizes / usual) ** 2)
-    observed = np.sum(np.sign(differences - limit) * weights)
-    # With a tolerance, so that sums that differ only by rounding count as equal.
-    return float(np.mean(_sign_flips(len(sizes)) @ weights >= observed - 1e-9 * usual))
-
-
-@lru_cache(maxsize=8)
-def _sign_flips(count: int) -> np.ndarray:
-    """Return signs, (flips, count): all combinations for up to 13 pairs, else a seeded sample and the unflipped row."""
-    if 2**count <= RESAMPLES:
-        return np.array(list(itertools.product((1.0, -1.0), repeat=count)))
-    flips = np.random.default_rng(SEED).choice((1.0, -1.0), size=(RESAMPLES, count))
-    flips[0] = 1.0
-    return flips
-
-
-def middle_and_bounds(differences: np.ndarray, alpha: float) -> tuple[float, float, float]:
-    """Return (median, low, high). `p_above` rejects values outside the interval at `alpha`, so each end is one-sided.
-
-    This is not a bootstrap, whose nominal 95% interval of ten values covers about 90%. The ends are infinite if there
-    are too few values to reject anything.
-    """
-    middle = float(np.median(differences))
-    if 2.0 ** -len(differences) > alpha:
-        return middle, -math.inf, math.inf
-    low = middle - _reach(differences - middle, alpha)
-    high = middle + _reach(middle - differences, alpha)
-    return middle, low, high
-
-
-def _reach(centred: np.ndarray, alpha: float) -> float:
-    """Return how far below 0, their median, a limit must lie for these differences to be significantly above it."""
-    near, far = 0.0, float(np.ptp(centred)) or 1e-12
-    for _ in range(40):
-        half = (near + far) / 2
-        near, far = (near, half) if p_above(centred, -half) <= alpha else (half, far)
-    return far
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -114,6 +114,7 @@ PROFILES = {
     "tiny": ApexSettings(blocks=2, groups=[Group((1, 2), (0, REAL), 2_000)], seconds=0.2),
     "quick": ApexSettings(blocks=3, groups=[Group((4,), (0, 200, REAL), 10_000)]),
     "survey": ApexSettings(groups=[Group((4,), (0, 200, REAL), 10_000)]),
+    "gate": ApexSettings(groups=[Group((4,), (20,), 10_000)]),
     "full": ApexSettings(blocks=10, groups=[Group((1, 2, 4, 8), (0, 200, REAL), 1_000_000)], seconds=2.0),
     "apex": ApexSettings(
         blocks=10,
@@ -140,6 +141,7 @@ class Apex(Suite[ApexSettings]):
     name = "apex"
     benchmarks = BENCHMARKS
     profiles = PROFILES
+    judged = ("explorers", "learner")
 
     def workloads(self, settings: ApexSettings) -> list[str]:
         return list(dict.fromkeys(group.workload for group in settings.groups))

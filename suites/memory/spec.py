@@ -58,6 +58,10 @@ PROFILES = {
         leak_seconds=0.4,
         buffers={"CartPole-v1": (4_096, EVERYWHERE[:2]), "ALE/Seaquest-v5": (512, ("plain", "both"))},
     ),
+    "gate": MemorySettings(
+        leak_seconds=0.2,
+        buffers={"CartPole-v1": (16_384, EVERYWHERE[:2]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+    ),
     "full": MemorySettings(
         blocks=3,
         leak_seconds=6.0,
@@ -88,6 +92,7 @@ class Memory(Suite[MemorySettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
+    judged = tuple(KINDS)
 
     def workloads(self, settings: MemorySettings) -> list[str]:
         return list(settings.buffers)

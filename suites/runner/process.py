@@ -94,7 +94,7 @@ def run(command: list[str], limit_seconds: float, tick: Callable[[], None] = lam
             sizes = segments.remove_orphans()
         timed_out = trouble is not None
         if not timed_out and process.returncode != 0:
-            trouble = _exit_reason(process.returncode) + _last_words(output)
+            trouble = exit_reason(process.returncode) + _last_words(output)
         left = _left_behind(processes, sizes) if clean else ""
         return Ending(trouble, left, timed_out, killed=not timed_out and process.returncode < 0)
 
@@ -112,7 +112,7 @@ def _left_behind(processes: int, sizes: Sequence[int]) -> str:
     return ", ".join(said)
 
 
-def _exit_reason(status: int) -> str:
+def exit_reason(status: int) -> str:
     if status >= 0:
         return f"ended with exit status {status}"
     return f"killed by signal {-status} ({signal.Signals(-status).name})"

@@ -25,6 +25,7 @@ PROFILES = {
     "tiny": StartupSettings(capacity=2_000, fill_seconds=10),
     "quick": StartupSettings(capacity=100_000, fill_seconds=4),
     "survey": StartupSettings(capacity=20_000, fill_seconds=5),
+    "gate": StartupSettings(capacity=2_000, fill_seconds=10),
     "full": StartupSettings(blocks=5, capacity=100_000, fill_seconds=120),
 }
 
@@ -34,6 +35,7 @@ class Startup(Suite[StartupSettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
+    judged = ("import",)
 
     def workloads(self, settings: StartupSettings) -> list[str]:
         return [WORKLOAD]

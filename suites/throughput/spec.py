@@ -114,6 +114,17 @@ PROFILES = {
             "CartPole-v1/image": [AtCapacity(8_192, CORE)],
         },
     ),
+    # One launch takes about six seconds of turns.
+    "gate": ThroughputSettings(
+        seconds=0.06,
+        by_workload={
+            "CartPole-v1": [
+                AtCapacity(100_000, CORE + STEPS + UNIFORM_STEP + HELD),
+                AtCapacity(1_000_000, STEP),
+            ],
+            "ALE/Seaquest-v5": [AtCapacity(512, CORE + FRAMES + HELD[:1])],
+        },
+    ),
     "sweep": ThroughputSettings(
         blocks=5,
         seconds=0.5,
@@ -145,24 +156,24 @@ class Throughput(Suite[ThroughputSettings]):
         self, run: Run, settings: ThroughputSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
         jobs = settings.jobs(workloads)
+
+        def options(records: Sequence[Record]) -> dict[str, object]:
+            wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
+            return {"job": wanted, "seconds": settings.seconds}
+
         return [
             self.launch(
                 f"throughput of {peer}",
                 self.declare_jobs(run, peer, jobs),
-                lambda records: options(settings, jobs, records),
+                options,
                 blocks=None if peer in registry.PEERS else settings.blocks_if_named,
+                turns=True,
             )
             for peer in peers
         ]
 
     def declare_jobs(self, run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
         return [record for job in jobs for record in self.declare(run, peer, job.workload, job.params, [job.benchmark])]
-
-
-def options(settings: ThroughputSettings, jobs: Sequence[Job], records: Sequence[Record]) -> dict[str, object]:
-    """Return the options of the process run that measures these records."""
-    wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
-    return {"job": wanted, "seconds": settings.seconds}
 
 
 def user_tasks(workload: UserWorkload) -> list[Task]:

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from reports.figures.statistics import figure, holm, log_slow_downs, middle_and_bounds, p_above, speed_up, speed_ups
+from reports.figures.statistics import figure, holm, log_slow_downs, speed_up, speed_ups
 from results import Record
 
 
@@ -58,58 +57,6 @@ def test_ratios_are_taken_within_a_block():
     mine, reference = record("lower", {0: 1.0, 1: 10.0, 2: 1.0}), record("lower", {1: 20.0, 0: 2.0, 5: 1.0})
     assert speed_ups(mine, reference) == {0: 2.0, 1: 2.0}
     assert speed_up(mine, record("lower", {7: 1.0})) is None
-
-
-def test_p_above_is_exact_and_one_sided():
-    all_slower = np.linspace(0.1, 0.3, 10)
-    assert p_above(all_slower) == 2**-10
-    assert p_above(-all_slower) == 1.0
-    assert p_above(all_slower, 0.3) == pytest.approx(1.0)
-    assert p_above(np.zeros(10)) == 1.0
-
-
-@pytest.mark.parametrize("count", [8, 11])
-def test_p_above_agrees_with_scipy(count):
-    """Where all sizes are alike so are the weights, and the test is the sign-flip test of the mean."""
-    differences = np.random.default_rng(count).choice([-0.1, 0.1], count, p=[0.2, 0.8])
-    expected = stats.permutation_test((differences,), np.mean, permutation_type="samples", alternative="greater")
-    assert p_above(differences) == pytest.approx(expected.pvalue)
-
-
-def test_one_outlier_does_not_hide_a_slow_down():
-    with_outlier = np.array([0.26, 0.2, 0.3, 0.25, 0.28, 0.24, 0.22, 0.31, 0.27, -0.8])
-    plain_mean = stats.permutation_test((with_outlier,), np.mean, permutation_type="samples", alternative="greater")
-    assert p_above(with_outlier) < 0.05 / 12 < plain_mean.pvalue
-
-
-@pytest.mark.parametrize("count", [8, 10, 20])
-def test_p_above_keeps_its_promise_on_noise(count):
-    """Under the null a p-value of at most alpha comes up at most that often, heavy tails and all."""
-    random = np.random.default_rng(3)
-    p_values = np.array([p_above(random.standard_t(2, count)) for _ in range(300)])
-    for alpha in (0.05, 0.2):
-        allowed = 300 * alpha + 3 * np.sqrt(300 * alpha * (1 - alpha))
-        assert np.sum(p_values <= alpha) <= allowed
-
-
-def test_bounds_hold_what_they_say_under_heavy_tails():
-    random = np.random.default_rng(2)
-    bounds = [middle_and_bounds(random.standard_t(2, 10), 0.05) for _ in range(300)]
-    allowed = 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
-    assert sum(high < 0 for _, _, high in bounds) <= allowed
-    assert sum(low > 0 for _, low, _ in bounds) <= allowed
-    assert all(low <= middle <= high for middle, low, high in bounds)
-
-
-def test_bounds_are_where_the_test_rejects():
-    differences = np.random.default_rng(4).normal(0.05, 0.07, 10)
-    _, low, high = middle_and_bounds(differences, 0.05)
-    assert p_above(differences, low - 1e-6) <= 0.05 < p_above(differences, low + 1e-6)
-    assert p_above(-differences, -high - 1e-6) <= 0.05 < p_above(-differences, -high + 1e-6)
-
-
-def test_bounds_of_too_few_pairs_exclude_nothing():
-    assert middle_and_bounds(np.array([1.0, 1.1]), 0.05)[1:] == (-np.inf, np.inf)
 
 
 def test_holm():

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from reports.gate import __main__ as verdict
 from results.record import load
-from suites import gate
+from suites.gate import __main__ as gate
+from suites.gate import builds
+from suites.gate.builds import Side
 from tests.suites.conftest import CHECKOUT, SHIM
 
 PROJECT = """\
@@ -22,9 +25,8 @@ name = "cpprb-impl"
 version = "0"
 """
 CMAKE = "cmake_minimum_required(VERSION 3.20)\nproject(x NONE)\ninstall(DIRECTORY cpprb_impl DESTINATION .)\n"
-# Two launches per side show as well as eight that each side measures its own build.
-FEW = "import sys; from suites import gate; gate.FEWEST_LAUNCHES = 2; sys.exit(gate.main())"
-RUN = (sys.executable, "-c", FEW, "--launches=2", "--profile=tiny", "--workloads=CartPole-v1", "--out=run.json")
+SAMPLE = "sample 32 on CartPole-v1"
+RUN = (sys.executable, "-m", "suites.gate", "--peers=cpprb_impl", f"--only={SAMPLE}", "--out=run.json")
 
 
 def git(tree: Path, *arguments: str) -> None:
@@ -34,14 +36,13 @@ def git(tree: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def tree(surroundings) -> Path:
-    """A repository at a good commit after one that does not build, with a changed working tree."""
+    """A repository at a good commit after one that does not build."""
     tree = surroundings.folder / "checkout"
-    for room in ("adapters", "suites", "results"):
-        ignored = shutil.ignore_patterns("runs", "reference", "__pycache__")
+    for room in ("adapters", "suites", "results", "reports"):
+        ignored = shutil.ignore_patterns("runs", "reference", "out", "__pycache__")
         shutil.copytree(CHECKOUT / room, tree / room, ignore=ignored)
     (tree / "cpprb_impl").mkdir()
-    package = tree / "cpprb_impl" / "__init__.py"
-    package.write_text("BUILD = 'base'\n")
+    change(tree, BUILD="base", TIMES=1)
     (tree / "CMakeLists.txt").write_text(CMAKE)
     (tree / ".gitignore").write_text(".gate/\n.cache/\n__pycache__/\nrun.json\n")
     (tree / "pyproject.toml").write_text("[build-system]\nrequires = []\nbuild-backend = 'none.of.that'\n")
@@ -50,15 +51,29 @@ def tree(surroundings) -> Path:
     git(tree, "commit", "-q", "-m", "does not build")
     (tree / "pyproject.toml").write_text(PROJECT)
     git(tree, "commit", "-q", "-a", "-m", "good")
-    package.write_text("BUILD = 'head'\n")
     return tree
 
 
-def start(surroundings, tree: Path, *arguments: str) -> subprocess.Popen:
+def change(tree: Path, **values: object) -> None:
+    lines = [f"{name} = {value!r}\n" for name, value in values.items()]
+    (tree / "cpprb_impl" / "__init__.py").write_text("".join(lines))
+
+
+def start(surroundings, tree: Path, *arguments: str, peer: str = "records-build") -> subprocess.Popen:
     # The checkout stays off PYTHONPATH: there it would hide the package that was built.
-    variables = surroundings.variables | {"PYTHONPATH": str(SHIM), "FAULTY_PEERS": "cpprb_impl=records-build"}
+    variables = surroundings.variables | {"PYTHONPATH": str(SHIM), "FAULTY_PEERS": f"cpprb_impl={peer}"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([*RUN, *arguments], cwd=tree, env=variables, **pipes)
+
+
+def gated(surroundings, tree: Path, capsys, peer: str) -> tuple[int, str]:
+    """Measure and judge the working tree against the last commit; return the status and what was said."""
+    process = start(surroundings, tree, "--base=HEAD", "--minutes=2", peer=peer)
+    _, errors = process.communicate(timeout=180)
+    if process.returncode:
+        return process.returncode, errors
+    status = verdict.main([str(tree / "run.json")])
+    return status, capsys.readouterr().out
 
 
 def worktrees(tree: Path) -> list[str]:
@@ -66,32 +81,77 @@ def worktrees(tree: Path) -> list[str]:
     return listed.stdout.splitlines()
 
 
-@pytest.mark.slow
-def test_each_side_measures_its_own_build(surroundings, tree):
+def test_an_unchanged_build_passes_and_each_side_measures_its_own(surroundings, tree, capsys):
+    change(tree, BUILD="head", TIMES=1)
     process = start(surroundings, tree, "--base=HEAD")
-    _, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
+    assert "to profile it: perf record" in output and "1 of 1 decided" in output
     run = load(tree / "run.json")
     assert run.kind == "gate" and [peer.name for peer in run.peers] == ["base", "head"]
     assert run.peer("head").version == run.peer("base").version + "+dirty" == run.revision
-    assert all(record.ok and len(record.samples) == 2 for record in run.records) and len(run.records) == 26
+    launches = [len(record.samples) for record in run.records]
+    assert all(record.ok for record in run.records) and launches[0] == launches[1] < 40
     built = surroundings.flag.read_text().split()
-    assert (
-        built.count("base") == built.count("head") == 6
-    )  # in each of two launches a uniform buffer and two prioritized ones
+    assert built.count("base") == built.count("head") == launches[0]
     assert len(worktrees(tree)) == 1
+    assert verdict.main([str(tree / "run.json")]) == 0
+
+
+@pytest.mark.slow
+def test_a_slow_down_is_found(surroundings, tree, capsys):
+    change(tree, BUILD="head", TIMES=1.3)
+    status, said = gated(surroundings, tree, capsys, peer="slow-build")
+    assert status == 1 and f"worst {SAMPLE}: +" in said
+
+
+def test_a_head_that_answers_wrong_is_a_regression(surroundings, tree, capsys):
+    change(tree, BUILD="mixes")
+    status, said = gated(surroundings, tree, capsys, peer="wrong-build")
+    assert status == 1 and "wrong: " in said
+
+
+def test_a_head_that_crashes_is_a_regression(surroundings, tree, capsys):
+    change(tree, BUILD="crashes")
+    status, said = gated(surroundings, tree, capsys, peer="wrong-build")
+    assert status == 1 and "SIGSEGV" in said
+
+
+def test_a_base_that_crashes_is_a_harness_error(surroundings, tree, capsys):
+    change(tree, BUILD="crashes")
+    git(tree, "commit", "-q", "-a", "-m", "crashes")
+    change(tree, BUILD="head")
+    status, said = gated(surroundings, tree, capsys, peer="wrong-build")
+    assert status == 3 and "of base on CartPole-v1" in said and "SIGSEGV" in said
+
+
+def test_two_revisions_can_be_compared(surroundings, tree):
+    change(tree, BUILD="uncommitted")
+    process = start(surroundings, tree, "--base=HEAD", "--head=HEAD")
+    _, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, errors
+    run = load(tree / "run.json")
+    assert run.peer("head").version == run.peer("base").version == run.revision
+    assert set(surroundings.flag.read_text().split()) == {"base"}
 
 
 def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "FOLDER", tmp_path)
-    side = gate.Side("head", "revision")
-    library = side.site_packages / gate.PACKAGE / "_native.so"
+    monkeypatch.setattr(builds, "FOLDER", tmp_path)
+    side = Side("head", "revision")
+    library = side.site_packages / builds.PACKAGE / "_native.so"
     library.parent.mkdir(parents=True)
     library.write_bytes(b"code")
     before = library.stat()
-    gate.renew(side)
+    side.renew(seed=1)
     assert library.read_bytes() == b"code" and library.stat().st_ino != before.st_ino
     assert list(library.parent.iterdir()) == [library]
+
+
+def test_object_files_are_linked_in_another_order():
+    command = ["g++", "-shared", "-o", "x.so", *(f"{name}.o" for name in "abcdefgh"), "-lrt"]
+    one, same, other = (builds._shuffled(command, seed, Path("y.so")) for seed in (1, 1, 2))
+    assert one == same != other and sorted(one[4:-1]) == sorted(other[4:-1]) == command[4:-1]
+    assert one[:4] == ["g++", "-shared", "-o", "y.so"] and one[-1] == "-lrt"
 
 
 def test_a_base_that_does_not_build_is_a_harness_error(surroundings, tree):
@@ -117,8 +177,9 @@ def test_an_interrupted_build_leaves_nothing_behind(surroundings, tree):
     ("arguments", "said"),
     [
         (["--base=no-such-branch"], "no such revision: no-such-branch"),
-        (["--base=HEAD", "--launches=7"], "at least 8"),
-        (["--base=HEAD", "--workloads=Pong"], "known: ALE/Seaquest-v5"),
+        (["--base=HEAD", "--head=no-such-branch"], "no such revision: no-such-branch"),
+        (["--base=HEAD", "--minutes=0"], "must be a number of minutes"),
+        (["--base=HEAD", "--peers=nobody"], "unknown peer 'nobody'"),
         ([], "--base"),
     ],
 )
@@ -126,3 +187,10 @@ def test_bad_arguments_are_harness_errors(arguments, said, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gate", *arguments])
     assert gate.main() == gate.HARNESS_ERROR
     assert said in capsys.readouterr().err
+
+
+def test_an_unknown_benchmark_is_named_before_anything_is_built(surroundings, tree):
+    process = start(surroundings, tree, "--base=HEAD", "--only=sampel 32 on CartPole-v1")
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == gate.HARNESS_ERROR and "building" not in output
+    assert f"there is no benchmark 'sampel 32 on CartPole-v1'; there are: {SAMPLE}" in errors

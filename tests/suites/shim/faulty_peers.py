@@ -408,6 +408,34 @@ class RecordsBuild(Plain):
             file.write(f"{cpprb_impl.BUILD}\n")
 
 
+class SlowBuild(Plain):
+    """Stands for the gate's package: samples take as many times as long as its build says."""
+
+    name = "slow-build"
+
+    def sample(self, batch_size: int) -> Columns:
+        import cpprb_impl
+
+        end = time.perf_counter() + 1e-4 * cpprb_impl.TIMES
+        batch = super().sample(batch_size)
+        while time.perf_counter() < end:
+            pass
+        return batch
+
+
+class WrongBuild(MixesRows):
+    """Stands for the gate's package: one of its builds mixes rows, and one does not work at all."""
+
+    name = "wrong-build"
+
+    def sample(self, batch_size: int) -> Columns:
+        import cpprb_impl
+
+        if cpprb_impl.BUILD == "crashes":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().sample(batch_size) if cpprb_impl.BUILD == "mixes" else Plain.sample(self, batch_size)
+
+
 class RefusesBadPriorities(Plain):
     """Has priorities, and refuses invalid ones."""
 

@@ -1,0 +1,50 @@
+"""The gate's verdict on a run file:  python -m reports.gate RUN.json [--strict] [--markdown FILE]
+
+Exit status: 0 pass, 1 a regression, 2 can't tell (1 with --strict), 3 harness error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from reports.gate import table
+from reports.gate.again import commands
+from reports.gate.verdict import HarnessError, Status, check_complete, judge, status_of
+from results import BadRecord, load
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Exit with HARNESS_ERROR: argparse's 2 would mean "can't tell"."""
+        self.exit(Status.HARNESS_ERROR, f"{self.prog}: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _Parser(prog="python -m reports.gate", description="Judge whether head is slower than base.")
+    parser.add_argument("run", type=Path, help="a gate run file")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a benchmark cannot be told")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the verdict as Markdown")
+    options = parser.parse_args(arguments)
+    try:
+        run = load(options.run)
+        check_complete(run)
+        verdicts = judge(run)
+        status = status_of(verdicts, options.strict)
+        again = commands(run, verdicts)
+        print("\n".join([table.text(verdicts), *again, table.sentence(verdicts)]))
+        if options.markdown:
+            options.markdown.write_text(table.markdown(verdicts, again), encoding="utf-8")
+        return status
+    except (HarnessError, BadRecord) as error:
+        print(f"HARNESS ERROR: {error}", file=sys.stderr)
+    except Exception as error:  # Python would exit with 1, which here means "regression"
+        print(f"HARNESS ERROR: {type(error).__name__}: {error}", file=sys.stderr)
+    return Status.HARNESS_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

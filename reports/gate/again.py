@@ -1,0 +1,31 @@
+"""How to measure one benchmark alone. The gate then also says how to profile it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from reports.figures.formatting import runnable
+from reports.gate.verdict import Verdict, Word
+from results import Run
+
+MOST = 3  # benchmarks for which commands are shown
+
+
+def commands(run: Run, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return shell commands for the worst regressions; none if there is none."""
+    worse = [each for each in verdicts if each.word is Word.REGRESSION and not each.rule.exact]
+    command = measured_again(run.command)
+    return [
+        f"{command} --only {shlex.quote(verdict.job.full_label)}"
+        for verdict in sorted(worse, key=lambda each: -each.change)[:MOST]
+    ]
+
+
+def measured_again(command: str) -> str:
+    """Return the command of a gate as it is typed in a checkout, without the file that it has written."""
+    words = shlex.split(command)
+    if "--out" in words:
+        at = words.index("--out")
+        del words[at : at + 2]
+    return runnable(shlex.join(words))

@@ -1,0 +1,101 @@
+"""The verdicts as a table, in the terminal and in Markdown, and the sentence that sums them up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from reports.figures import formatting
+from reports.figures.formatting import counted, percent
+from reports.gate.rules import FALSE_ALARM
+from reports.gate.verdict import Verdict, Word
+
+#: What needs a reader's attention comes first.
+ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)
+HEAD = ("benchmark", "base", "head", "unit", "change", "90% interval", "matters from", "pairs", "verdict", "")
+TO_THE_RIGHT = {1, 2, 4, 5, 6, 7}
+
+
+def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Return the cells of each verdict, with those that need attention first. Above 0, a change is for the worse."""
+    return [_row(verdict) for verdict in sorted(verdicts, key=lambda each: ORDER.index(each.word))]
+
+
+def _row(verdict: Verdict) -> list[str]:
+    if not verdict.pairs:
+        return [verdict.job.full_label, "", "", verdict.job.unit, "", "", "", "", verdict.word, verdict.note]
+    scale = formatting.scale_for(verdict.job.unit, [verdict.base, verdict.head])
+    return [
+        verdict.job.full_label,
+        scale.number(verdict.base),
+        scale.number(verdict.head),
+        scale.unit,
+        percent(verdict.change),
+        " to ".join(map(_bound, verdict.bounds)) if verdict.differences else "counted",
+        percent(verdict.rule.effect),
+        str(verdict.pairs),
+        verdict.word,
+        verdict.note,
+    ]
+
+
+def _bound(value: float) -> str:
+    return percent(value) if math.isfinite(value) and abs(value) < 1e3 else "?"
+
+
+def text(verdicts: Sequence[Verdict]) -> str:
+    """Return aligned text; the figures are in the unit of their row."""
+    rows = [list(HEAD), *rows_of(verdicts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in TO_THE_RIGHT else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join(lines)
+
+
+def markdown(verdicts: Sequence[Verdict], commands: Sequence[str]) -> str:
+    """Return what a pull request shows: the verdict, what needs attention, and the rest folded away."""
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows_of(verdicts)]
+    loud = [row for row in rows if row[8] != Word.PASS]
+    quiet = [row for row in rows if row[8] == Word.PASS]
+    parts = [f"**{sentence(verdicts)}**"]
+    if loud:
+        parts.append(_markdown_table(loud))
+    if commands:
+        parts.append("\n".join(["```", *commands, "```"]))
+    if quiet:
+        summary = f"<summary>{counted(len(quiet), 'benchmark')} passed</summary>"
+        parts.append(f"<details>{summary}\n\n{_markdown_table(quiet)}\n\n</details>")
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---:" if column in TO_THE_RIGHT else "---" for column in range(len(HEAD))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, rule, *rows))
+
+
+def sentence(verdicts: Sequence[Verdict]) -> str:
+    """Return the gate's answer in one line."""
+    judged = [verdict for verdict in verdicts if verdict.word is not Word.NOT_JUDGED]
+    of_all = counted(len(judged), "benchmark")
+    worse = [verdict for verdict in judged if verdict.word is Word.REGRESSION]
+    unknown = [verdict for verdict in judged if verdict.is_open]
+    better = sum(verdict.note in ("faster", "less") for verdict in judged)
+    gained = f"; {better} improved" if better else ""
+    if worse:
+        worst = max(worse, key=lambda verdict: (not verdict.pairs, verdict.change))
+        by = f": {percent(worst.change)}" if worst.pairs else f": {worst.note}"
+        return f"REGRESSION in {len(worse)} of {of_all}, worst {worst.job.full_label}{by}"
+    if unknown:
+        needed = "measure for longer, or on a quieter machine"
+        return f"CAN'T TELL for {len(unknown)} of {of_all}, no regression in the others{gained}; {needed}"
+    left_out = len(verdicts) - len(judged)
+    lacking = f"; not judged because base lacks it: {counted(left_out, 'benchmark')}" if left_out else ""
+    return (
+        f"PASS: {of_all}, none worse by as much as matters (false alarms: at most {FALSE_ALARM:.0%}){gained}{lacking}"
+    )

@@ -1,0 +1,204 @@
+"""Is "head" slower than "base"? Judges a gate run, complete or still being measured.
+
+A figure that is timed is judged by the evidence of its pairs (`reports/figures/evidence.py`), after each pair, until it
+is decided:
+
+- It is a regression if head is slower with enough evidence *and* slower by at least the smallest relevant change
+  (`reports/gate/rules.py`). Over all benchmarks of a gate together, the probability that one of them is called slower
+  although it is not is at most `FALSE_ALARM`, however often one looks: the evidence needed is the number of benchmarks
+  divided by it (Bonferroni).
+- It passes if a slow-down by the smallest relevant change is excluded, which is wrong with probability `MISSED`.
+- Otherwise nobody can tell yet.
+
+A figure that is counted is a regression if each of head's counts is higher than all of base's by the smallest relevant
+change. What base can do and head cannot is a regression, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from functools import cached_property
+from statistics import median
+
+from reports.figures.evidence import bounds, log_wealth
+from reports.figures.formatting import counted
+from reports.figures.jobs import Job
+from reports.figures.statistics import by_block, log_slow_downs
+from reports.gate.rules import FALSE_ALARM, MISSED, Rule, rule_of
+from reports.sections import jobs_of
+from results import Record, Run
+
+BASE, HEAD = "base", "head"
+
+
+class Status(IntEnum):
+    """The exit status of a gate."""
+
+    PASS = 0
+    REGRESSION = 1
+    CANT_TELL = 2
+    HARNESS_ERROR = 3
+
+
+class Word(StrEnum):
+    PASS = "pass"
+    REGRESSION = "regression"
+    CANT_TELL = "can't tell"
+    NOT_JUDGED = "not judged"
+
+
+class HarnessError(Exception):
+    """The run cannot be judged."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One benchmark judged. Changes are fractions: 0.3 means that head takes 30% longer, or has 30% less throughput."""
+
+    job: Job
+    rule: Rule
+    word: Word
+    note: str = ""
+    pairs: int = 0
+    base: float = math.nan  # median over launches, in the job's unit
+    head: float = math.nan
+    change: float = math.nan
+    differences: tuple[float, ...] = ()  # log of head's time divided by base's, of each pair
+
+    @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """The changes that it is above and below; each is wrong with probability `MISSED`."""
+        if not self.differences:
+            return self.change, self.change
+        expected = math.log1p(self.rule.effect)
+        low, high = (math.expm1(each) for each in bounds(self.differences, MISSED, expected))
+        return low, high
+
+    @property
+    def is_open(self) -> bool:
+        return self.word is Word.CANT_TELL
+
+
+def judge(run: Run) -> list[Verdict]:
+    """Return a verdict for each benchmark of the run, of what has been measured so far."""
+    jobs = jobs_of(run)
+    timed = sum(not rule_of(job).exact for job in jobs)
+    return [_judge(job, timed) for job in jobs]
+
+
+def _judge(job: Job, timed: int) -> Verdict:
+    rule = rule_of(job)
+    if lost := _lost(job):
+        return Verdict(job, rule, *lost)
+    base, head = (by_block(job.cells[side]) for side in (BASE, HEAD))
+    blocks = sorted(base.keys() & head.keys())
+    if not blocks:
+        return Verdict(job, rule, Word.CANT_TELL, "not measured yet")
+    middles = median(base[block] for block in blocks), median(head[block] for block in blocks)
+    if rule.exact:
+        return _judge_counts(job, rule, base, head, middles)
+    differences = list(log_slow_downs(base, head, job.better))
+    word, note, looked = decide(differences, rule.effect, timed)
+    seen = tuple(differences[:looked])
+    change = math.expm1(median(seen))
+    is_faster = log_wealth([-each for each in seen], 0.0, 2 * math.log1p(rule.effect))[-1] >= -math.log(MISSED)
+    if word is Word.PASS and change <= -rule.effect and is_faster:
+        note = "faster"
+    return Verdict(job, rule, word, note, looked, *middles, change, seen)
+
+
+def decide(differences: Sequence[float], effect: float, timed: int) -> tuple[Word, str, int]:
+    """Return the first decision that these pairs permit, a note, and after how many pairs.
+
+    `differences` are logs of head's time divided by base's; `timed` is the number of timed benchmarks of the gate.
+    """
+    limit = math.log1p(effect)
+    slower = log_wealth(differences, 0.0, 2 * limit)
+    within = log_wealth([-each for each in differences], -limit, limit)
+    for looked in range(1, len(differences) + 1):
+        is_slower = slower[looked - 1] >= math.log(timed / FALSE_ALARM)
+        if is_slower and median(differences[:looked]) >= limit:
+            return Word.REGRESSION, "", looked
+        if within[looked - 1] >= -math.log(MISSED):
+            return Word.PASS, "slower, but by less than what matters" if is_slower else "", looked
+    return Word.CANT_TELL, _what_is_missing(differences, limit, timed, slower[-1], within[-1]), len(differences)
+
+
+def _what_is_missing(differences: Sequence[float], limit: float, timed: int, slower: float, within: float) -> str:
+    """Estimate how many more pairs would decide, if wealth grew as it did so far."""
+    count, centre = len(differences), median(differences)
+    needed = [(math.log(timed / FALSE_ALARM), slower)] if centre >= limit else [(-math.log(MISSED), within)]
+    more = min(math.ceil((enough - wealth) * count / wealth) if wealth > 0 else math.inf for enough, wealth in needed)
+    if more <= 20 * count:
+        return f"needs about {counted(max(1, int(more)), 'more pair')}"
+    return "its change is close to what matters" if abs(centre - limit) < limit / 2 else "too noisy"
+
+
+def _judge_counts(
+    job: Job, rule: Rule, base: dict[int, float], head: dict[int, float], middles: tuple[float, float]
+) -> Verdict:
+    def change(mine: float, other: float) -> float:
+        ratio = mine / other if other else (1.0 if mine == other else math.inf)
+        return (ratio if job.better == "lower" else 1 / ratio) - 1
+
+    changes = [change(mine, other) for mine in head.values() for other in base.values()]
+    least, most = min(changes), max(changes)
+    word, note = Word.PASS, ""
+    if least > rule.effect:
+        word = Word.REGRESSION
+    elif most > rule.effect:
+        word, note = Word.CANT_TELL, "differs from launch to launch"
+    elif most < -rule.effect:
+        note = "less"
+    return Verdict(job, rule, word, note, len(head), *middles, change(middles[1], middles[0]))
+
+
+def _lost(job: Job) -> tuple[Word, str] | None:
+    """Return the verdict on a benchmark that one side does not have, or has no more."""
+    base, head = job.cells.get(BASE), job.cells.get(HEAD)
+    if base is None or head is None:
+        raise HarnessError(f"{job.full_label}: no record for {BASE if base is None else HEAD}")
+    for side in (base, head):
+        if side.status == "broken" or (side is base and side.status in ("failed", "wrong")):
+            raise HarnessError(f"{side.status}: {side.label}: {side.reason}")
+    if base.status == "skipped":
+        return Word.NOT_JUDGED, f"base lacks it: {base.reason}"
+    if head.status in ("failed", "wrong", "skipped"):
+        return Word.REGRESSION, f"{head.status}: {head.reason}"
+    return None
+
+
+def check_complete(run: Run) -> None:
+    """Raise `HarnessError` unless every benchmark of a finished run was measured, or has a reason why it was not."""
+    if run.kind != "gate":
+        raise HarnessError(f"this is a {run.kind} run, not a gate run")
+    names = sorted(peer.name for peer in run.peers)
+    if names != [BASE, HEAD]:
+        raise HarnessError(f'the peers must be "base" and "head", not: {", ".join(names) or "none"}')
+    for peer in run.peers:
+        if peer.reason:
+            raise HarnessError(f"{peer.name} could not be measured: {peer.reason}")
+    problems = run.problems(excused=_is_judged)
+    if problems:
+        raise HarnessError("the run is incomplete:\n  " + "\n  ".join(problems))
+    if run.finished is None:
+        raise HarnessError("the run never finished")
+
+
+def _is_judged(record: Record) -> bool:
+    return record.peer == HEAD and record.status in ("failed", "wrong")
+
+
+def status_of(verdicts: Sequence[Verdict], strict: bool = False) -> Status:
+    """Return the gate's exit status. `strict`: what nobody can tell is no pass, but a failure."""
+    words = {verdict.word for verdict in verdicts}
+    if words <= {Word.NOT_JUDGED}:
+        raise HarnessError("nothing was measured that both sides can do")
+    if Word.REGRESSION in words:
+        return Status.REGRESSION
+    if Word.CANT_TELL in words:
+        return Status.REGRESSION if strict else Status.CANT_TELL
+    return Status.PASS

@@ -1,0 +1,86 @@
+"""Evidence keeps its promise however often one looks, and is soon enough where there is something to see."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports.figures.evidence import MOST, bounds, log_wealth
+
+NOISES = {
+    "normal": lambda random, count: random.normal(size=count),
+    "heavy tails": lambda random, count: random.standard_t(1.5, count),
+    # A launch in ten is much slower on either side.
+    "outliers": lambda random, count: (
+        random.normal(size=count) + 30 * random.choice((-1, 0, 1), count, p=(0.05, 0.9, 0.05))
+    ),
+    "two speeds": lambda random, count: random.choice((-1.0, 1.0), count) + random.normal(size=count) / 10,
+}
+RUNS, PAIRS, LEVEL = 400, 40, 0.05
+
+
+def ever(wealth, level=LEVEL):
+    return max(wealth) >= -math.log(level)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", [0.002, 0.03, 0.3])
+def test_without_a_shift_it_is_rarely_ever_enough_although_one_looks_after_each_pair(noise, scale):
+    random = np.random.default_rng(1)
+    found = sum(ever(log_wealth(scale * NOISES[noise](random, PAIRS), 0.0, 0.1)) for _ in range(RUNS))
+    assert found <= RUNS * LEVEL + 3 * math.sqrt(RUNS * LEVEL * (1 - LEVEL))
+
+
+def test_a_plain_test_that_is_repeated_after_each_pair_breaks_that_promise():
+    """The negative control: what it is that looking again and again does."""
+    random = np.random.default_rng(1)
+    runs = 0.03 * random.normal(size=(RUNS, PAIRS))
+
+    def smallest(run):
+        return min(stats.wilcoxon(run[:count], alternative="greater").pvalue for count in range(8, PAIRS + 1))
+
+    assert sum(smallest(run) <= LEVEL for run in runs) > 2 * RUNS * LEVEL
+
+
+def test_centres_below_the_limit_give_even_less():
+    random = np.random.default_rng(2)
+    found = sum(ever(log_wealth(0.02 * random.normal(size=PAIRS) - 0.02, 0.0, 0.1)) for _ in range(RUNS))
+    assert found <= 2
+
+
+def test_twelve_clear_pairs_are_enough_for_thirty_benchmarks_at_one_percent():
+    assert log_wealth([0.2] * 12, 0.0, 0.1)[-1] >= math.log(30 / 0.01)
+    assert log_wealth([0.2] * 11, 0.0, 0.1)[-1] < math.log(30 / 0.01)
+
+
+def test_one_contrary_pair_does_not_lose_everything():
+    wealth = log_wealth([0.2] * 6 + [-0.2] + [0.2] * 12, 0.0, 0.1)
+    assert wealth[6] - wealth[5] == pytest.approx(math.log(1 - MOST), abs=0.1)
+    assert wealth[-1] >= math.log(30 / 0.01)
+
+
+def test_an_outlier_counts_less_than_a_usual_difference():
+    usual, outlier = (log_wealth([0.05] * 8 + [last], 0.0, 0.1) for last in (-0.05, -3.0))
+    assert usual[-1] < outlier[-1]
+
+
+def test_a_difference_of_nothing_says_nothing():
+    assert log_wealth([0.0] * 20, 0.0, 0.1) == [0.0] * 20
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy tails"])
+def test_bounds_contain_the_centre(noise):
+    random = np.random.default_rng(3)
+    missed = 0
+    for _ in range(200):
+        low, high = bounds(0.1 + 0.02 * NOISES[noise](random, 15), LEVEL, 0.05)
+        missed += not low <= 0.1 <= high
+    assert missed <= 200 * 2 * LEVEL + 3 * math.sqrt(200 * 2 * LEVEL)
+
+
+def test_bounds_get_closer_and_are_infinite_with_too_few_pairs():
+    random = np.random.default_rng(4)
+    few, many = (np.subtract(*bounds(0.02 * random.normal(size=count), LEVEL, 0.05)[::-1]) for count in (6, 60))
+    assert many < few / 2
+    assert bounds([0.1, 0.1], LEVEL, 0.05) == (-math.inf, math.inf)

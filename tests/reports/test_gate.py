@@ -1,0 +1,293 @@
+"""The gate tells the truth: what it decides and when, its exit statuses, and its error rates by seeded simulation."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from reports.gate import __main__ as program
+from reports.gate import table
+from reports.gate.again import commands
+from reports.gate.rules import COUNTS, MANY, MISSED, SINGLE, rule_of
+from reports.gate.verdict import HarnessError, Status, Word, check_complete, decide, judge, status_of
+from results import save
+
+from .synthetic_runs import gate_run, throughput_run
+
+TIMED = 30
+
+
+def words(run):
+    return [judged.word for judged in judge(run)]
+
+
+def first_decisions(shift, spread, runs=200, pairs=60, effect=0.05, seed=5):
+    random = np.random.default_rng(seed)
+    noise = spread * random.standard_t(3, (runs, pairs))
+    return [decide(list(each), effect, TIMED) for each in math.log1p(shift) + noise]
+
+
+def share(decisions, word):
+    return sum(each[0] is word for each in decisions) / len(decisions)
+
+
+def test_identical_sides_pass():
+    run = gate_run(noise=0.02)
+    for base, head in zip(run.records[::2], run.records[1::2], strict=True):
+        head.samples = list(base.samples)
+        head.samples[0] = dataclasses.replace(head.samples[0], value=1.0001 * head.samples[0].value)
+    assert set(words(run)) == {Word.PASS}
+
+
+def test_a_slow_down_of_30_percent_is_a_regression_and_only_there():
+    judged = judge(gate_run(slower=0.30, noise=0.01, launches=14))
+    assert [v.word for v in judged] == [Word.REGRESSION] + [Word.PASS] * 11
+    assert judged[0].change == pytest.approx(0.30, abs=0.05)
+    low, high = judged[0].bounds
+    assert low < 0.30 < high
+
+
+def test_higher_is_better_turns_the_direction():
+    run = gate_run(slower=0.30, noise=0.02, launches=14)
+    for record in run.records:
+        record.better, record.unit = "higher", "steps/s"
+    assert judge(run)[0].change == pytest.approx(1 / 1.3 - 1, abs=0.05)
+    assert judge(run)[0].note == "faster"
+
+
+def test_a_benchmark_is_decided_by_its_first_pairs_and_later_ones_change_nothing():
+    """The gate stops to measure it there, so that a verdict on the whole record must be the same."""
+    few, many = (judge(gate_run(noise=0.01, launches=launches, benchmarks=1))[0] for launches in (8, 8))
+    assert few.pairs == many.pairs <= 8 and few.differences == many.differences
+    decided = decide([0.0] * 8 + [0.5] * 30, 0.05, TIMED)
+    assert decided[0] is Word.PASS and decided[2] < 8
+
+
+def test_noise_as_large_as_the_effect_can_not_be_told():
+    judged = judge(gate_run(noise=0.4, launches=8, benchmarks=4))
+    assert {v.word for v in judged} == {Word.CANT_TELL}
+    assert all("pair" in v.note or v.note in ("too noisy", "its change is close to what matters") for v in judged)
+
+
+def test_what_is_missing_is_estimated():
+    word, note, _ = decide([0.0, 0.001], 0.05, TIMED)
+    assert word is Word.CANT_TELL and note == "needs about 3 more pairs"
+
+
+def test_an_unchanged_benchmark_passes_soon_and_is_never_a_regression():
+    decided = first_decisions(shift=0.0, spread=0.02)
+    assert share(decided, Word.REGRESSION) == 0 and share(decided, Word.PASS) == 1
+    assert np.mean([pairs for _, _, pairs in decided]) < 10
+
+
+def test_a_slow_down_that_matters_is_found():
+    assert share(first_decisions(shift=0.10, spread=0.02), Word.REGRESSION) >= 0.98
+    assert share(first_decisions(shift=0.20, spread=0.04), Word.REGRESSION) >= 0.98
+
+
+def test_a_slow_down_by_exactly_what_matters_rarely_passes():
+    passed = share(first_decisions(shift=0.05, spread=0.02), Word.PASS)
+    assert passed <= MISSED + 3 * math.sqrt(MISSED * (1 - MISSED) / 200)
+
+
+def test_a_small_but_certain_slow_down_passes_and_is_noted():
+    word = decide([0.02] * 40, 0.05, 1)[0]
+    assert word is Word.PASS
+    decided = [each for each in first_decisions(shift=0.04, spread=0.004) if each[0] is Word.PASS]
+    assert any(note == "slower, but by less than what matters" for _, note, _ in decided)
+
+
+@pytest.mark.slow
+def test_whole_gates_of_unchanged_benchmarks_hardly_ever_give_a_false_alarm():
+    """Each with 30 benchmarks, of which a fifth are very noisy: at most 1% of the gates, by the promise."""
+    random = np.random.default_rng(6)
+    alarms = 0
+    for _ in range(300):
+        spreads = np.where(np.arange(TIMED) % 5 == 0, 0.2, 0.02)
+        runs = spreads[:, None] * random.standard_t(2, (TIMED, 40))
+        alarms += any(decide(list(each), 0.05, TIMED)[0] is Word.REGRESSION for each in runs)
+    assert alarms <= 3 + 3 * math.sqrt(3)
+
+
+def job(run, **about):
+    for record in run.records[:2]:
+        for name, value in about.items():
+            setattr(record, name, value)
+    return judge(run)[0].job
+
+
+def test_processes_that_compete_may_differ_by_more():
+    assert rule_of(job(gate_run(benchmarks=1))) == SINGLE
+    assert rule_of(job(gate_run(benchmarks=1), params={"explorers": 4})) == MANY
+    assert rule_of(job(gate_run(benchmarks=1), suite="counts")) == COUNTS
+
+
+def counted_run(base, head):
+    run = gate_run(benchmarks=1, launches=len(base))
+    for record, values in zip(run.records, (base, head), strict=True):
+        record.suite = "counts"
+        record.samples = [
+            dataclasses.replace(sample, value=value) for sample, value in zip(record.samples, values, strict=True)
+        ]
+    return run
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "word"),
+    [
+        ([100.0], [101.9], Word.PASS),
+        ([100.0], [102.1], Word.REGRESSION),
+        ([100.0], [50.0], Word.PASS),
+        ([100.0, 104.0], [105.0, 106.0], Word.CANT_TELL),
+        ([0.0], [0.0], Word.PASS),
+        ([0.0], [1.0], Word.REGRESSION),
+    ],
+)
+def test_counts_need_no_statistics(base, head, word):
+    assert words(counted_run(base, head)) == [word]
+
+
+def test_exit_statuses():
+    quiet = judge(gate_run(noise=0.01))
+    slower = judge(gate_run(slower=0.3, noise=0.01, launches=14))
+    noisy = judge(gate_run(noise=0.5))
+    assert [status_of(each) for each in (quiet, slower, noisy)] == [0, 1, 2]
+    assert [status_of(each, strict=True) for each in (quiet, slower, noisy)] == [0, 1, 1]
+
+
+def empty(record):
+    record.samples.clear()
+    record.status, record.reason = "interrupted", "not measured"
+
+
+def fail_base(run):
+    run.records[2].fail("failed", "the process was killed")
+
+
+def break_head(run):
+    run.records[3].fail("broken", "no such module")
+
+
+def drop_a_record(run):
+    run.records.pop()
+
+
+def drop_a_whole_pair(run):
+    del run.records[-2:]
+
+
+def lose_all_samples(run):
+    for record in run.records[2:4]:
+        empty(record)
+
+
+def interrupt(run):
+    run.interrupted = True
+
+
+def unfinish(run):
+    run.finished = None
+
+
+def give_a_reason(run):
+    run.peers[0] = dataclasses.replace(run.peers[0], reason="did not build")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (fail_base, r"the process was killed"),
+        (break_head, "no such module"),
+        (drop_a_record, "1 declared cell"),
+        (drop_a_whole_pair, "2 declared cell"),
+        (lose_all_samples, "never measured: throughput add"),
+        (interrupt, "interrupted"),
+        (unfinish, "never finished"),
+        (give_a_reason, "base could not be measured: did not build"),
+    ],
+)
+def test_a_run_that_is_not_whole_is_a_harness_error(damage, message, tmp_path, capsys):
+    run = gate_run(noise=0.01)
+    damage(run)
+    with pytest.raises(HarnessError, match=message):
+        check_complete(run)
+        judge(run)
+
+
+@pytest.mark.parametrize("status", ["failed", "wrong", "skipped"])
+def test_what_head_can_no_longer_do_is_a_regression(status, tmp_path, capsys):
+    run = gate_run(noise=0.01, benchmarks=3)
+    run.records[3].fail(status, "a row was never added")
+    save(tmp_path / "gate.json", run)
+    assert program.main([str(tmp_path / "gate.json")]) == Status.REGRESSION
+    assert f"{status}: a row was never added" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_what_base_cannot_do_is_not_judged(tmp_path, capsys):
+    run = gate_run(noise=0.01, benchmarks=3)
+    for record in run.records[2:4]:
+        empty(record)
+    run.records[2].fail("skipped", "not built yet")
+    run.records[3].fail("left_out", "base has no figure")
+    save(tmp_path / "gate.json", run)
+    assert program.main([str(tmp_path / "gate.json")]) == Status.PASS
+    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged because base lacks it: 1 benchmark")
+
+
+def test_nothing_to_judge_is_a_harness_error():
+    run = gate_run(noise=0.01, benchmarks=1)
+    for record in run.records:
+        empty(record)
+        record.fail("skipped", "not built yet")
+    with pytest.raises(HarnessError, match="nothing was measured"):
+        status_of(judge(run))
+
+
+def test_a_bench_run_is_no_gate_run():
+    with pytest.raises(HarnessError, match="this is a bench run"):
+        check_complete(throughput_run())
+
+
+def test_the_program_prints_an_aligned_table_how_to_go_on_and_one_closing_line(tmp_path, capsys):
+    run = gate_run(slower=0.3, noise=0.01, benchmarks=3, launches=14)
+    run.command = "python -m suites.gate --base main --out results/runs/x.json"
+    save(tmp_path / "gate.json", run)
+    page = tmp_path / "gate.md"
+    assert program.main([str(tmp_path / "gate.json"), "--markdown", str(page)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7
+    head, first = lines[0], lines[2]
+    assert first.index("regression") == head.index("verdict")
+    assert first.index("µs/transition") == head.index("unit")
+    assert lines[5] == ".venv/bin/python -m suites.gate --base main --only 'add 1 on CartPole-v1'"
+    assert lines[6].startswith("REGRESSION in 1 of 3 benchmarks, worst add 1 on CartPole-v1: +")
+    said = page.read_text()
+    assert said.startswith(f"**{lines[6]}**") and lines[5] in said and "<details>" in said
+    assert said.index("add 1 on CartPole-v1") < said.index("<details>") < said.index("add 2 on CartPole-v1")
+
+
+@pytest.mark.parametrize(("about", "status", "start"), [({"noise": 0.01}, 0, "PASS: 12"), ({"noise": 0.5}, 2, "CAN'T")])
+def test_the_other_closing_lines(tmp_path, capsys, about, status, start):
+    save(tmp_path / "gate.json", gate_run(**about))
+    assert program.main([str(tmp_path / "gate.json")]) == status
+    assert capsys.readouterr().out.splitlines()[-1].startswith(start)
+
+
+def test_an_improvement_is_counted():
+    verdicts = judge(gate_run(slower=-0.3, noise=0.01, launches=14))
+    assert table.sentence(verdicts).endswith("; 1 improved") and not commands(gate_run(), verdicts)
+
+
+def test_a_bad_file_is_a_harness_error(tmp_path, capsys):
+    assert program.main([str(tmp_path / "none.json")]) == 3
+    (tmp_path / "bad.json").write_text("{")
+    assert program.main([str(tmp_path / "bad.json")]) == 3
+    assert "bad.json: is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["run.json", "--markdown"], ["--wrong"]])
+def test_bad_usage_is_not_mistaken_for_cant_tell(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        program.main(arguments)
+    assert stopped.value.code == 3
