@@ -21,6 +21,7 @@ SUITES = (
     "latency",  # the slowest calls
     "startup",  # from import to the first batch
     "memory",  # bytes per transition
+    "counts",  # instructions, memory accesses and system calls per call, for the gate
     "hosts",  # rows on other hosts than the learner
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.figures.jobs import Job
+from reports.figures.jobs import Job, Suite
 
 #: The probability that the gate reports any regression although nothing became slower.
 FALSE_ALARM = 0.01
@@ -14,24 +14,48 @@ MISSED = 0.05
 
 @dataclass(frozen=True)
 class Rule:
-    """The smallest relevant change, as a fraction of base's figure."""
+    """The smallest relevant change, as a fraction of base's figure. `exact`: the figure is counted, not timed."""
 
     effect: float
-    exact: bool = False  # whether the figure is counted, so that it needs no statistics
+    exact: bool = False
+    ignored: float = 0.0  # a difference of counts, in the figure's unit, that is not even looked at
 
 
 # Within one process, the ratios of pairs differ by 1 to 3% from launch to launch: 5% can be told in a minute or two.
 SINGLE = Rule(0.05)
 # Where processes compete for the cores, the scheduler decides: ratios differ by 10% and more.
 MANY = Rule(0.25)
-# A fresh process each, at the mercy of the file cache.
+# A fresh process each, which depends on the file cache.
 STARTUP = Rule(0.25)
-# Pages of memory and bytes of a file: more than rounding.
+# Memory is counted in pages, so that the last ones are chance.
 SIZES = Rule(0.02, exact=True)
-# Draws are random, so that counts differ by some tenths of a percent.
-COUNTS = Rule(0.02, exact=True)
-BY_SUITE = {"startup": STARTUP, "memory": SIZES, "counts": COUNTS, "wheel": SIZES}
+# Equal code in another place of memory, or beside other modules, differed by up to 0.24%.
+WORK = Rule(0.01, exact=True)
+# These do not differ at all, except that something rare may fall into the counted calls, a twentieth per call.
+CALLS = Rule(0.0, exact=True, ignored=0.1)
+
+BY_SUITE = {"startup": STARTUP, "memory": SIZES}
+BY_COUNT = dict.fromkeys(("instructions", "reads", "writes"), WORK)
 
 
 def rule_of(job: Job) -> Rule:
+    if job.suite == COUNTS.name:
+        return BY_COUNT.get(job.benchmark, CALLS)
     return BY_SUITE.get(job.suite) or (MANY if "explorers" in job.params else SINGLE)
+
+
+#: How the table names counts, which no other report shows.
+COUNTS = Suite(
+    "counts",
+    benchmarks={
+        name: f"{what} of {{of}} {{batch}}"
+        for name, what in {
+            "instructions": "instructions",
+            "reads": "memory reads",
+            "writes": "memory writes",
+            "allocations": "allocations",
+            "system_calls": "system calls",
+            "futex_calls": "futex calls",
+        }.items()
+    },
+)

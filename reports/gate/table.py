@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 
 from reports.figures import formatting
 from reports.figures.formatting import counted, percent
-from reports.gate.rules import FALSE_ALARM
-from reports.gate.verdict import Verdict, Word
+from reports.gate.rules import COUNTS, FALSE_ALARM
+from reports.gate.verdict import FASTER, LESS_WORK, Verdict, Word
 
 #: What needs a reader's attention comes first.
 ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)
@@ -17,8 +18,27 @@ TO_THE_RIGHT = {1, 2, 4, 5, 6, 7}
 
 
 def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Return the cells of each verdict, with those that need attention first. Above 0, a change is for the worse."""
-    return [_row(verdict) for verdict in sorted(verdicts, key=lambda each: ORDER.index(each.word))]
+    """Return the cells of each verdict, with those that need attention first. Above 0, a change is for the worse.
+
+    Counts of work share a row if they have not changed, or could not be counted for the same reason: there are dozens.
+    """
+    rows, alike = [], defaultdict(list)
+    for verdict in sorted(verdicts, key=lambda each: ORDER.index(each.word)):
+        is_loud = verdict.word in (Word.REGRESSION, Word.CANT_TELL) or verdict.note == LESS_WORK
+        if verdict.job.suite == COUNTS.name and not is_loud:
+            alike[verdict.word, verdict.note].append(verdict)
+        else:
+            rows.append(_row(verdict))
+    return rows + [_shared_row(some) for some in alike.values()]
+
+
+def _shared_row(verdicts: Sequence[Verdict]) -> list[str]:
+    what = f"{len(verdicts)} counts of work: instructions, memory accesses, allocations, system calls"
+    first = verdicts[0]
+    if not first.pairs:
+        return [what, "", "", "", "", "", "", "", first.word, first.note]
+    largest = max(abs(verdict.change) for verdict in verdicts)
+    return [what, "", "", "", f"at most {largest:.2%}", "counted", "", str(first.pairs), first.word, first.note]
 
 
 def _row(verdict: Verdict) -> list[str]:
@@ -85,7 +105,7 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     of_all = counted(len(judged), "benchmark")
     worse = [verdict for verdict in judged if verdict.word is Word.REGRESSION]
     unknown = [verdict for verdict in judged if verdict.is_open]
-    better = sum(verdict.note in ("faster", "less") for verdict in judged)
+    better = sum(verdict.note in (FASTER, LESS_WORK) for verdict in judged)
     gained = f"; {better} improved" if better else ""
     if worse:
         worst = max(worse, key=lambda verdict: (not verdict.pairs, verdict.change))
@@ -95,7 +115,7 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
         needed = "measure for longer, or on a quieter machine"
         return f"CAN'T TELL for {len(unknown)} of {of_all}, no regression in the others{gained}; {needed}"
     left_out = len(verdicts) - len(judged)
-    lacking = f"; not judged because base lacks it: {counted(left_out, 'benchmark')}" if left_out else ""
+    lacking = f"; not judged: {counted(left_out, 'benchmark')} for which base has no figure" if left_out else ""
     return (
         f"PASS: {of_all}, none worse by as much as matters (false alarms: at most {FALSE_ALARM:.0%}){gained}{lacking}"
     )

@@ -25,13 +25,14 @@ from statistics import median
 
 from reports.figures.evidence import bounds, log_wealth
 from reports.figures.formatting import counted
-from reports.figures.jobs import Job
+from reports.figures.jobs import Job, jobs_of
 from reports.figures.statistics import by_block, log_slow_downs
-from reports.gate.rules import FALSE_ALARM, MISSED, Rule, rule_of
-from reports.sections import jobs_of
+from reports.gate.rules import COUNTS, FALSE_ALARM, MISSED, Rule, rule_of
+from reports.sections import SUITES
 from results import Record, Run
 
 BASE, HEAD = "base", "head"
+FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes
 
 
 class Status(IntEnum):
@@ -84,7 +85,7 @@ class Verdict:
 
 def judge(run: Run) -> list[Verdict]:
     """Return a verdict for each benchmark of the run, of what has been measured so far."""
-    jobs = jobs_of(run)
+    jobs = jobs_of(run, {**SUITES, COUNTS.name: COUNTS})
     timed = sum(not rule_of(job).exact for job in jobs)
     return [_judge(job, timed) for job in jobs]
 
@@ -106,7 +107,7 @@ def _judge(job: Job, timed: int) -> Verdict:
     change = math.expm1(median(seen))
     is_faster = log_wealth([-each for each in seen], 0.0, 2 * math.log1p(rule.effect))[-1] >= -math.log(MISSED)
     if word is Word.PASS and change <= -rule.effect and is_faster:
-        note = "faster"
+        note = FASTER
     return Verdict(job, rule, word, note, looked, *middles, change, seen)
 
 
@@ -141,6 +142,8 @@ def _judge_counts(
     job: Job, rule: Rule, base: dict[int, float], head: dict[int, float], middles: tuple[float, float]
 ) -> Verdict:
     def change(mine: float, other: float) -> float:
+        if abs(mine - other) <= rule.ignored:
+            return 0.0
         ratio = mine / other if other else (1.0 if mine == other else math.inf)
         return (ratio if job.better == "lower" else 1 / ratio) - 1
 
@@ -152,7 +155,7 @@ def _judge_counts(
     elif most > rule.effect:
         word, note = Word.CANT_TELL, "differs from launch to launch"
     elif most < -rule.effect:
-        note = "less"
+        note = LESS_WORK
     return Verdict(job, rule, word, note, len(head), *middles, change(middles[1], middles[0]))
 
 
@@ -165,7 +168,7 @@ def _lost(job: Job) -> tuple[Word, str] | None:
         if side.status == "broken" or (side is base and side.status in ("failed", "wrong")):
             raise HarnessError(f"{side.status}: {side.label}: {side.reason}")
     if base.status == "skipped":
-        return Word.NOT_JUDGED, f"base lacks it: {base.reason}"
+        return Word.NOT_JUDGED, f"base has no figure: {base.reason}"
     if head.status in ("failed", "wrong", "skipped"):
         return Word.REGRESSION, f"{head.status}: {head.reason}"
     return None

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from suites.suite import Launch
 PROFILE = "gate"
 LIMIT_SECONDS = 120.0  # of a launch, unless its suite needs more
 
+Key = tuple[object, ...]
 Commands = Mapping[Side, list[str]]
 #: What the processes said if something went wrong, and why a side's process was killed.
 Endings = tuple[str | None, dict[Side, str]]
@@ -37,10 +38,10 @@ class Pair:
     def name(self) -> str:
         return self.launch.name
 
-    def measure(self, is_open: Callable[[Record], bool], block: int, folder: Path, tick: Callable[[], None]) -> bool:
-        """Measure what is still open, once on each side. Returns False if nothing is."""
+    def measure(self, undecided: Collection[Key], block: int, folder: Path, tick: Callable[[], None]) -> bool:
+        """Measure what is undecided, once on each side. Returns False if nothing is."""
         wanted = {
-            side: [record for record in records if is_open(record) and (record.ok or record.pending)]
+            side: [each for each in records if record_key(each) in undecided and (each.ok or each.pending)]
             for side, records in self.sides.items()
         }
         # What one side cannot do, or does wrong, is not measured on the other one either.
@@ -129,7 +130,8 @@ def _store(records: Sequence[Record], cells: Path, block: int, trouble: str | No
             record.fail("failed", f"pair {block + 1}, at {missing[0].label}: {trouble}")
 
 
-def record_key(record: Record) -> tuple[object, ...]:
+def record_key(record: Record) -> Key:
+    """Return what is the same on both sides."""
     return record.suite, record.benchmark, record.workload, *record.params.items()
 
 

@@ -9,7 +9,7 @@ import pytest
 from reports.gate import __main__ as program
 from reports.gate import table
 from reports.gate.again import commands
-from reports.gate.rules import COUNTS, MANY, MISSED, SINGLE, rule_of
+from reports.gate.rules import CALLS, MANY, MISSED, SINGLE, WORK, rule_of
 from reports.gate.verdict import HarnessError, Status, Word, check_complete, decide, judge, status_of
 from results import save
 
@@ -120,13 +120,14 @@ def job(run, **about):
 def test_processes_that_compete_may_differ_by_more():
     assert rule_of(job(gate_run(benchmarks=1))) == SINGLE
     assert rule_of(job(gate_run(benchmarks=1), params={"explorers": 4})) == MANY
-    assert rule_of(job(gate_run(benchmarks=1), suite="counts")) == COUNTS
+    assert rule_of(job(gate_run(benchmarks=1), suite="counts", benchmark="reads")) == WORK
+    assert rule_of(job(gate_run(benchmarks=1), suite="counts", benchmark="futex_calls")) == CALLS
 
 
-def counted_run(base, head):
+def counted_run(base, head, counter):
     run = gate_run(benchmarks=1, launches=len(base))
     for record, values in zip(run.records, (base, head), strict=True):
-        record.suite = "counts"
+        record.suite, record.benchmark = "counts", counter
         record.samples = [
             dataclasses.replace(sample, value=value) for sample, value in zip(record.samples, values, strict=True)
         ]
@@ -134,18 +135,48 @@ def counted_run(base, head):
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "word"),
+    ("counter", "base", "head", "word"),
     [
-        ([100.0], [101.9], Word.PASS),
-        ([100.0], [102.1], Word.REGRESSION),
-        ([100.0], [50.0], Word.PASS),
-        ([100.0, 104.0], [105.0, 106.0], Word.CANT_TELL),
-        ([0.0], [0.0], Word.PASS),
-        ([0.0], [1.0], Word.REGRESSION),
+        ("reads", [100.0], [100.9], Word.PASS),
+        ("reads", [100.0], [101.1], Word.REGRESSION),
+        ("reads", [100.0], [50.0], Word.PASS),
+        ("reads", [100.0, 104.0], [103.0, 106.0], Word.CANT_TELL),
+        ("futex_calls", [0.0], [0.05], Word.PASS),
+        ("futex_calls", [0.0], [1.0], Word.REGRESSION),
+        ("futex_calls", [10.0], [10.2], Word.REGRESSION),
+        ("futex_calls", [1.0], [0.0], Word.PASS),
     ],
 )
-def test_counts_need_no_statistics(base, head, word):
-    assert words(counted_run(base, head)) == [word]
+def test_counts_need_no_statistics(counter, base, head, word):
+    assert words(counted_run(base, head, counter)) == [word]
+
+
+def run_with_counts():
+    run = gate_run(noise=0.01)
+    for record in run.records[4:]:
+        record.suite, record.benchmark, record.params["of"] = "counts", "reads", "add"
+        record.samples = [dataclasses.replace(record.samples[0], value=100.0)]
+    return run
+
+
+def test_counts_that_have_not_changed_share_a_row():
+    rows = table.rows_of(judge(run_with_counts()))
+    assert len(rows) == 3 and rows[-1][0].startswith("10 counts of work")
+
+
+def test_counts_without_the_tools_share_a_row_that_says_so_and_one_that_grew_has_its_own():
+    run = run_with_counts()
+    for record in run.records[4:20]:
+        empty(record)
+        record.fail("skipped", "install valgrind")
+    run.records[-1].samples = [dataclasses.replace(run.records[-1].samples[0], value=200.0)]
+    verdicts = judge(run)
+    rows = table.rows_of(verdicts)
+    assert [row[8] for row in rows].count(Word.PASS) == 3 and rows[0][8] == Word.REGRESSION
+    assert any(
+        row[0].startswith("8 counts of work") and row[9] == "base has no figure: install valgrind" for row in rows
+    )
+    assert status_of(verdicts) is Status.REGRESSION
 
 
 def test_exit_statuses():
@@ -232,7 +263,7 @@ def test_what_base_cannot_do_is_not_judged(tmp_path, capsys):
     run.records[3].fail("left_out", "base has no figure")
     save(tmp_path / "gate.json", run)
     assert program.main([str(tmp_path / "gate.json")]) == Status.PASS
-    assert capsys.readouterr().out.splitlines()[-1].endswith("not judged because base lacks it: 1 benchmark")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; not judged: 1 benchmark for which base has no figure")
 
 
 def test_nothing_to_judge_is_a_harness_error():

@@ -1,0 +1,1 @@
+"""Exact counts of the work per call: instructions, memory accesses, allocations, system calls."""

@@ -1,0 +1,5 @@
+import sys
+
+from suites.counts.measure import main
+
+sys.exit(main())

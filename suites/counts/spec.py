@@ -1,0 +1,71 @@
+"""What the counts suite counts: the work of a call, exactly, which no noise can hide. One launch measures one peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adapters import registry
+from results.record import Param, Record, Run
+from suites.suite import Launch, Quantity, Settings, Suite
+from suites.throughput.tasks import Job
+
+OF_CALLGRIND = ("instructions", "reads", "writes", "allocations")
+OF_STRACE = ("system_calls", "futex_calls")
+BENCHMARKS = {name: Quantity(f"{name.replace('_', ' ')}/call", "lower") for name in (*OF_CALLGRIND, *OF_STRACE)}
+CALLS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsSettings(Settings):
+    jobs: Sequence[Job]  # of the throughput suite
+    calls: int = CALLS  # counted per job
+
+
+def jobs(place: str, *tasks: str) -> list[Job]:
+    return [Job.parse(f"{task}@{place}") for task in tasks]
+
+
+PROFILES = {
+    "gate": CountsSettings(
+        jobs=[
+            *jobs("CartPole-v1=2000", "add:batch=1", "add:batch=100", "sample:batch=32", "sample:batch=256"),
+            *jobs("CartPole-v1=2000", "prioritized:batch=32", "learner_step:adds=4,batch=32"),
+            *jobs("ALE/Seaquest-v5=128", "add:batch=1", "sample:batch=32"),
+            *jobs("ALE/Seaquest-v5=128", "compressed_add:batch=1", "compressed_sample:batch=32"),
+        ]
+    ),
+}
+
+
+class Counts(Suite[CountsSettings]):
+    name = "counts"
+    benchmarks = BENCHMARKS
+    profiles = PROFILES
+    repeated = False
+
+    def workloads(self, settings: CountsSettings) -> list[str]:
+        return list(dict.fromkeys(job.workload for job in settings.jobs))
+
+    def peers(self) -> list[str]:
+        return registry.alone()
+
+    def launches(
+        self, run: Run, settings: CountsSettings, peers: Sequence[str], workloads: Sequence[str]
+    ) -> list[Launch]:
+        jobs = [job for job in settings.jobs if job.workload in workloads]
+
+        def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs, since one changes the next one's rows
+            return {"job": [str(job) for job in jobs], "calls": settings.calls}
+
+        return [self.launch(f"counts of {peer}", self.declare_jobs(run, peer, jobs), options) for peer in peers]
+
+    def declare_jobs(self, run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
+        return [record for job in jobs for record in self.declare(run, peer, job.workload, params_of(job))]
+
+
+SUITE = Counts()
+
+
+def params_of(job: Job) -> dict[str, Param]:
+    return {**job.params, "of": job.benchmark}

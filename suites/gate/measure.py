@@ -1,0 +1,148 @@
+"""A gate: two builds, measured as pairs until the verdict on each benchmark is known."""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import itertools
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from adapters import registry
+from reports.gate.verdict import HarnessError, Verdict, judge
+from results import machine
+from results.record import Record, Run, save
+from suites import workloads
+from suites.gate.builds import FOLDER, PACKAGE, Side
+from suites.gate.launches import PROFILE, Pair, declare, record_key
+from suites.runner.driver import Interrupt
+
+#: Of these, each suite measures the first one that it can measure.
+PEERS = ("cpprb_impl[lock=none]", PACKAGE)
+
+
+class Progress:
+    """Shows what is running, and how much is decided: a bar on a terminal, otherwise a line per launch."""
+
+    def __init__(self, benchmarks: int, deadline: float) -> None:
+        self.benchmarks, self.deadline = benchmarks, deadline
+        self.terminal = sys.stderr.isatty()
+        self.bar = tqdm(
+            total=benchmarks,
+            disable=not self.terminal,
+            bar_format="{n_fmt}/{total_fmt} decided|{bar:20}| {elapsed} {desc}",
+            dynamic_ncols=True,
+        )
+
+    def begin(self, block: int, pair: Pair) -> None:
+        left = max(0.0, self.deadline - time.monotonic())
+        self.said = f"pair {block + 1} of {pair.name}, at most {left / 60:.1f} min left"
+        self.bar.set_description_str(self.said)
+
+    def end(self, open_benchmarks: int) -> None:
+        decided = self.benchmarks - open_benchmarks
+        self.bar.n = decided
+        self.bar.refresh()
+        if not self.terminal:
+            print(f"{decided} of {self.benchmarks} decided: {self.said}", flush=True)
+
+
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Hold the checkout's lock: two gates would overwrite each other's builds."""
+    FOLDER.mkdir(exist_ok=True)
+    with open(FOLDER / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HarnessError("another gate is running in this checkout") from None
+        yield
+
+
+class Gate:
+    """Two builds and what is measured on them. `run` is the record, which is saved after each pair."""
+
+    def __init__(self, sides: Sequence[Side], minutes: float, peers: Sequence[str] = PEERS, only: str = "") -> None:
+        self.sides = sides
+        self.run = empty_run(sides, minutes)
+        self.pairs = declare(self.run, sides, peers)
+        for name in dict.fromkeys(record.workload for record in self.run.records):
+            self.run.add_workload(**workloads.load(name).describe())
+        if only:
+            self.pairs = restrict(self.run, self.pairs, only)
+
+    def build(self, interrupt: Interrupt) -> None:
+        for side in self.sides:
+            side.build(interrupt)
+            interrupt.check()
+
+    def measure(self, out: Path, interrupt: Interrupt) -> None:
+        """Measure until each benchmark is decided or the time is over."""
+        save(out, self.run)
+        deadline = time.monotonic() + 60 * float(self.run.minutes or 0)
+        try:
+            for undecided in self._pairs(interrupt, deadline):
+                save(out, self.run)
+                if not undecided:
+                    break
+        finally:
+            self.run.finish(interrupted=interrupt.seen)
+            save(out, self.run)
+
+    def _pairs(self, interrupt: Interrupt, deadline: float) -> Iterator[int]:
+        """Measure pair after pair, and yield the number of benchmarks that are not decided after each."""
+        undecided = {record_key(record) for record in self.run.records}
+        progress = Progress(len(undecided), deadline)
+        with tempfile.TemporaryDirectory() as folder, progress.bar:
+            for block in itertools.count():
+                for pair in self.pairs:
+                    if time.monotonic() >= deadline:
+                        return
+                    progress.begin(block, pair)
+                    if pair.measure(undecided, block, Path(folder), interrupt.check):
+                        undecided = open_benchmarks(self.run)
+                        progress.end(len(undecided))
+                        yield len(undecided)
+
+
+def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
+    """Keep only the benchmark with this label, as the verdict's table shows it."""
+    known = {verdict.job.full_label: record_key(_any_record(verdict)) for verdict in judge(run)}
+    if label not in known:
+        near = "; ".join(difflib.get_close_matches(label, known, 3)) or "; ".join(known)
+        raise HarnessError(f"there is no benchmark {label!r}; there are: {near}")
+    run.records = [record for record in run.records if record_key(record) == known[label]]
+    run.declared = len(run.records)
+    kept = [
+        replace(
+            pair,
+            sides={side: [each for each in records if each in run.records] for side, records in pair.sides.items()},
+        )
+        for pair in pairs
+    ]
+    return [pair for pair in kept if any(pair.sides.values())]
+
+
+def empty_run(sides: Sequence[Side], limit: float) -> Run:
+    command = shlex.join(["python", "-m", "suites.gate", *sys.argv[1:]])
+    run = Run("gate", PROFILE, sides[1].version, command, machine.describe(), minutes=limit)
+    about = registry.describe(PACKAGE)
+    for side in sides:
+        run.add_peer(**asdict(replace(about, name=side.name, version=side.version)))
+    return run
+
+
+def open_benchmarks(run: Run) -> set[tuple[object, ...]]:
+    return {record_key(_any_record(verdict)) for verdict in judge(run) if verdict.is_open}
+
+
+def _any_record(verdict: Verdict) -> Record:
+    return next(iter(verdict.job.cells.values()))
