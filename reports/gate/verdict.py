@@ -10,8 +10,8 @@ is decided:
 - It passes if a slow-down by the smallest relevant change is excluded, which is wrong with probability `MISSED`.
 - Otherwise nobody can tell yet.
 
-A figure that is counted is a regression if each of head's counts is higher than all of base's by the smallest relevant
-change. What base can do and head cannot is a regression, too.
+A figure that is counted is a regression if in each of three launches head's count is higher than all of base's by the
+smallest relevant change. What base can do and head cannot is a regression, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from reports.figures.evidence import bounds, log_wealth
 from reports.figures.formatting import counted
 from reports.figures.jobs import Job, jobs_of
 from reports.figures.statistics import by_block, log_slow_downs
-from reports.gate.rules import COUNTS, FALSE_ALARM, MISSED, Rule, rule_of
+from reports.gate.rules import CONFIRMED, COUNTS, FALSE_ALARM, MISSED, Rule, rule_of
 from reports.sections import SUITES
 from results import Record, Run
 
@@ -151,7 +151,9 @@ def _judge_counts(
     least, most = min(changes), max(changes)
     word, note = Word.PASS, ""
     if least > rule.effect:
-        word = Word.REGRESSION
+        missing = CONFIRMED - min(len(base), len(head))
+        word = Word.CANT_TELL if missing > 0 else Word.REGRESSION
+        note = f"more, needs {counted(missing, 'more pair')}" if missing > 0 else ""
     elif most > rule.effect:
         word, note = Word.CANT_TELL, "differs from launch to launch"
     elif most < -rule.effect:

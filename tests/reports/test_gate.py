@@ -138,12 +138,13 @@ def counted_run(base, head, counter):
     ("counter", "base", "head", "word"),
     [
         ("reads", [100.0], [100.9], Word.PASS),
-        ("reads", [100.0], [101.1], Word.REGRESSION),
+        ("reads", [100.0], [101.1], Word.CANT_TELL),
+        ("reads", [100.0] * 3, [101.1] * 3, Word.REGRESSION),
+        ("reads", [100.0] * 3, [101.1, 101.1, 100.0], Word.CANT_TELL),
         ("reads", [100.0], [50.0], Word.PASS),
-        ("reads", [100.0, 104.0], [103.0, 106.0], Word.CANT_TELL),
         ("futex_calls", [0.0], [0.05], Word.PASS),
-        ("futex_calls", [0.0], [1.0], Word.REGRESSION),
-        ("futex_calls", [10.0], [10.2], Word.REGRESSION),
+        ("futex_calls", [0.0] * 3, [1.0] * 3, Word.REGRESSION),
+        ("futex_calls", [10.0] * 3, [10.2] * 3, Word.REGRESSION),
         ("futex_calls", [1.0], [0.0], Word.PASS),
     ],
 )
@@ -155,7 +156,7 @@ def run_with_counts():
     run = gate_run(noise=0.01)
     for record in run.records[4:]:
         record.suite, record.benchmark, record.params["of"] = "counts", "reads", "add"
-        record.samples = [dataclasses.replace(record.samples[0], value=100.0)]
+        record.samples = [dataclasses.replace(sample, value=100.0) for sample in record.samples[:3]]
     return run
 
 
@@ -169,7 +170,7 @@ def test_counts_without_the_tools_share_a_row_that_says_so_and_one_that_grew_has
     for record in run.records[4:20]:
         empty(record)
         record.fail("skipped", "install valgrind")
-    run.records[-1].samples = [dataclasses.replace(run.records[-1].samples[0], value=200.0)]
+    run.records[-1].samples = [dataclasses.replace(sample, value=200.0) for sample in run.records[-1].samples]
     verdicts = judge(run)
     rows = table.rows_of(verdicts)
     assert [row[8] for row in rows].count(Word.PASS) == 3 and rows[0][8] == Word.REGRESSION

@@ -74,9 +74,9 @@ def test_only_one_of_them_works_at_a_time_and_both_make_as_many_calls(begins):
 
 def test_the_slower_one_gets_the_larger_figure():
     fast, slow = side_by_side(
-        figure(lambda count: time.sleep(0.0002 * count)), figure(lambda count: time.sleep(0.0004 * count))
+        figure(lambda count: time.sleep(0.0002 * count)), figure(lambda count: time.sleep(0.002 * count))
     )
-    assert slow > 1.3 * fast
+    assert slow > 2 * fast
 
 
 def fail(_watch):
@@ -121,8 +121,8 @@ def test_a_process_that_is_gone_does_not_make_the_other_one_wait(begins):
 def test_waiting_for_a_processor_is_not_part_of_a_figure(monkeypatch):
     waited = iter([1.0, 1.5, 2.0, 2.0])
     monkeypatch.setattr(turns, "_waited", lambda: next(waited))
-    assert turns._seconds_without_waiting(lambda: None) == pytest.approx(-0.5, abs=0.1)
-    assert turns._seconds_without_waiting(lambda: time.sleep(0.01)) == pytest.approx(0.01, abs=0.1)
+    assert turns._seconds_without_waiting(lambda: None) == pytest.approx(-0.5, abs=0.4)
+    assert turns._seconds_without_waiting(lambda: time.sleep(0.01)) == pytest.approx(0.01, abs=0.4)
 
 
 def test_the_kernel_says_how_long_a_thread_waited():

@@ -395,19 +395,6 @@ class StarvesOthers(FavoursOne):
     head_start = sys.maxsize
 
 
-class RecordsBuild(Plain):
-    """Stands for the gate's package: notes which build of it was imported."""
-
-    name = "records-build"
-
-    def __init__(self, spec: Spec) -> None:
-        import cpprb_impl
-
-        super().__init__(spec)
-        with open(os.environ["FAULTY_FLAG"], "a") as file:
-            file.write(f"{cpprb_impl.BUILD}\n")
-
-
 class SlowBuild(Plain):
     """Stands for the gate's package: samples take as many times as long as its build says."""
 
@@ -421,6 +408,19 @@ class SlowBuild(Plain):
         while time.perf_counter() < end:
             pass
         return batch
+
+
+class RecordsBuild(SlowBuild):
+    """Stands for the gate's package: notes which build of it was imported."""
+
+    name = "records-build"
+
+    def __init__(self, spec: Spec) -> None:
+        import cpprb_impl
+
+        super().__init__(spec)
+        with open(os.environ["FAULTY_FLAG"], "a") as file:
+            file.write(f"{cpprb_impl.BUILD}\n")
 
 
 class WrongBuild(MixesRows):
