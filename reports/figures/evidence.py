@@ -1,10 +1,10 @@
-"""Evidence that may be looked at after each pair: it permits to measure until a question is decided.
+"""Evidence that may be looked at after each pair, so that one can measure until a question is decided.
 
-The evidence that differences are centred above a limit is the wealth of somebody who bets on their signs, beginning
-with 1. If the centre is at the limit and the noise symmetric, the sign of a difference, given its size, is a fair coin:
-whatever the bets are, the wealth then is a martingale, and the probability that it *ever* reaches 1/p is at most p
-(Ville 1939). If the centre is below the limit, the same holds for noise that is also unimodal. Two equal builds give
-symmetric differences, since exchanging them changes nothing.
+A bettor starts with a wealth of 1, and bets on the sign of each difference to a limit. The wealth is the evidence that
+the differences are centred above the limit. If the centre is at the limit and the noise is symmetric, the sign of a
+difference is a fair coin, given its size. The wealth is then a martingale, whatever the bets are, and the probability
+that it *ever* reaches 1/p is at most p (Ville 1939). If the centre is below the limit, the same holds for noise that is
+also unimodal. Two equal builds give symmetric differences, since exchanging them changes nothing.
 
 Ramdas, Ruf, Larsson and Koolen (2020), "Admissible anytime-valid sequential inference must rely on nonnegative
 martingales", show that for symmetry nothing but such bets needs to be considered. The bets are those of a bettor who

@@ -116,6 +116,5 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
         return f"CAN'T TELL for {len(unknown)} of {of_all}, no regression in the others{gained}; {needed}"
     left_out = len(verdicts) - len(judged)
     lacking = f"; not judged: {counted(left_out, 'benchmark')} for which base has no figure" if left_out else ""
-    return (
-        f"PASS: {of_all}, none worse by as much as matters (false alarms: at most {FALSE_ALARM:.0%}){gained}{lacking}"
-    )
+    promise = f"false alarms in timed ones: at most {FALSE_ALARM:.0%}"
+    return f"PASS: {of_all}, none worse by as much as matters ({promise}){gained}{lacking}"

@@ -8,7 +8,7 @@ is decided:
   although it is not is at most `FALSE_ALARM`, however often one looks: the evidence needed is the number of benchmarks
   divided by it (Bonferroni).
 - It passes if a slow-down by the smallest relevant change is excluded, which is wrong with probability `MISSED`.
-- Otherwise nobody can tell yet.
+- Otherwise it is undecided ("can't tell").
 
 A figure that is counted is a regression if in each of three launches head's count is higher than all of base's by the
 smallest relevant change. What base can do and head cannot is a regression, too.
@@ -131,10 +131,10 @@ def decide(differences: Sequence[float], effect: float, timed: int) -> tuple[Wor
 def _what_is_missing(differences: Sequence[float], limit: float, timed: int, slower: float, within: float) -> str:
     """Estimate how many more pairs would decide, if wealth grew as it did so far."""
     count, centre = len(differences), median(differences)
-    needed = [(math.log(timed / FALSE_ALARM), slower)] if centre >= limit else [(-math.log(MISSED), within)]
-    more = min(math.ceil((enough - wealth) * count / wealth) if wealth > 0 else math.inf for enough, wealth in needed)
+    enough, wealth = (math.log(timed / FALSE_ALARM), slower) if centre >= limit else (-math.log(MISSED), within)
+    more = (enough - wealth) * count / wealth if wealth > 0 else math.inf
     if more <= 20 * count:
-        return f"needs about {counted(max(1, int(more)), 'more pair')}"
+        return f"needs about {counted(max(1, math.ceil(more)), 'more pair')}"
     return "its change is close to what matters" if abs(centre - limit) < limit / 2 else "too noisy"
 
 
@@ -198,7 +198,7 @@ def _is_judged(record: Record) -> bool:
 
 
 def status_of(verdicts: Sequence[Verdict], strict: bool = False) -> Status:
-    """Return the gate's exit status. `strict`: what nobody can tell is no pass, but a failure."""
+    """Return the gate's exit status. With `strict`, an undecided benchmark fails the gate."""
     words = {verdict.word for verdict in verdicts}
     if words <= {Word.NOT_JUDGED}:
         raise HarnessError("nothing was measured that both sides can do")
