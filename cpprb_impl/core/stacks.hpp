@@ -72,7 +72,9 @@ inline void take_frame(const StackShape& shape, const char* stack, std::size_t n
   if (!detail::is_interleaved(shape)) {
     std::memcpy(frame, stack + nth * shape.frame_bytes(), shape.frame_bytes());
   } else if (detail::in_words(shape)) {
-    for (std::size_t i = 0; i < shape.elements; ++i) frame[i] = static_cast<char>(detail::word(stack, i) >> (8 * nth));
+    char* __restrict to = frame;  // otherwise it might be a part of `shape`, and the loop is not vectorised
+    const int shift = static_cast<int>(8 * nth);
+    for (std::size_t i = 0; i < elements; ++i) to[i] = static_cast<char>(detail::word(stack, i) >> shift);
   } else {
     detail::with_width(element, [=](auto width) {
       for (std::size_t i = 0; i < elements; ++i) std::memcpy(frame + i * width, stack + i * place + nth * width, width);
