@@ -26,7 +26,12 @@ SUITE = Suite(
     title="Start-up",
     spoken="start-up",
     kind=Kind.AMOUNTS,
-    benchmarks=STEPS | {"first_sample": "first sample of 32", "first_cycle": "first prioritized cycle of 32"},
+    benchmarks=STEPS
+    | {
+        "first_sample": "first sample of 32",
+        "first_cycle": "first prioritized cycle of 32",
+        "installed": "installed files",
+    },
 )
 #: Steps with a ratio. The others run once, mostly in a fraction of a millisecond.
 WITH_RATIO = ("fill",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import json
 import os
 import socket
@@ -81,9 +81,10 @@ def settings_of(kind: type[S], args: argparse.Namespace) -> S:
 
 
 def _check_package(parser: argparse.ArgumentParser, module: str, folder: str) -> None:
-    found = importlib.import_module(module).__file__
+    spec = importlib.util.find_spec(module)  # not imported, since the start-up suite times the import
+    found = spec.origin if spec else None
     if not found or not Path(found).resolve().is_relative_to(Path(folder).resolve()):
-        parser.error(f"{module} was imported from {found}, not from {folder}")
+        parser.error(f"{module} would be imported from {found}, not from {folder}")
 
 
 def _output(results: Iterable[Result], file: Path | None) -> int:

@@ -8,6 +8,7 @@ first_add     adding the first step
 fill          adding columns until the buffer is full, starting with the second row
 first_sample  drawing the first batch of 32 from the full buffer
 first_cycle   drawing the first prioritized batch of 32 and updating its priorities, on another buffer of that capacity
+installed     bytes of the files that its installation wrote, without those of the packages that it requires
 
 The figures named first_ include whatever is compiled or allocated on first use. One launch measures all figures of one
 peer. Answers are checked outside the timed calls.
@@ -18,10 +19,12 @@ from __future__ import annotations
 import argparse
 import builtins
 import importlib
+import importlib.metadata
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -32,7 +35,7 @@ from suites import workloads
 from suites.runner import entry
 from suites.runner.filling import TooSlow, fill
 from suites.runner.results import Result, failure
-from suites.startup.spec import SUITE, WORKLOAD
+from suites.startup.spec import INSTALLED, STEPS, SUITE, WORKLOAD
 from suites.workloads import Workload
 
 BATCH = 32
@@ -71,7 +74,7 @@ class ImportClock:
         return timed
 
 
-Figures = dict[str, float | str]  # seconds, or why there are none
+Figures = dict[str, float | str]  # seconds or bytes, or why there are none
 
 
 def measure(peer: str, workload: str, capacity: int, wanted: Collection[str], fill_seconds: float) -> Iterator[Result]:
@@ -141,10 +144,21 @@ def prioritized(figures: Figures, peer: str, recording: Workload, capacity: int,
         adapter.close()
 
 
+def installed(figures: Figures, peer: str, _recording: Workload, _capacity: int, _fill_seconds: float) -> None:
+    name = registry.peer_class(peer).distribution
+    if name is None:
+        figures[INSTALLED] = "its code is part of this project"
+        return
+    distribution = importlib.metadata.distribution(name)
+    files = [Path(str(distribution.locate_file(each))) for each in distribution.files or ()]
+    figures[INSTALLED] = float(sum(file.stat().st_size for file in files if file.exists() and file.suffix != ".pyc"))
+
+
 #: function -> the benchmarks that it measures, in one process and in this order
 PARTS: dict[Callable, tuple[str, ...]] = {
     plain: ("import", "construct", "first_add", "fill", "first_sample"),
     prioritized: ("first_cycle",),
+    installed: (INSTALLED,),
 }
 
 
@@ -155,7 +169,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--benchmark", action="append", choices=list(SUITE.benchmarks), help="default: all")
+    parser.add_argument("--benchmark", action="append", choices=list(SUITE.benchmarks), help="default: all steps")
     parser.add_argument("--workload", choices=workloads.NAMES, default=WORKLOAD, metavar="NAME")
     parser.add_argument("--capacity", type=int, default=100_000, help="default: %(default)s")
     parser.add_argument(
@@ -165,7 +179,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
-        wanted = args.benchmark or list(SUITE.benchmarks)
+        wanted = args.benchmark or STEPS
         return measure(args.peer, args.workload, args.capacity, wanted, args.fill_seconds)
 
     return entry.main(SUITE, __doc__, options, figures)

@@ -10,22 +10,23 @@ from results.record import Record, Run
 from suites.suite import Launch, Quantity, Settings, Suite
 
 WORKLOAD = "CartPole-v1"
-BENCHMARKS = dict.fromkeys(
-    ("import", "construct", "first_add", "fill", "first_sample", "first_cycle"), Quantity("s", "lower")
-)
+STEPS = ("import", "construct", "first_add", "fill", "first_sample", "first_cycle")
+INSTALLED = "installed"
+BENCHMARKS = {**dict.fromkeys(STEPS, Quantity("s", "lower")), INSTALLED: Quantity("B", "lower")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartupSettings(Settings):
     capacity: int
     fill_seconds: float  # a buffer that takes longer to fill gets no figure for it
+    installed: bool = False  # whether the size of the installed files is also measured
 
 
 PROFILES = {
     "tiny": StartupSettings(capacity=2_000, fill_seconds=10),
     "quick": StartupSettings(capacity=100_000, fill_seconds=4),
     "survey": StartupSettings(capacity=20_000, fill_seconds=5),
-    "gate": StartupSettings(capacity=2_000, fill_seconds=10),
+    "gate": StartupSettings(capacity=2_000, fill_seconds=10, installed=True),
     "full": StartupSettings(blocks=5, capacity=100_000, fill_seconds=120),
 }
 
@@ -35,7 +36,7 @@ class Startup(Suite[StartupSettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
-    judged = ("import",)
+    judged = ("import", INSTALLED)
 
     def workloads(self, settings: StartupSettings) -> list[str]:
         return [WORKLOAD]
@@ -51,8 +52,10 @@ class Startup(Suite[StartupSettings]):
             return {"benchmark": wanted, "capacity": settings.capacity, "fill-seconds": settings.fill_seconds}
 
         params = {"capacity": settings.capacity}
+        benchmarks = [*STEPS, *([INSTALLED] if settings.installed else [])]
         return [
-            self.launch(f"start-up of {peer}", self.declare(run, peer, WORKLOAD, params), options) for peer in peers
+            self.launch(f"start-up of {peer}", self.declare(run, peer, WORKLOAD, params, benchmarks), options)
+            for peer in peers
         ]
 
 

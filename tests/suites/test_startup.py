@@ -8,7 +8,7 @@ import pytest
 from adapters import registry
 from adapters.peers.baselines_style import BaselinesStyle
 from suites.startup import measure as suite
-from suites.startup.spec import BENCHMARKS
+from suites.startup.spec import STEPS
 
 TOOK = {"construct": 2.0, "first_add": 3.0, "fill": 5.0, "first_sample": 7.0}
 
@@ -64,7 +64,7 @@ class Sluggish(BaselinesStyle):
 
 
 def test_each_step_has_the_time_that_it_took_and_no_other(clock):
-    wanted = [name for name in BENCHMARKS if name != "first_cycle"]
+    wanted = [name for name in STEPS if name != "first_cycle"]
     found = {result.benchmark: result.value for result in suite.measure("sluggish", "CartPole-v1", 3_000, wanted, 60.0)}
     assert found == {"import": 24.0} | TOOK
 
@@ -76,7 +76,7 @@ def startup(surroundings, peer: str, *options: str):
 
 def test_a_launch_measures_every_step(surroundings):
     status, results = startup(surroundings, "plain")
-    assert status == 0 and sorted(results) == sorted(BENCHMARKS)
+    assert status == 0 and sorted(results) == sorted(STEPS)
     assert all(each["value"] > 0 for name, each in results.items() if name != "import")
 
 
