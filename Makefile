@@ -36,7 +36,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate gate-power test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and h
 
 gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [GATE_MINUTES=10 at most] [HEAD=<revision> instead of this tree] [ONLY='add 1 on CartPole-v1'] [STRICT=1: what cannot be told fails]
 	@.ci/gate '$(BASE)' $(if $(STRICT),--strict) $(if $(HEAD),--head '$(HEAD)') $(if $(GATE_MINUTES),--minutes '$(GATE_MINUTES)') $(if $(ONLY),--only '$(ONLY)')
+
+gate-power: $(BUILT) ## how often the gate raises a false alarm, and what it detects; writes the table of docs/gate.md; about five hours, and the next call goes on: [ARGS='--only equal']
+	@$(PY) -m suites.gate.power $(ARGS)
+	@$(PY) -m reports.gate.power
 
 test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))

@@ -6,6 +6,7 @@
 #include "../core/powers.hpp"
 #include "../core/shared_store.hpp"
 #include "ring.hpp"
+#include "slowed.hpp"
 
 namespace rb {
 namespace {
@@ -137,7 +138,7 @@ PyObject* prioritized_max(PyObject* self, PyObject*) {
 }
 
 PyMethodDef prioritized_methods[] = {
-    {"sample", method(prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
+    {"sample", RB_SLOWED(sample, prioritized_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, beta=0.4, out=None)\n--\n\n"
      "Return transitions drawn by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays\n"
      "(batch_size, *shape). It also contains \"weights\", float32, and \"indexes\", int64, both (batch_size,).\n"
@@ -148,11 +149,11 @@ PyMethodDef prioritized_methods[] = {
      "_draw($self, batch_size, /)\n--\n\n"
      "Return what `sample` draws from a shared buffer, with its rows' leaves and numbers instead of weights and\n"
      "indexes, the sum of all leaves, and the smallest one: a tuple of a dict and two floats."},
-    {"_update_rows", method(prioritized_update<By::row>), METH_FASTCALL | METH_KEYWORDS,
+    {"_update_rows", RB_SLOWED(update, prioritized_update<By::row>), METH_FASTCALL | METH_KEYWORDS,
      "_update_rows($self, /, rows, priorities)\n--\n\n"
      "As `update_priorities`, for the transitions with these numbers in a shared buffer. Skips those that are no\n"
      "longer stored."},
-    {"update_priorities", method(prioritized_update<By::index>), METH_FASTCALL | METH_KEYWORDS,
+    {"update_priorities", RB_SLOWED(update, prioritized_update<By::index>), METH_FASTCALL | METH_KEYWORDS,
      "update_priorities($self, /, indexes, priorities)\n--\n\n"
      "Set the raw priorities of the transitions at `indexes` (n,); a scalar priority applies to all of them. Indexes "
      "may\n"

@@ -1,5 +1,6 @@
 // The type Ring: construction, add, uniform sampling, reading and clearing.
 #include "ring.hpp"
+#include "slowed.hpp"
 #include "state.hpp"
 
 #include <pthread.h>
@@ -230,7 +231,7 @@ PyObject* ring_nbytes(PyObject* self, void*) {
 
 // The first line of each docstring is the signature that inspect.signature reads; types are in _native.pyi.
 PyMethodDef ring_methods[] = {
-    {"add", method(ring_add), METH_FASTCALL | METH_KEYWORDS,
+    {"add", RB_SLOWED(add, ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
      "Store one transition, or many. Each field is an array_like of shape (*shape) or (rows, *shape). Flat values and\n"
      "values with further leading axes are split into rows. Returns the index of the first row, int; if other\n"
@@ -242,7 +243,7 @@ PyMethodDef ring_methods[] = {
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\n"
      "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},
-    {"sample", method(ring_sample), METH_FASTCALL | METH_KEYWORDS,
+    {"sample", RB_SLOWED(sample, ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
      "Return transitions drawn uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are\n"
      "new, unless `out` is given: a dict with one array per field, of the field's dtype and in C order, which is\n"

@@ -32,6 +32,8 @@ class Side:
 
     name: str  # its name as a peer of the run
     revision: str  # a commit, or WORKING_TREE
+    options: tuple[str, ...] = ()  # CMake's options of the build, as NAME=VALUE
+    variables: tuple[str, ...] = ()  # of the environment of its launches, as NAME=VALUE
 
     @classmethod
     def parse(cls, name: str, text: str) -> Side:
@@ -54,6 +56,11 @@ class Side:
     @property
     def python(self) -> Path:
         return self.home / "bin" / "python"
+
+    @property
+    def start(self) -> list[str]:
+        """The beginning of a command that runs this side's Python."""
+        return [*(["env", *self.variables] if self.variables else []), str(self.python)]
 
     @property
     def site_packages(self) -> Path:
@@ -79,8 +86,9 @@ class Side:
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
         options = ["--no-deps", "--no-build-isolation", "--no-index"]
         places = [f"--config-settings=build-dir={self._objects}", f"--wheel-dir={self.home / 'wheel'}"]
+        defined = [f"--config-settings=cmake.define.{option}" for option in self.options]
         with self._source() as source:
-            self._run(interrupt, [*pip, "wheel", *options, *places, str(source)])
+            self._run(interrupt, [*pip, "wheel", *options, *places, *defined, str(source)])
         install = ["install", "--no-deps", "--no-index", f"--target={self.site_packages}"]
         self._run(interrupt, [*pip, *install, str(self.wheel)])
         behind = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(processes.CHECKOUT)]

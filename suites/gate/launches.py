@@ -10,21 +10,32 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tqdm import tqdm
+
 from reports.gate.verdict import HarnessError
 from results.record import Record, Run
 from suites import SUITES, suite_named
 from suites.gate.builds import PACKAGE, Side
+from suites.gate.probe import UNEVEN_CORES, others, unevenness
 from suites.runner import process as processes
 from suites.runner.results import read_results
 from suites.suite import Launch
 
 PROFILE = "gate"
+COUNTED = ("counts", "memory")  # suites whose figures are not times
 LIMIT_SECONDS = 120.0  # of a launch, unless its suite needs more
 
 Key = tuple[object, ...]
 Commands = Mapping[Side, list[str]]
-#: What the processes said if something went wrong, and why a side's process was killed.
-Endings = tuple[str | None, dict[Side, str]]
+
+
+@dataclass(frozen=True)
+class Endings:
+    """How the processes of a pair ended."""
+
+    said: str | None  # if something went wrong
+    killed: Mapping[Side, str]  # why a side's process was killed
+    uneven: float = 0.0  # cores by which the machine was busier beside one side than beside the other
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,19 @@ class Pair:
     @property
     def name(self) -> str:
         return self.launch.name
+
+    @property
+    def suite(self) -> str:
+        return self.launch.records[0].suite
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its figures are counts, which other programs do not change."""
+        return self.suite in COUNTED
+
+    @property
+    def keys(self) -> set[Key]:
+        return {record_key(record) for records in self.sides.values() for record in records}
 
     def measure(self, undecided: Collection[Key], block: int, folder: Path, tick: Callable[[], None]) -> bool:
         """Measure what is undecided, once on each side. Returns False if nothing is."""
@@ -57,14 +81,18 @@ class Pair:
             file.unlink(missing_ok=True)
         commands = {side: self.command(side, wanted[side], block, cells[side]) for side in self.sides}
         measure = self._in_turns if self.launch.turns else self._one_after_the_other
-        said, killed = measure(commands, folder, tick)
+        endings = measure(commands, folder, tick)
+        if endings.uneven > UNEVEN_CORES and not self.is_counted and not endings.said:
+            more = f"other programs used {endings.uneven:.2f} cores more beside one side than beside the other"
+            tqdm.write(f"pair {block + 1} of {self.name} does not count: {more}")
+            return True
         before = _progress(wanted)
         for side, records in wanted.items():
-            _store(records, cells[side], block, killed.get(side))
+            _store(records, cells[side], block, endings.killed.get(side))
         for pair in zip(*self.sides.values(), strict=True):
             _leave_out(pair)
         if _progress(wanted) == before:
-            raise HarnessError(f"{self.name}: nothing was measured: {said or 'no process said why'}")
+            raise HarnessError(f"{self.name}: nothing was measured: {endings.said or 'no process said why'}")
         return True
 
     def command(self, side: Side, records: Sequence[Record], block: int, cells: Path) -> list[str]:
@@ -72,7 +100,7 @@ class Pair:
         command = self.launch.command(records, cells, block)
         # -P keeps the checkout, whose package has no compiled part, from the front of sys.path.
         package = f"--package-at={PACKAGE}={side.site_packages}"
-        return [str(side.python), "-P", *command[1:], package]
+        return [*side.start, "-P", *command[1:], package]
 
     def by_hand(self, side: Side) -> list[str]:
         """Return a command that measures its benchmarks on this side alone, and prints the figures."""
@@ -88,18 +116,21 @@ class Pair:
         command += [f"--endings={endings}", *(f"--{side.name}={json.dumps(each)}" for side, each in commands.items())]
         ending = processes.run(command, LIMIT_SECONDS, tick)
         if not endings.exists():
-            return ending.trouble, dict.fromkeys(commands, ending.trouble) if ending.timed_out else {}
+            return Endings(ending.trouble, dict.fromkeys(commands, str(ending.trouble)) if ending.timed_out else {})
         statuses = json.loads(endings.read_text())
         killed = [side for side in commands if statuses[side.name] < 0]
-        return ending.trouble, {side: processes.exit_reason(statuses[side.name]) for side in killed}
+        return Endings(ending.trouble, {side: processes.exit_reason(statuses[side.name]) for side in killed})
 
     def _one_after_the_other(self, commands: Commands, _folder: Path, tick: Callable[[], None]) -> Endings:
         limit = max(LIMIT_SECONDS, self.launch.least_limit)
-        endings = {
-            side: processes.run(commands[side], limit, tick) for side in random.sample(list(commands), len(commands))
-        }
+        endings, beside = {}, []
+        for side in random.sample(list(commands), len(commands)):
+            with others() as seen:
+                endings[side] = processes.run(commands[side], limit, tick)
+            beside.append(seen)
         said = [f"{side.name} {ending.trouble}" for side, ending in endings.items() if ending.trouble]
-        return "; ".join(said), {side: str(each.trouble) for side, each in endings.items() if each.is_the_peers}
+        killed = {side: str(each.trouble) for side, each in endings.items() if each.is_the_peers}
+        return Endings("; ".join(said), killed, unevenness(beside))
 
 
 def _leave_out(records: Sequence[Record]) -> None:

@@ -84,12 +84,12 @@ class Gate:
             side.build(interrupt)
             interrupt.check()
 
-    def measure(self, out: Path, interrupt: Interrupt) -> None:
-        """Measure until each benchmark is decided or the time is over."""
+    def measure(self, out: Path, interrupt: Interrupt, pool: int = 0) -> None:
+        """Measure until each benchmark is decided or the time is over, or `pool` pairs of each benchmark."""
         save(out, self.run)
         deadline = time.monotonic() + 60 * float(self.run.minutes or 0)
         try:
-            for undecided in self._pairs(interrupt, deadline):
+            for undecided in self._pairs(interrupt, deadline, pool):
                 save(out, self.run)
                 if not undecided:
                     break
@@ -97,20 +97,20 @@ class Gate:
             self.run.finish(interrupted=interrupt.seen)
             save(out, self.run)
 
-    def _pairs(self, interrupt: Interrupt, deadline: float) -> Iterator[int]:
+    def _pairs(self, interrupt: Interrupt, deadline: float, pool: int) -> Iterator[int]:
         """Measure pair after pair, and yield the number of benchmarks that are not decided after each."""
-        undecided = {record_key(record) for record in self.run.records}
-        progress = Progress(len(undecided), deadline)
+        wanted = everything = set().union(*(pair.keys for pair in self.pairs))
+        progress = Progress(len(everything), deadline)
         with tempfile.TemporaryDirectory() as folder, progress.bar:
-            for block in itertools.count():
+            for block in range(pool) if pool else itertools.count():
                 for pair in self.pairs:
-                    if time.monotonic() >= deadline:
+                    if not pool and time.monotonic() >= deadline:
                         return
                     progress.begin(block, pair)
-                    if pair.measure(undecided, block, Path(folder), interrupt.check):
-                        undecided = open_benchmarks(self.run)
-                        progress.end(len(undecided))
-                        yield len(undecided)
+                    if pair.measure(wanted, block, Path(folder), interrupt.check):
+                        wanted = everything if pool else open_benchmarks(self.run) & everything
+                        progress.end(len(wanted))
+                        yield len(wanted)
 
 
 def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:

@@ -1,0 +1,40 @@
+// Calls that take longer than they need, to find out which slow-downs the gate detects. RB_SLOWED(add, f) is the method
+// f, in a normal build. In a build with CMake's -DSLOWED=ON, each call then burns a share of the time that it took: 0.1
+// if the environment variable RB_SLOWED is "add=0.1,sample=0.5".
+#pragma once
+
+#include "python.hpp"
+
+#ifdef RB_SLOWED_BUILD
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+namespace rb {
+
+inline double slowed_share(const std::string& call) {
+  const char* set = std::getenv("RB_SLOWED");
+  const std::string text = std::string(",") + (set == nullptr ? "" : set);
+  const auto at = text.find("," + call + "=");
+  return at == std::string::npos ? 0.0 : std::strtod(text.c_str() + at + call.size() + 2, nullptr);
+}
+
+inline const double share_of_add = slowed_share("add"), share_of_sample = slowed_share("sample"),
+                    share_of_update = slowed_share("update");
+
+template <auto function, const double& share>
+PyObject* slowed(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  PyObject* result = function(self, arguments, count, names);
+  const std::chrono::duration<double> burnt = share * (Clock::now() - begin);
+  for (const auto from = Clock::now(); Clock::now() - from < burnt;) {
+  }
+  return result;
+}
+
+}  // namespace rb
+#define RB_SLOWED(call, ...) method(slowed<__VA_ARGS__, share_of_##call>)
+#else
+#define RB_SLOWED(call, ...) method(__VA_ARGS__)
+#endif

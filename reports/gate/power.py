@@ -1,0 +1,163 @@
+"""How often the gate raises a false alarm, and what it detects, from the records of `make gate-power`.
+
+    python -m reports.gate.power        writes the table into docs/gate.md
+
+Two ways that must agree. Real gates were measured. And gates are drawn from a pool of pairs of equal builds: the pairs
+of a drawn gate are drawn with replacement, all benchmarks of a pair together, and judged as a real gate would, pair
+after pair. A slow-down is put into one benchmark at a time by adding its logarithm to each of its differences.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from scipy import stats
+
+from reports.figures import evidence
+from reports.figures.formatting import percent
+from reports.figures.statistics import by_block, log_slow_downs
+from reports.gate import rules, verdict
+from reports.gate.rules import MANY, SINGLE, Rule, rule_of
+from reports.gate.verdict import BASE, HEAD, Verdict, Word, decide, judge
+from results import REFERENCE, Run, load
+
+FOLDER = REFERENCE / "gate"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
+BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
+NEIGHBOUR = "neighbour"
+LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
+DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
+MOST_PAIRS = 35  # of a benchmark: ten minutes suffice for them even if nothing is decided
+SEED = 17
+#: The code that decides: a table that was made with other code than this is out of date.
+DECIDES = (evidence, rules, verdict)
+HEADER = ("", "drawn from the pool", "real gates")
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of how many, with the exact 95% interval of Clopper and Pearson (1934)."""
+
+    count: int
+    of: int
+
+    def __str__(self) -> str:
+        if not self.of:
+            return "not measured"
+        interval = stats.binomtest(self.count, self.of).proportion_ci(0.95, method="exact")
+        return f"{self.count / self.of:.1%} [{interval.low:.1%}, {interval.high:.1%}] of {self.of:,}"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Pairs of equal builds: the differences of each timed benchmark, and its rule."""
+
+    differences: np.ndarray  # (benchmarks, pairs), logs of head's time divided by base's
+    rules: Sequence[Rule]
+
+    @classmethod
+    def of(cls, run: Run) -> Pool:
+        jobs = [each.job for each in judge(run) if not each.rule.exact]
+        pairs = [[by_block(job.cells[side]) for side in (BASE, HEAD)] for job in jobs]
+        rows = [log_slow_downs(base, head, job.better) for job, (base, head) in zip(jobs, pairs, strict=True)]
+        return cls(np.array(rows), [rule_of(job) for job in jobs])
+
+    def gates(self) -> Iterator[list[Word]]:
+        """Yield what drawn gates decide on each benchmark."""
+        random = np.random.default_rng(SEED)
+        for _ in range(DRAWN_GATES):
+            drawn = self.differences[:, self._drawn(random)]
+            yield [self._decide(each, rule) for each, rule in zip(drawn, self.rules, strict=True)]
+
+    def found(self, level: float, rule: Rule) -> Share:
+        """Return how often a slow-down by this fraction is called a regression, in the benchmarks with this rule."""
+        random = np.random.default_rng(SEED)
+        some = [row for row, its in zip(self.differences, self.rules, strict=True) if its == rule]
+        drawn = [row[self._drawn(random)] + math.log1p(level) for row in some for _ in range(DRAWN_BENCHMARKS)]
+        return Share(sum(self._decide(each, rule) is Word.REGRESSION for each in drawn), len(drawn))
+
+    def _drawn(self, random: np.random.Generator) -> np.ndarray:
+        return random.integers(0, self.differences.shape[1], MOST_PAIRS)
+
+    def _decide(self, differences: np.ndarray, rule: Rule) -> Word:
+        return decide(differences.tolist(), rule.effect, len(self.rules))[0]
+
+
+Gates = Sequence[Sequence[Verdict]]
+
+
+def gates_of(folder: Path, name: str) -> Gates:
+    return [judge(load(path)) for path in sorted(folder.glob(f"{name}-[0-9]*.json"))]
+
+
+def alarms(gates: Sequence[Sequence[Word]]) -> Share:
+    return Share(sum(Word.REGRESSION in gate for gate in gates), len(gates))
+
+
+def undecided(gates: Sequence[Sequence[Word]]) -> Share:
+    """Return the share of all benchmarks of all gates."""
+    every = [word for gate in gates for word in gate]
+    return Share(every.count(Word.CANT_TELL), len(every))
+
+
+def words(gates: Gates) -> list[list[Word]]:
+    return [[each.word for each in gate if each.word is not Word.NOT_JUDGED] for gate in gates]
+
+
+def found(gates: Gates, rule: Rule) -> str:
+    """Return how often real gates called slowed benchmarks with this rule a regression, and their median change.
+
+    A benchmark whose Python code takes much of its time becomes slower by less than the calls were slowed.
+    """
+    some = [each for gate in gates for each in gate if each.rule == rule and each.job.suite != "startup" and each.pairs]
+    if not some:
+        return str(Share(0, 0))
+    share = Share(sum(each.word is Word.REGRESSION for each in some), len(some))
+    return f"{share}, slower by {percent(median(each.change for each in some))}"
+
+
+def fingerprint() -> str:
+    """Return what identifies the code that decides."""
+    code = b"".join(Path(str(module.__file__)).read_bytes() for module in DECIDES)
+    return hashlib.sha256(code).hexdigest()[:12]
+
+
+def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
+    for prefix, where in (("", ""), (f"{NEIGHBOUR}-", ", beside a process that uses one core")):
+        real = words(gates_of(folder, f"{prefix}equal"))
+        record = folder / f"{prefix}pool.json"
+        drawn = list(Pool.of(load(record)).gates()) if record.exists() else []
+        yield f"gates with a false alarm{where}", str(alarms(drawn)), str(alarms(real))
+        yield f'benchmarks left at "can\'t tell"{where}', str(undecided(drawn)), str(undecided(real))
+    pool = Pool.of(load(folder / "pool.json"))
+    for rule, what in ((SINGLE, "one process"), (MANY, "several processes")):
+        for level in LEVELS:
+            real_ones = found(gates_of(folder, f"slowed-{level}"), rule)
+            yield f"{level}% slower, {what}: found", str(pool.found(level / 100, rule)), real_ones
+
+
+def lines(folder: Path = FOLDER) -> list[str]:
+    """Return the table of docs/gate.md."""
+    run = load(folder / "pool.json")
+    where = f"{run.machine['cores']} cores, {run.machine['cpu']}"
+    table = [f"| {' | '.join(row)} |" for row in (HEADER, ["---"] * len(HEADER), *rows(folder))]
+    return [f"Measured from {run.started[:10]} on {where}. Code that decides: `{fingerprint()}`.", "", *table]
+
+
+def main() -> int:
+    text = PAGE.read_text(encoding="utf-8")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    PAGE.write_text("\n".join([text[:begin], *lines(), text[end:]]), encoding="utf-8")
+    print(f"updated: {PAGE.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

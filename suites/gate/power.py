@@ -1,0 +1,128 @@
+"""Measures how often the gate raises a false alarm, and which slow-downs it detects: `make gate-power`.
+
+    python -m suites.gate.power [--folder DIR] [--only NAME,...] [--pairs 60] [--gates 30] [--slowed 5]
+
+Builds the working tree twice, with CMake's option SLOWED, and writes these records into DIR:
+
+pool.json           pairs of equal builds, from which `reports.gate.power` draws gates again and again
+equal-1.json ...    gates of equal builds
+slowed-20-1.json    gates in which head's add, sample and update take 20% longer. Those by 50% measure all that is
+                    timed; the others only what is timed in one process, since a change of crowds matters from 25%.
+neighbour-...       the same, beside a process that uses one core all the time
+
+A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
+hours on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reports.gate.power import FOLDER, LEVELS, NEIGHBOUR
+from reports.gate.verdict import HarnessError
+from results.record import load
+from suites.gate.builds import WORKING_TREE, Side
+from suites.gate.launches import Pair
+from suites.gate.measure import Gate, only_one
+from suites.runner.driver import Interrupt
+
+MINUTES = 10.0  # of a gate, as by default
+SLOWED_CALLS = ("add", "sample", "update")
+SLOWS_CROWDS = 50  # percent, from which a slow-down matters where processes compete
+ROUNDS = 5  # each with a part of every kind of gate, so that a study that ends early has some of all
+BUSY = "import numpy as np; a = np.ones(4_000_000)\nwhile True: a *= 1.0000001"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A record to be measured."""
+
+    name: str
+    pairs: int = 0  # of each benchmark; 0: a gate
+    level: int = 0  # percent by which head's calls are slowed
+    beside: bool = False  # a process that uses one core
+
+    def measures(self, pair: Pair) -> bool:
+        if self.level and self.level < SLOWS_CROWDS:
+            return pair.launch.turns
+        return not (self.level or self.pairs) or not pair.is_counted
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Of the environment of head's launches: see cpprb_impl/bindings/slowed.hpp."""
+        return ("RB_SLOWED=" + ",".join(f"{call}={self.level / 100:g}" for call in SLOWED_CALLS),)
+
+
+def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
+    yield Study("pool", pairs=pairs)
+    yield Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)
+    for part in range(ROUNDS):
+        for number in range(part, gates, ROUNDS):
+            yield Study(f"equal-{number + 1}")
+        for number in range(part, slowed, ROUNDS):
+            for level in LEVELS:
+                yield Study(f"slowed-{level}-{number + 1}", level=level)
+        for number in range(part, gates // 3, ROUNDS):
+            yield Study(f"{NEIGHBOUR}-equal-{number + 1}", beside=True)
+
+
+def measure(folder: Path, wanted: Iterator[Study]) -> None:
+    base, head = (Side(name, WORKING_TREE, options=("SLOWED=ON",)) for name in ("base", "head"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_one(), Interrupt() as interrupt:
+        Gate([base, head], MINUTES).build(interrupt)
+        for study in wanted:
+            out = folder / f"{study.name}.json"
+            if out.exists() and is_whole(out):
+                continue
+            print(f"== {study.name}", flush=True)
+            gate = Gate([base, replace(head, variables=study.variables)], MINUTES)
+            gate.pairs = [pair for pair in gate.pairs if study.measures(pair)]
+            with neighbour() if study.beside else nullcontext():
+                gate.measure(out, interrupt, study.pairs)
+            interrupt.check()
+
+
+def is_whole(record: Path) -> bool:
+    run = load(record)
+    return run.finished is not None and not run.interrupted
+
+
+@contextmanager
+def neighbour() -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.gate.power", description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--only", default="", metavar="NAME,...", help="records whose names begin so")
+    parser.add_argument("--pairs", type=int, default=60, help="of the pool (default: %(default)s)")
+    parser.add_argument("--gates", type=int, default=30, help="of equal builds (default: %(default)s)")
+    parser.add_argument("--slowed", type=int, default=5, help="gates per level (default: %(default)s)")
+    args = parser.parse_args(arguments)
+    every = studies(args.pairs, args.gates, args.slowed)
+    try:
+        measure(args.folder, (study for study in every if study.name.startswith(tuple(args.only.split(",")))))
+    except HarnessError as error:
+        print(f"gate-power: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        print("gate-power: interrupted; the next call goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The study of the gate's error rates, the probe of the machine, and that only a study's build can be slowed."""
+
+import argparse
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cpprb_impl import _native
+from reports.gate.power import LEVELS
+from results.record import Record
+from suites.gate import launches, power, probe
+from suites.gate.builds import Side
+from suites.gate.launches import Endings, Pair, record_key
+from suites.runner import entry
+from suites.startup import measure as startup
+from suites.suite import Launch
+from tests.suites.conftest import CHECKOUT
+
+
+def test_a_normal_build_cannot_be_slowed():
+    assert b"RB_SLOWED" not in Path(_native.__file__).read_bytes()
+    assert 'getenv("RB_SLOWED")' in (CHECKOUT / "cpprb_impl" / "bindings" / "slowed.hpp").read_text()
+
+
+def test_a_study_has_what_the_table_needs_and_some_of_all_in_its_first_part():
+    names = [study.name for study in power.studies(pairs=60, gates=30, slowed=5)]
+    assert len(names) == len(set(names))
+    assert sum(name.startswith("equal-") for name in names) == 30
+    assert all(sum(name.startswith(f"slowed-{level}-") for name in names) == 5 for level in LEVELS)
+    assert sum(name.startswith("neighbour-equal") for name in names) == 10
+    first = names[: 2 + len(names[2:]) // 5]
+    assert {name.rpartition("-")[0] for name in names} == {name.rpartition("-")[0] for name in first}
+
+
+def test_head_is_slowed_by_its_environment():
+    slowed = power.Study("slowed-20-1", level=20)
+    assert slowed.variables == ("RB_SLOWED=add=0.2,sample=0.2,update=0.2",)
+    side = Side("head", "", variables=slowed.variables)
+    assert side.start == ["env", slowed.variables[0], str(side.python)]
+    assert Side("base", "").start == [str(side.python).replace("head", "base")]
+
+
+class Machine:
+    """Stands for the clock and the processors: `spend` passes seconds, of which others and this process used some."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.seconds = self.busy = self.own = 0.0
+        monkeypatch.setattr(probe.time, "monotonic", lambda: self.seconds)
+        idle = dict.fromkeys(("nice", "system", "irq", "softirq", "steal"), 0.0)
+        monkeypatch.setattr(probe.psutil, "cpu_times", lambda: SimpleNamespace(user=self.busy, **idle))
+        none = dict.fromkeys(("user", "system", "children_system"), 0.0)
+        monkeypatch.setattr(probe.os, "times", lambda: SimpleNamespace(children_user=self.own, **none))
+
+    def spend(self, seconds: float, others: float, own: float) -> None:
+        self.seconds += seconds
+        self.busy += seconds * (others + own)
+        self.own += seconds * own
+
+
+def test_the_probe_sees_the_others_and_not_the_launch_itself(monkeypatch):
+    machine, seen = Machine(monkeypatch), []
+    for others in (0.0, 0.7):
+        with probe.others() as side:
+            machine.spend(2.0, others=others, own=1.2)
+        seen.append(side)
+    assert [side.cores for side in seen] == pytest.approx([0.0, 0.7])
+    assert probe.unevenness(seen) == pytest.approx(0.7)
+
+
+class Fixed(Side):
+    def renew(self, seed: int) -> None:
+        """There is no build."""
+
+
+def pair_of(suite: str) -> Pair:
+    about = {"suite": suite, "benchmark": "learner", "workload": "CartPole-v1", "unit": "s", "better": "lower"}
+    sides = {Fixed(name, ""): [Record(peer=name, params={}, **about)] for name in ("base", "head")}
+    records = next(iter(sides.values()))
+    return Pair(Launch("a crowd", records, lambda _records, _cells, _block: ["python"]), sides)
+
+
+@pytest.mark.parametrize(("suite", "uneven", "stored"), [("apex", 0.5, 0), ("apex", 0.1, 1), ("memory", 0.5, 1)])
+def test_a_timed_pair_with_a_busier_machine_beside_one_side_does_not_count(
+    suite, uneven, stored, monkeypatch, tmp_path
+):
+    def store(records, *_) -> None:
+        for record in records:
+            record.add_sample(0, 1.0)
+
+    monkeypatch.setattr(Pair, "_one_after_the_other", lambda *_: Endings("", {}, uneven))
+    monkeypatch.setattr(launches, "_store", store)
+    pair = pair_of(suite)
+    assert pair.measure(pair.keys, 0, tmp_path, lambda: None)
+    assert [len(record.samples) for records in pair.sides.values() for record in records] == [stored, stored]
+    assert {record_key(record) for records in pair.sides.values() for record in records} == pair.keys
+
+
+def test_the_check_of_a_package_does_not_import_it(monkeypatch, tmp_path):
+    """It did, so that the start-up suite timed an import of what was loaded already."""
+    (tmp_path / "never_seen.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry._check_package(argparse.ArgumentParser(), "never_seen", str(tmp_path))
+    assert "never_seen" not in sys.modules
+    for module, folder in (("never_seen", "/nowhere"), ("there_is_no_such_module", str(tmp_path))):
+        with pytest.raises(SystemExit):
+            entry._check_package(argparse.ArgumentParser(), module, folder)
+
+
+def test_the_size_of_what_was_installed(monkeypatch, tmp_path):
+    for name, size in {"module.py": 100, "native.so": 1_000, "module.pyc": 10}.items():
+        (tmp_path / name).write_bytes(bytes(size))
+    files = ["module.py", "native.so", "module.pyc", "is_gone.py"]
+    distribution = SimpleNamespace(files=files, locate_file=lambda name: tmp_path / name)
+    monkeypatch.setattr(startup.importlib.metadata, "distribution", {"cpprb-impl": distribution}.get)
+    startup.installed(figures := {}, "cpprb_impl", None, 0, 0.0)
+    assert figures == {"installed": 1_100.0}
