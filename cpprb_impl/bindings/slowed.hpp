@@ -1,6 +1,6 @@
 // Calls that take longer than they need, to find out which slow-downs the gate detects. RB_SLOWED(add, f) is the method
-// f, in a normal build. In a build with CMake's -DSLOWED=ON, each call then burns a share of the time that it took: 0.1
-// if the environment variable RB_SLOWED is "add=0.1,sample=0.5".
+// f, in a normal build. In a build with CMake's -DSLOWED=ON, each call then burns a share of the time that it took, and
+// runs an empty loop: a tenth and 50 turns, if the environment variable RB_SLOWED is "add=0.1,sample=0.5,turns=50".
 #pragma once
 
 #include "python.hpp"
@@ -12,15 +12,15 @@
 
 namespace rb {
 
-inline double slowed_share(const std::string& call) {
+inline double slowed_by(const std::string& what) {
   const char* set = std::getenv("RB_SLOWED");
   const std::string text = std::string(",") + (set == nullptr ? "" : set);
-  const auto at = text.find("," + call + "=");
-  return at == std::string::npos ? 0.0 : std::strtod(text.c_str() + at + call.size() + 2, nullptr);
+  const auto at = text.find("," + what + "=");
+  return at == std::string::npos ? 0.0 : std::strtod(text.c_str() + at + what.size() + 2, nullptr);
 }
 
-inline const double share_of_add = slowed_share("add"), share_of_sample = slowed_share("sample"),
-                    share_of_update = slowed_share("update");
+inline const double share_of_add = slowed_by("add"), share_of_sample = slowed_by("sample"),
+                    share_of_update = slowed_by("update"), turns = slowed_by("turns");
 
 template <auto function, const double& share>
 PyObject* slowed(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
@@ -30,6 +30,7 @@ PyObject* slowed(PyObject* self, PyObject* const* arguments, Py_ssize_t count, P
   const std::chrono::duration<double> burnt = share * (Clock::now() - begin);
   for (const auto from = Clock::now(); Clock::now() - from < burnt;) {
   }
+  for (long turn = 0; turn < static_cast<long>(turns); ++turn) asm volatile("");  // not optimised away
   return result;
 }
 

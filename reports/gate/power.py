@@ -31,7 +31,7 @@ from results import REFERENCE, Run, load
 FOLDER = REFERENCE / "gate"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
-NEIGHBOUR = "neighbour"
+NEIGHBOUR, WORK = "neighbour", "work"  # how names of records begin
 LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
 MOST_PAIRS = 35  # of a benchmark: ten minutes suffice for them even if nothing is decided
@@ -152,6 +152,9 @@ def lines(folder: Path = FOLDER) -> list[str]:
 
 
 def main() -> int:
+    if not (FOLDER / "pool.json").exists():
+        print(f"not updated: {PAGE.name}, since there is no pool of pairs yet")
+        return 0
     text = PAGE.read_text(encoding="utf-8")
     begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     PAGE.write_text("\n".join([text[:begin], *lines(), text[end:]]), encoding="utf-8")

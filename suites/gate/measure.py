@@ -32,7 +32,7 @@ PEERS = ("cpprb_impl[lock=none]", PACKAGE)
 class Progress:
     """Shows what is running, and how much is decided: a bar on a terminal, otherwise a line per launch."""
 
-    def __init__(self, benchmarks: int, deadline: float) -> None:
+    def __init__(self, benchmarks: int, deadline: float | None) -> None:
         self.benchmarks, self.deadline = benchmarks, deadline
         self.terminal = sys.stderr.isatty()
         self.bar = tqdm(
@@ -43,8 +43,9 @@ class Progress:
         )
 
     def begin(self, block: int, pair: Pair) -> None:
-        left = max(0.0, self.deadline - time.monotonic())
-        self.said = f"pair {block + 1} of {pair.name}, at most {left / 60:.1f} min left"
+        self.said = f"pair {block + 1} of {pair.name}"
+        if self.deadline is not None:
+            self.said += f", at most {max(0.0, self.deadline - time.monotonic()) / 60:.1f} min left"
         self.bar.set_description_str(self.said)
 
     def end(self, open_benchmarks: int) -> None:
@@ -87,9 +88,8 @@ class Gate:
     def measure(self, out: Path, interrupt: Interrupt, pool: int = 0) -> None:
         """Measure until each benchmark is decided or the time is over, or `pool` pairs of each benchmark."""
         save(out, self.run)
-        deadline = time.monotonic() + 60 * float(self.run.minutes or 0)
         try:
-            for undecided in self._pairs(interrupt, deadline, pool):
+            for undecided in self._pairs(interrupt, pool):
                 save(out, self.run)
                 if not undecided:
                     break
@@ -97,14 +97,15 @@ class Gate:
             self.run.finish(interrupted=interrupt.seen)
             save(out, self.run)
 
-    def _pairs(self, interrupt: Interrupt, deadline: float, pool: int) -> Iterator[int]:
+    def _pairs(self, interrupt: Interrupt, pool: int) -> Iterator[int]:
         """Measure pair after pair, and yield the number of benchmarks that are not decided after each."""
+        deadline = None if pool else time.monotonic() + 60 * float(self.run.minutes or 0)
         wanted = everything = set().union(*(pair.keys for pair in self.pairs))
         progress = Progress(len(everything), deadline)
         with tempfile.TemporaryDirectory() as folder, progress.bar:
             for block in range(pool) if pool else itertools.count():
                 for pair in self.pairs:
-                    if not pool and time.monotonic() >= deadline:
+                    if deadline is not None and time.monotonic() >= deadline:
                         return
                     progress.begin(block, pair)
                     if pair.measure(wanted, block, Path(folder), interrupt.check):

@@ -8,6 +8,7 @@ pool.json           pairs of equal builds, from which `reports.gate.power` draws
 equal-1.json ...    gates of equal builds
 slowed-20-1.json    gates in which head's add, sample and update take 20% longer. Those by 50% measure all that is
                     timed; the others only what is timed in one process, since a change of crowds matters from 25%.
+work-1.json         gates of the counts of work, in which each of these calls has some more instructions
 neighbour-...       the same, beside a process that uses one core all the time
 
 A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
@@ -24,7 +25,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reports.gate.power import FOLDER, LEVELS, NEIGHBOUR
+from reports.gate.power import FOLDER, LEVELS, NEIGHBOUR, WORK
 from reports.gate.verdict import HarnessError
 from results.record import load
 from suites.gate.builds import WORKING_TREE, Side
@@ -34,6 +35,7 @@ from suites.runner.driver import Interrupt
 
 MINUTES = 10.0  # of a gate, as by default
 SLOWED_CALLS = ("add", "sample", "update")
+TURNS = 100  # about 5% of the instructions of adding a row of CartPole
 SLOWS_CROWDS = 50  # percent, from which a slow-down matters where processes compete
 ROUNDS = 5  # each with a part of every kind of gate, so that a study that ends early has some of all
 BUSY = "import numpy as np; a = np.ones(4_000_000)\nwhile True: a *= 1.0000001"
@@ -46,9 +48,12 @@ class Study:
     name: str
     pairs: int = 0  # of each benchmark; 0: a gate
     level: int = 0  # percent by which head's calls are slowed
+    turns: int = 0  # of an empty loop in each of head's calls
     beside: bool = False  # a process that uses one core
 
     def measures(self, pair: Pair) -> bool:
+        if self.turns:
+            return pair.suite == "counts"
         if self.level and self.level < SLOWS_CROWDS:
             return pair.launch.turns
         return not (self.level or self.pairs) or not pair.is_counted
@@ -56,7 +61,8 @@ class Study:
     @property
     def variables(self) -> tuple[str, ...]:
         """Of the environment of head's launches: see cpprb_impl/bindings/slowed.hpp."""
-        return ("RB_SLOWED=" + ",".join(f"{call}={self.level / 100:g}" for call in SLOWED_CALLS),)
+        amounts = {**dict.fromkeys(SLOWED_CALLS, self.level / 100), "turns": self.turns}
+        return ("RB_SLOWED=" + ",".join(f"{name}={amount:g}" for name, amount in amounts.items()),)
 
 
 def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
@@ -66,6 +72,7 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
         for number in range(part, gates, ROUNDS):
             yield Study(f"equal-{number + 1}")
         for number in range(part, slowed, ROUNDS):
+            yield Study(f"{WORK}-{number + 1}", turns=TURNS)
             for level in LEVELS:
                 yield Study(f"slowed-{level}-{number + 1}", level=level)
         for number in range(part, gates // 3, ROUNDS):

@@ -36,7 +36,7 @@ def test_a_study_has_what_the_table_needs_and_some_of_all_in_its_first_part():
 
 def test_head_is_slowed_by_its_environment():
     slowed = power.Study("slowed-20-1", level=20)
-    assert slowed.variables == ("RB_SLOWED=add=0.2,sample=0.2,update=0.2",)
+    assert slowed.variables == ("RB_SLOWED=add=0.2,sample=0.2,update=0.2,turns=0",)
     side = Side("head", "", variables=slowed.variables)
     assert side.start == ["env", slowed.variables[0], str(side.python)]
     assert Side("base", "").start == [str(side.python).replace("head", "base")]
