@@ -15,7 +15,7 @@ EXECUTIONS ?= 200000
 # The variables of `make plan`.
 PLANNED := TRANSITIONS ROW BATCH BATCHES DATA_HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
 # Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE HEAD GATE_MINUTES ONLY STRICT ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS $(PLANNED)
+KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE HEAD GATE_MINUTES ONLY STRICT ADAPTER PROJECT COMMITS EVERY ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS $(PLANNED)
 UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
 $(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
 PY := .venv/bin/python
@@ -36,7 +36,7 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate gate-power test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate gate-power gate-history test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,12 +90,16 @@ report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....
 plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and how many it needs: [TRANSITIONS=12500] [ROW=bytes] [BATCH=512] [BATCHES=19] [DATA_HOSTS=] [EXPLORER_HOSTS=] [CORES=2] [LINK=10gbit] [CAPACITY=rows] [RUN=record]
 	@$(PY) -m reports.planning $(if $(RUN),--record '$(RUN)') $(foreach name,$(PLANNED) HOSTS,$(if $(filter command,$(firstword $(origin $(name)))),'$(name)=$($(name))'))
 
-gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [GATE_MINUTES=10 at most] [HEAD=<revision> instead of this tree] [ONLY='add 1 on CartPole-v1'] [STRICT=1: what cannot be told fails]
-	@.ci/gate '$(BASE)' $(if $(STRICT),--strict) $(if $(HEAD),--head '$(HEAD)') $(if $(GATE_MINUTES),--minutes '$(GATE_MINUTES)') $(if $(ONLY),--only '$(ONLY)')
+gate: $(BUILT) ## check whether this tree is slower than BASE=<revision>; prints a verdict for each benchmark: [GATE_MINUTES=10 at most] [HEAD=<revision> instead of this tree] [ONLY='add 1 on CartPole-v1'] [STRICT=1: what cannot be told fails] [ADAPTER=file.py PROJECT=folder: another project's buffer]
+	@.ci/gate '$(BASE)' $(if $(STRICT),--strict) $(if $(HEAD),--head '$(HEAD)') $(if $(GATE_MINUTES),--minutes '$(GATE_MINUTES)') $(if $(ONLY),--only '$(ONLY)') $(if $(ADAPTER),--adapter '$(ADAPTER)') $(if $(PROJECT),--project '$(PROJECT)')
 
 gate-power: $(BUILT) ## how often the gate raises a false alarm, and what it detects; writes the table of docs/gate.md; about five hours, and the next call goes on: [ARGS='--only equal']
 	@$(PY) -m suites.gate.power $(ARGS)
 	@$(PY) -m reports.gate.power
+
+gate-history: $(BUILT) ## measure the newest commit of main against an old one, and show which commits began a new level: [COMMITS=1: that many] [EVERY=1: only every Nth commit]
+	@$(PY) -m suites.gate.history --commits '$(or $(COMMITS),1)' --every '$(or $(EVERY),1)'
+	@$(PY) -m reports.gate.history
 
 test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))
@@ -187,6 +191,7 @@ lint: $(BUILT) ## check style, types, common mistakes and GitHub's files: ruff, 
 	@$(PY) -m mypy
 	@$(PY) -m mypy.stubtest cpprb_impl._native
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(PY) -m check_jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
 	@$(PY) -m check_jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	@.venv/bin/clang-format --dry-run --Werror cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp tests/cpprb_impl/*.cpp tests/torture/*.cpp tests/weak_memory/*.?pp
 	@printf '%s\n' cpprb_impl/core/*.cpp | xargs -P "$$(nproc)" -n 4 sh -c '.venv/bin/clang-tidy --quiet "$$@" -- -std=c++20' clang-tidy

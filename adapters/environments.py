@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 from collections.abc import Collection
 from pathlib import Path
@@ -43,6 +44,27 @@ def python(environment: str | None) -> str:
     return str(ROOT / environment / "bin" / "python")
 
 
+def site_packages(environment: str | None) -> list[str]:
+    """Return the folders of the packages that are installed in this environment."""
+    if environment is None:
+        return [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    return [str(path) for path in (ROOT / environment / "lib").glob("python*/site-packages")]
+
+
+def is_known(environment: str) -> bool:
+    return _pins(environment).exists()
+
+
+def trouble(environment: str) -> str | None:
+    """Return why this environment cannot be used, or None if it can."""
+    if not is_known(environment):
+        known = ", ".join(sorted(path.stem for path in PINS.glob("*.txt")))
+        return f"there is no environment {environment!r}; there are: {known}"
+    if _failed(environment).exists():
+        return _failed(environment).read_text()
+    return None if _installed(environment) else f"its environment, {environment!r}, is not installed"
+
+
 def shown(environment: str | None) -> str:
     """Return the interpreter for a command to be run in the checkout; "python" is that of the common environment."""
     return f"{ROOT.name}/{environment}/bin/python" if environment else "python"
@@ -55,7 +77,7 @@ def version(distribution: str, environment: str | None) -> str:
 
 def installed(distribution: str, environment: str | None) -> importlib.metadata.Distribution:
     """Return a library's metadata in its environment. Raises `NotInstalled`."""
-    if environment is None or Path(sys.prefix) == ROOT / environment:
+    if environment is None or set(site_packages(environment)) & set(sys.path):  # it can be imported here
         try:
             return importlib.metadata.distribution(distribution)
         except importlib.metadata.PackageNotFoundError:
@@ -64,8 +86,7 @@ def installed(distribution: str, environment: str | None) -> importlib.metadata.
         raise NotInstalled(_failed(environment).read_text())
     if not _installed(environment):
         raise NotInstalled(f"its environment, {environment!r}, is not installed; install it with make setup PEERS=...")
-    folders = [str(path) for path in (ROOT / environment / "lib").glob("python*/site-packages")]
-    found = next(iter(importlib.metadata.distributions(name=distribution, path=folders)), None)
+    found = next(iter(importlib.metadata.distributions(name=distribution, path=site_packages(environment))), None)
     if found is None:
         raise NotInstalled(f"{distribution} is not installed in its environment, {environment!r}")
     return found
@@ -145,7 +166,7 @@ def _installed(environment: str) -> bool:
 def main(names: Collection[str]) -> int:
     from adapters import registry
 
-    wanted: list[str | None] = [name for name in names if _pins(name).exists()]
+    wanted: list[str | None] = [name for name in names if is_known(name)]
     peers = [name for name in names if name not in wanted]
     try:
         if peers or not names:

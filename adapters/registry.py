@@ -7,7 +7,7 @@ from collections.abc import Collection
 from email.message import Message
 from typing import cast
 
-from adapters import environments, features
+from adapters import environments, external, features
 from adapters.base import Adapter, Peer, PeerInfo, Unavailable
 from adapters.environments import NotInstalled
 from adapters.hosts import HostsAdapter
@@ -154,9 +154,17 @@ def every() -> list[str]:
     return list(dict.fromkeys([*alone(), *together(), *over_hosts(), *in_learners()]))
 
 
+def _external() -> dict[str, type[Adapter]]:
+    found = external.adapters()
+    ours = {**PEERS, **ON_REQUEST, **SHARED, **SHARED_ON_REQUEST, **SERVED, **OVER_HOSTS, **IN_LEARNERS}
+    if taken := found.keys() & ours.keys():
+        raise external.BadAdapter(f"an adapter's name must not be that of a peer of this project, got {taken.pop()!r}")
+    return found
+
+
 def alone() -> list[str]:
     """Return the names of single-process peers."""
-    return [*PEERS, *ON_REQUEST]
+    return [*PEERS, *ON_REQUEST, *_external()]
 
 
 def together() -> list[str]:
@@ -178,7 +186,7 @@ def chosen(names: Collection[str]) -> list[str]:
     """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
     empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
-        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
+        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST, **_external()}
         return [name for name in every() if name not in on_request]
     for name in names:
         if name != ALL:
@@ -188,6 +196,8 @@ def chosen(names: Collection[str]) -> list[str]:
 
 def peer_class(name: str) -> type[Peer]:
     """Import the peer's module, but not its library, and return its class. Raises `UnknownPeer`."""
+    if name in _external():
+        return _external()[name]
     target = {
         **PEERS,
         **ON_REQUEST,

@@ -6,20 +6,14 @@ Writes report.html (a single file that loads nothing else), report.md, and the p
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
-from reports.answer import shades
 from reports.answer.heatmap_svg import pictures as heat_pictures
-from reports.figures.formatting import counted, interval, listed, number, runnable, size, times
 from reports.page import page_of
+from reports.rendering import render
 from results import BadRecord, Run, latest, load
 
 HERE = Path(__file__).resolve().parent
@@ -39,43 +33,9 @@ def build(run: Run, out: Path) -> list[Path]:
         (out / "plots" / f"answer-{theme}.svg").write_text(drawn, encoding="utf-8")
     written = []
     for name in ("report.html", "report.md"):
-        (out / name).write_text(_render(f"{name}.j2", page), encoding="utf-8")
+        (out / name).write_text(render(f"{name}.j2", page), encoding="utf-8")
         written.append(out / name)
     return written
-
-
-def _render(template: str, page: dict[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([HERE / folder for folder in ("templates", "answer", "sections")]),
-        autoescape=template.endswith(".html.j2"),
-        undefined=jinja2.StrictUndefined,  # a misspelt name must be an error, not an empty string
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(
-        breakable=_breakable,
-        cell=_markdown_cell,
-        counted=counted,
-        interval=interval,
-        listed=listed,
-        number=number,
-        runnable=runnable,
-        size=size,
-        times=times,
-    )
-    style = Markup((HERE / "templates" / "style.css").read_text(encoding="utf-8") + shades.css())
-    return environment.get_template(template).render(**page, style=style, Markup=Markup)
-
-
-def _breakable(name: str) -> Markup:
-    """Add line-break opportunities to a peer's name: before its variant, after "_", and before capitals in a word."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=_)|(?<=[a-z])(?=[A-Z])", name))
-
-
-def _markdown_cell(text: object) -> str:
-    """Return the text as one line, escaped for a Markdown table."""
-    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

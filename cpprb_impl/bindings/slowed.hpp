@@ -1,6 +1,6 @@
 // Calls that take longer than they need, to find out which slow-downs the gate detects. RB_SLOWED(add, f) is the method
 // f, in a normal build. In a build with CMake's -DSLOWED=ON, each call then burns a share of the time that it took, and
-// runs an empty loop: a tenth and 50 turns, if the environment variable RB_SLOWED is "add=0.1,sample=0.5,turns=50".
+// runs an empty loop: a tenth and 50 turns, if the environment variable RB_SLOWED is "add=0.1,sample=0.5,loops=50".
 #pragma once
 
 #include "python.hpp"
@@ -20,7 +20,7 @@ inline double slowed_by(const std::string& what) {
 }
 
 inline const double share_of_add = slowed_by("add"), share_of_sample = slowed_by("sample"),
-                    share_of_update = slowed_by("update"), turns = slowed_by("turns");
+                    share_of_update = slowed_by("update"), loops = slowed_by("loops");
 
 template <auto function, const double& share>
 PyObject* slowed(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
@@ -30,7 +30,7 @@ PyObject* slowed(PyObject* self, PyObject* const* arguments, Py_ssize_t count, P
   const std::chrono::duration<double> burnt = share * (Clock::now() - begin);
   for (const auto from = Clock::now(); Clock::now() - from < burnt;) {
   }
-  for (long turn = 0; turn < static_cast<long>(turns); ++turn) asm volatile("");  // not optimised away
+  for (long turn = 0; turn < static_cast<long>(loops); ++turn) asm volatile("");  // not optimised away
   return result;
 }
 

@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, help="a gate run file")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a benchmark cannot be told")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the verdict as Markdown")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with every pair's change")
     options = parser.parse_args(arguments)
     try:
         run = load(options.run)
@@ -38,6 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join([table.text(verdicts), *again, table.sentence(verdicts)]))
         if options.markdown:
             options.markdown.write_text(table.markdown(verdicts, again), encoding="utf-8")
+        if options.html:
+            from reports.gate.page import page  # which loads Matplotlib
+
+            options.html.write_text(page(run, verdicts, again), encoding="utf-8")
+            print(f"each benchmark's pairs: {options.html}")
         return status
     except (HarnessError, BadRecord) as error:
         print(f"HARNESS ERROR: {error}", file=sys.stderr)

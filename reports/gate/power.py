@@ -12,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -26,19 +28,23 @@ from reports.figures.statistics import by_block, log_slow_downs
 from reports.gate import rules, verdict
 from reports.gate.rules import MANY, SINGLE, Rule, rule_of
 from reports.gate.verdict import BASE, HEAD, Verdict, Word, decide, judge
+from reports.tables.budget import run_minutes
 from results import REFERENCE, Run, load
 
 FOLDER = REFERENCE / "gate"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
 NEIGHBOUR, WORK = "neighbour", "work"  # how names of records begin
+WITHOUT = {"turns": "one process after the other, instead of turns", "layouts": "each build linked once"}
 LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
+ABOUT = 0.75, 1.33  # times a level: of the real gates, benchmarks that were so much slower are counted in its row
 MOST_PAIRS = 35  # of a benchmark: ten minutes suffice for them even if nothing is decided
 SEED = 17
 #: The code that decides: a table that was made with other code than this is out of date.
 DECIDES = (evidence, rules, verdict)
 HEADER = ("", "drawn from the pool", "real gates")
+NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
 
 
 @dataclass(frozen=True)
@@ -59,15 +65,18 @@ class Share:
 class Pool:
     """Pairs of equal builds: the differences of each timed benchmark, and its rule."""
 
-    differences: np.ndarray  # (benchmarks, pairs), logs of head's time divided by base's
+    differences: np.ndarray  # (benchmarks, pairs), logs of head's time divided by base's; NaN: this pair did not count
     rules: Sequence[Rule]
 
     @classmethod
     def of(cls, run: Run) -> Pool:
-        jobs = [each.job for each in judge(run) if not each.rule.exact]
-        pairs = [[by_block(job.cells[side]) for side in (BASE, HEAD)] for job in jobs]
-        rows = [log_slow_downs(base, head, job.better) for job, (base, head) in zip(jobs, pairs, strict=True)]
-        return cls(np.array(rows), [rule_of(job) for job in jobs])
+        jobs = [each.job for each in judge(run) if each.pairs and not each.rule.exact]
+        blocks = sorted({sample.block for record in run.records for sample in record.samples})
+        differences = np.full((len(jobs), len(blocks)), np.nan)
+        for row, job in zip(differences, jobs, strict=True):
+            base, head = (by_block(job.cells[side]) for side in (BASE, HEAD))
+            row[np.isin(blocks, sorted(base.keys() & head.keys()))] = log_slow_downs(base, head, job.better)
+        return cls(differences, [rule_of(job) for job in jobs])
 
     def gates(self) -> Iterator[list[Word]]:
         """Yield what drawn gates decide on each benchmark."""
@@ -87,14 +96,20 @@ class Pool:
         return random.integers(0, self.differences.shape[1], MOST_PAIRS)
 
     def _decide(self, differences: np.ndarray, rule: Rule) -> Word:
-        return decide(differences.tolist(), rule.effect, len(self.rules))[0]
+        return decide(differences[np.isfinite(differences)].tolist(), rule.effect, len(self.rules))[0]
 
 
 Gates = Sequence[Sequence[Verdict]]
 
 
+def runs_of(folder: Path, name: str) -> list[Run]:
+    """Return the finished runs of this name."""
+    runs = [load(path) for path in sorted(folder.glob(f"{name}-[0-9]*.json"))]
+    return [run for run in runs if run.finished is not None and not run.interrupted]
+
+
 def gates_of(folder: Path, name: str) -> Gates:
-    return [judge(load(path)) for path in sorted(folder.glob(f"{name}-[0-9]*.json"))]
+    return [judge(run) for run in runs_of(folder, name)]
 
 
 def alarms(gates: Sequence[Sequence[Word]]) -> Share:
@@ -107,20 +122,36 @@ def undecided(gates: Sequence[Sequence[Word]]) -> Share:
     return Share(every.count(Word.CANT_TELL), len(every))
 
 
+def minutes(folder: Path, name: str) -> str:
+    """Return the median, and the range, of how long these gates took."""
+    took = [run_minutes(run) or 0.0 for run in runs_of(folder, name)]
+    return f"{median(took):.1f} ({min(took):.1f} to {max(took):.1f})" if took else "not measured"
+
+
 def words(gates: Gates) -> list[list[Word]]:
     return [[each.word for each in gate if each.word is not Word.NOT_JUDGED] for gate in gates]
 
 
-def found(gates: Gates, rule: Rule) -> str:
-    """Return how often real gates called slowed benchmarks with this rule a regression, and their median change.
+def slowed(folder: Path) -> list[tuple[float, Verdict]]:
+    """Return each verdict on a slowed benchmark, and by what fraction it was really slower: the median of its changes
+    in all gates in which its calls were slowed as much.
 
-    A benchmark whose Python code takes much of its time becomes slower by less than the calls were slowed.
+    A benchmark whose Python code takes much of its time becomes slower by less than its calls.
     """
-    some = [each for gate in gates for each in gate if each.rule == rule and each.job.suite != "startup" and each.pairs]
-    if not some:
-        return str(Share(0, 0))
-    share = Share(sum(each.word is Word.REGRESSION for each in some), len(some))
-    return f"{share}, slower by {percent(median(each.change for each in some))}"
+    pairs = []
+    for level in LEVELS:
+        alike = defaultdict(list)
+        for each in chain.from_iterable(gates_of(folder, f"slowed-{level}")):
+            if each.pairs and each.job.suite != "startup":
+                alike[each.job.full_label].append(each)
+        pairs += [(median(each.change for each in some), one) for some in alike.values() for one in some]
+    return pairs
+
+
+def found(verdicts: Sequence[tuple[float, Verdict]], level: float, rule: Rule) -> Share:
+    """Return how often a benchmark with this rule was called a regression, of those that were about so much slower."""
+    some = [each for change, each in verdicts if each.rule == rule and ABOUT[0] <= change / level <= ABOUT[1]]
+    return Share(sum(each.word is Word.REGRESSION for each in some), len(some))
 
 
 def fingerprint() -> str:
@@ -136,19 +167,54 @@ def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
         drawn = list(Pool.of(load(record)).gates()) if record.exists() else []
         yield f"gates with a false alarm{where}", str(alarms(drawn)), str(alarms(real))
         yield f'benchmarks left at "can\'t tell"{where}', str(undecided(drawn)), str(undecided(real))
+        yield f"minutes of a gate, without builds{where}", "", minutes(folder, f"{prefix}equal")
     pool = Pool.of(load(folder / "pool.json"))
+    real_ones = slowed(folder)
     for rule, what in ((SINGLE, "one process"), (MANY, "several processes")):
         for level in LEVELS:
-            real_ones = found(gates_of(folder, f"slowed-{level}"), rule)
-            yield f"{level}% slower, {what}: found", str(pool.found(level / 100, rule)), real_ones
+            shares = pool.found(level / 100, rule), found(real_ones, level / 100, rule)
+            yield f"{level}% slower, {what}: found", *map(str, shares)
+    yield "more instructions: found by counting", "", work(gates_of(folder, WORK))
+
+
+def work(gates: Gates) -> str:
+    """Return how often gates called calls with more instructions a regression, and by how much they had more."""
+    some = [each for gate in gates for each in gate if each.job.benchmark == "instructions" and each.pairs]
+    if not some:
+        return str(Share(0, 0))
+    least, most = (percent(end(each.change for each in some)) for end in (min, max))
+    return f"{Share(sum(each.word is Word.REGRESSION for each in some), len(some))}, more by {least} to {most}"
+
+
+def noise_rows(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield, for the usual pool and for each that was measured without something, how far equal builds differ."""
+    for name, what in (("pool", "as described above"), *((f"without-{name}", what) for name, what in WITHOUT.items())):
+        if not (folder / f"{name}.json").exists():
+            continue
+        pool = Pool.of(load(folder / f"{name}.json"))
+        rows = [row for row, rule in zip(pool.differences, pool.rules, strict=True) if rule == SINGLE]
+        centres = [float(np.nanmedian(row)) for row in rows]
+        spreads = [stats.median_abs_deviation(row, scale="normal", nan_policy="omit") for row in rows]
+        yield what, *(f"{each:.1%}" for each in (median(spreads), max(spreads), max(map(abs, centres))))
 
 
 def lines(folder: Path = FOLDER) -> list[str]:
     """Return the table of docs/gate.md."""
     run = load(folder / "pool.json")
     where = f"{run.machine['cores']} cores, {run.machine['cpu']}"
-    table = [f"| {' | '.join(row)} |" for row in (HEADER, ["---"] * len(HEADER), *rows(folder))]
-    return [f"Measured from {run.started[:10]} on {where}. Code that decides: `{fingerprint()}`.", "", *table]
+    return [
+        f"Measured from {run.started[:10]} on {where}. Code that decides: `{fingerprint()}`.",
+        "",
+        *_table(HEADER, rows(folder)),
+        "",
+        "What the rules against noise gain, in benchmarks of one process, between equal builds:",
+        "",
+        *_table(NOISE_HEADER, noise_rows(folder)),
+    ]
+
+
+def _table(header: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *body)]
 
 
 def main() -> int:

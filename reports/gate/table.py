@@ -13,8 +13,12 @@ from reports.gate.verdict import FASTER, LESS_WORK, Verdict, Word
 
 #: What needs a reader's attention comes first.
 ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)
-HEAD = ("benchmark", "base", "head", "unit", "change", "90% interval", "matters from", "pairs", "verdict", "")
+COLUMNS = ("benchmark", "base", "head", "unit", "change", "90% interval", "matters from", "pairs", "verdict", "")
 TO_THE_RIGHT = {1, 2, 4, 5, 6, 7}
+
+
+def in_order(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return sorted(verdicts, key=lambda each: ORDER.index(each.word))
 
 
 def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
@@ -23,7 +27,7 @@ def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
     Counts of work share a row if they have not changed, or could not be counted for the same reason: there are dozens.
     """
     rows, alike = [], defaultdict(list)
-    for verdict in sorted(verdicts, key=lambda each: ORDER.index(each.word)):
+    for verdict in in_order(verdicts):
         is_loud = verdict.word in (Word.REGRESSION, Word.CANT_TELL) or verdict.note == LESS_WORK
         if verdict.job.suite == COUNTS.name and not is_loud:
             alike[verdict.word, verdict.note].append(verdict)
@@ -65,8 +69,8 @@ def _bound(value: float) -> str:
 
 def text(verdicts: Sequence[Verdict]) -> str:
     """Return aligned text; the figures are in the unit of their row."""
-    rows = [list(HEAD), *rows_of(verdicts)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    rows = [list(COLUMNS), *rows_of(verdicts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     lines = []
     for row in rows:
         cells = [
@@ -95,8 +99,8 @@ def markdown(verdicts: Sequence[Verdict], commands: Sequence[str]) -> str:
 
 
 def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---:" if column in TO_THE_RIGHT else "---" for column in range(len(HEAD))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, rule, *rows))
+    rule = ["---:" if column in TO_THE_RIGHT else "---" for column in range(len(COLUMNS))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, rule, *rows))
 
 
 def sentence(verdicts: Sequence[Verdict]) -> str:

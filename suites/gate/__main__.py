@@ -1,6 +1,10 @@
 """The gate's measurement: the native package at a base revision against the working tree, or another revision.
 
     python -m suites.gate --base REV [--head REV] [--minutes 10] [--only BENCHMARK] [--out FILE]
+                          [--adapter FILE [--project DIR]]
+
+REV is a revision, a wheel's path, or a release such as cpprb-impl==1.0. With --adapter, the buffer is another project's
+and is used through the adapter in FILE; revisions are then those of the project's checkout DIR.
 
 Builds each into its own environment under .gate/, and launches what the suites' profile "gate" measures on both, again
 and again, until the verdict on each benchmark is known or the time is over. Benchmarks that are decided are not
@@ -12,15 +16,19 @@ Exit status: 0 measured, 3 harness error (nothing to judge), 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from adapters import registry
+from adapters import environments, external, registry
+from adapters.base import Adapter
 from reports.gate.verdict import HarnessError
 from results import files
-from suites.gate.builds import WORKING_TREE, Side
+from suites.gate import sources
+from suites.gate.builds import Side
 from suites.gate.measure import PEERS, Gate, only_one
 from suites.runner.command_line import minutes, names
 from suites.runner.driver import Interrupt
@@ -29,9 +37,19 @@ HARNESS_ERROR = 3
 
 
 def measure(args: argparse.Namespace) -> int:
-    sides = [Side.parse("base", args.base), Side.parse("head", args.head)]
+    peers, project, options = args.peers, sources.CHECKOUT, {}
+    if args.adapter:
+        mine = adapter_of(args.adapter)
+        peers = (mine.name,)
+        options = {"environment": mine.environment, "variables": (f"{external.VARIABLE}={args.adapter.resolve()}",)}
+    if args.project:
+        project = project_at(args.project, args.adapter)
+    named = {"base": sources.parse(args.base, project), "head": sources.parse(args.head, project)}
+    if args.adapter and any(source.is_ours for source in named.values()):
+        raise HarnessError("with --adapter, also give --project, or a wheel or a release as base and as head")
+    sides = [Side(name, source, **options) for name, source in named.items()]
     with only_one(), Interrupt() as interrupt:
-        gate = Gate(sides, args.minutes, args.peers, args.only)
+        gate = Gate(sides, args.minutes, peers, args.only)
         out: Path = args.out or files.new_path(gate.run)
         gate.build(interrupt)
         gate.measure(out, interrupt)
@@ -42,29 +60,65 @@ def measure(args: argparse.Namespace) -> int:
     return 0
 
 
+def adapter_of(file: Path) -> type[Adapter]:
+    """Make the adapter in this file a peer, here and in launches, with the environment that it needs."""
+    os.environ[external.VARIABLE] = str(file.resolve())
+    (mine,) = external.adapters().values()
+    if mine.environment:
+        if environments.is_known(mine.environment):
+            environments.make(mine.environment)
+        if trouble := environments.trouble(mine.environment):
+            raise HarnessError(f"{file.name}: {trouble}")
+    return mine
+
+
+def project_at(folder: Path, adapter: Path | None) -> Path:
+    if not adapter:
+        raise HarnessError("--project needs --adapter: the file by which its buffer is used")
+    top = Path(sources.git(folder, "rev-parse", "--show-toplevel")) if folder.is_dir() else None
+    if top != folder.resolve():
+        raise HarnessError(f"{folder} is not the top folder of a git checkout")
+    return top
+
+
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise HarnessError(message)  # argparse would exit with 2, which is the verdict "can't tell"
 
 
-def main() -> int:
+def make_parser() -> Parser:
     parser = Parser(prog="python -m suites.gate", description=__doc__.partition("\n")[0])
-    parser.add_argument("--base", required=True, metavar="REV", help="the revision to compare with")
-    parser.add_argument("--head", default=WORKING_TREE, metavar="REV", help="default: the working tree as it is")
+    parser.add_argument(
+        "--base", required=True, metavar="REV", help="what to compare with: a revision, a wheel or NAME==VERSION"
+    )
+    parser.add_argument(
+        "--head", default=sources.WORKING_TREE, metavar="REV", help="default: the working tree as it is"
+    )
     parser.add_argument("--minutes", type=minutes, default=10.0, help="at most; builds not counted (default: 10)")
     parser.add_argument(
         "--only", default="", metavar="BENCHMARK", help="measure this one only, as the verdict's table names it"
     )
+    about = "another project's adapter: a Python file (docs/gate-elsewhere.md)"
+    parser.add_argument("--adapter", type=Path, metavar="FILE", help=about)
+    parser.add_argument("--project", type=Path, metavar="DIR", help="with --adapter: the checkout of that project")
     parser.add_argument("--peers", type=names("peer", registry.every()), default=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
+    return parser
+
+
+def main() -> int:
     try:
-        return measure(parser.parse_args())
-    except HarnessError as error:
+        return measure(make_parser().parse_args())
+    except (HarnessError, external.BadAdapter) as error:
         print(f"gate: {error}", file=sys.stderr)
-        return HARNESS_ERROR
     except KeyboardInterrupt:
         print("gate: interrupted", file=sys.stderr)
         return 130
+    except OSError as error:  # a full disk, for instance
+        print(f"gate: cannot continue: {error}", file=sys.stderr)
+    except Exception:  # Python would exit with 1, which means "regression"
+        traceback.print_exc()
+    return HARNESS_ERROR
 
 
 if __name__ == "__main__":

@@ -9,21 +9,19 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath
+from zipfile import ZipFile
 
+from adapters import environments
 from reports.gate.verdict import HarnessError
-from results import machine
+from suites.gate.sources import FOLDER, Source
 from suites.runner import process as processes
 from suites.runner.driver import Interrupt
 
-PACKAGE = "cpprb_impl"
-FOLDER = processes.CHECKOUT / ".gate"
 LIMIT_SECONDS = 900
 NINJA = Path(sysconfig.get_path("scripts"), "ninja")
-WORKING_TREE = ""  # as a revision: the checkout as it is, with uncommitted changes
 
 
 @dataclass(frozen=True)
@@ -31,23 +29,15 @@ class Side:
     """One of the two builds."""
 
     name: str  # its name as a peer of the run
-    revision: str  # a commit, or WORKING_TREE
+    source: Source
+    environment: str | None = None  # of `adapters.environments`, whose packages the measurement needs beside it
     options: tuple[str, ...] = ()  # CMake's options of the build, as NAME=VALUE
     variables: tuple[str, ...] = ()  # of the environment of its launches, as NAME=VALUE
-
-    @classmethod
-    def parse(cls, name: str, text: str) -> Side:
-        """Raises HarnessError unless `text` is a revision of the checkout, or WORKING_TREE."""
-        if text == WORKING_TREE:
-            return cls(name, WORKING_TREE)
-        try:
-            return cls(name, git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}"))
-        except HarnessError:
-            raise HarnessError(f"no such revision: {text}") from None
+    relinked: bool = True  # whether its code is in another place of memory in each launch
 
     @property
     def version(self) -> str:
-        return self.revision or machine.revision(processes.CHECKOUT)
+        return self.source.version
 
     @property
     def home(self) -> Path:
@@ -70,12 +60,28 @@ class Side:
     def wheel(self) -> Path:
         return next((self.home / "wheel").glob("*.whl"))
 
+    @cached_property
+    def package(self) -> str:
+        """The name by which what was built is imported."""
+        with ZipFile(self.wheel) as wheel:
+            files = [PurePath(name) for name in wheel.namelist()]
+        found = {file.parts[0] for file in files if len(file.parts) == 2 and file.name == "__init__.py"}
+        found |= {
+            file.name.partition(".")[0] for file in files if len(file.parts) == 1 and file.suffix in (".py", ".so")
+        }
+        called = self.wheel.name.partition("-")[0].lower()
+        public = sorted(name for name in found if not name.startswith("_"))
+        if not public:
+            raise HarnessError(f"{self.wheel.name} contains no module that can be imported by name")
+        return called if called in public else public[0]
+
     @property
     def libraries(self) -> list[Path]:
-        return list((self.site_packages / PACKAGE).glob("*.so"))
+        """The compiled modules of the package."""
+        return list((self.site_packages / self.package).rglob("*.so"))
 
     def build(self, interrupt: Interrupt) -> None:
-        """Make a fresh environment with the package built from this revision, and append our own one's packages.
+        """Make a fresh environment with the package built from its source, and append an existing one's packages.
 
         Python searches the paths in the .pth file after the environment's own packages. It does not read .pth files in
         those folders, so an editable install of the package in our environment has no effect.
@@ -84,29 +90,16 @@ class Side:
         shutil.rmtree(self.home, ignore_errors=True)
         venv.create(self.home, symlinks=True)
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
-        options = ["--no-deps", "--no-build-isolation", "--no-index"]
-        places = [f"--config-settings=build-dir={self._objects}", f"--wheel-dir={self.home / 'wheel'}"]
-        defined = [f"--config-settings=cmake.define.{option}" for option in self.options]
-        with self._source() as source:
-            self._run(interrupt, [*pip, "wheel", *options, *places, *defined, str(source)])
+        settings = [f"--config-settings=cmake.define.{option}" for option in self.options]
+        if self.source.is_ours:
+            settings.append(f"--config-settings=build-dir={self._objects}")
+        pack = [*pip, "wheel", "--no-deps", f"--wheel-dir={self.home / 'wheel'}", *settings]
+        with self.source.pip_arguments() as given:
+            self._run(interrupt, [*pack, *given])
         install = ["install", "--no-deps", "--no-index", f"--target={self.site_packages}"]
         self._run(interrupt, [*pip, *install, str(self.wheel)])
-        behind = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(processes.CHECKOUT)]
+        behind = [*environments.site_packages(self.environment), str(processes.CHECKOUT)]
         (self.site_packages / "behind.pth").write_text("\n".join(dict.fromkeys(behind)) + "\n")
-
-    @contextmanager
-    def _source(self) -> Iterator[Path]:
-        """Yield the checkout, or a temporary work tree of the revision."""
-        if self.revision == WORKING_TREE:
-            yield processes.CHECKOUT
-            return
-        tree = FOLDER / "tree"
-        _remove_worktree(tree)  # left by a gate that was killed
-        git("worktree", "add", "--detach", "--force", str(tree), self.revision)
-        try:
-            yield tree
-        finally:
-            _remove_worktree(tree)
 
     @property
     def _objects(self) -> Path:
@@ -157,15 +150,3 @@ def _shuffled(command: list[str], seed: int, output: Path) -> list[str]:
     words = [next(order) if word.endswith(".o") else word for word in command]
     words[words.index("-o") + 1] = str(output)
     return words
-
-
-def git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=processes.CHECKOUT, capture_output=True, text=True)
-    if done.returncode:
-        raise HarnessError(f"git {arguments[0]}: {done.stderr.strip() or done.returncode}")
-    return done.stdout.strip()
-
-
-def _remove_worktree(tree: Path) -> None:
-    shutil.rmtree(tree, ignore_errors=True)
-    git("worktree", "prune")

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from reports.gate.verdict import HarnessError
 from results.record import Record, Run
 from suites import SUITES, suite_named
-from suites.gate.builds import PACKAGE, Side
+from suites.gate.builds import Side
 from suites.gate.probe import UNEVEN_CORES, others, unevenness
 from suites.runner import process as processes
 from suites.runner.results import read_results
@@ -75,7 +75,8 @@ class Pair:
         if not shared:
             return False
         for side in self.sides:
-            side.renew(random.getrandbits(32))
+            if side.relinked:
+                side.renew(random.getrandbits(32))
         cells = {side: folder / f"{side.name}.jsonl" for side in self.sides}
         for file in cells.values():
             file.unlink(missing_ok=True)
@@ -98,8 +99,8 @@ class Pair:
     def command(self, side: Side, records: Sequence[Record], block: int, cells: Path) -> list[str]:
         """Return the command of a process run on this side."""
         command = self.launch.command(records, cells, block)
-        # -P keeps the checkout, whose package has no compiled part, from the front of sys.path.
-        package = f"--package-at={PACKAGE}={side.site_packages}"
+        # -P keeps the checkout, whose package was not built, from the front of sys.path.
+        package = f"--package-at={side.package}={side.site_packages}"
         return [*side.start, "-P", *command[1:], package]
 
     def by_hand(self, side: Side) -> list[str]:

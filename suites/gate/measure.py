@@ -17,16 +17,19 @@ from pathlib import Path
 from tqdm import tqdm
 
 from adapters import registry
+from adapters.base import PeerInfo
 from reports.gate.verdict import HarnessError, Verdict, judge
 from results import machine
 from results.record import Record, Run, save
 from suites import workloads
-from suites.gate.builds import FOLDER, PACKAGE, Side
+from suites.gate import sources
+from suites.gate.builds import Side
 from suites.gate.launches import PROFILE, Pair, declare, record_key
+from suites.gate.room import check_room
 from suites.runner.driver import Interrupt
 
 #: Of these, each suite measures the first one that it can measure.
-PEERS = ("cpprb_impl[lock=none]", PACKAGE)
+PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
 
 
 class Progress:
@@ -59,8 +62,8 @@ class Progress:
 @contextmanager
 def only_one() -> Iterator[None]:
     """Hold the checkout's lock: two gates would overwrite each other's builds."""
-    FOLDER.mkdir(exist_ok=True)
-    with open(FOLDER / "lock", "w") as lock:
+    sources.FOLDER.mkdir(exist_ok=True)
+    with open(sources.FOLDER / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,16 +74,32 @@ def only_one() -> Iterator[None]:
 class Gate:
     """Two builds and what is measured on them. `run` is the record, which is saved after each pair."""
 
-    def __init__(self, sides: Sequence[Side], minutes: float, peers: Sequence[str] = PEERS, only: str = "") -> None:
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        minutes: float,
+        peers: Sequence[str] = PEERS,
+        only: str = "",
+        program: str = "suites.gate",
+    ) -> None:
         self.sides = sides
-        self.run = empty_run(sides, minutes)
+        command = shlex.join(["python", "-m", program, *sys.argv[1:]])
+        self.run = empty_run(sides, minutes, registry.describe(peers[-1]), command)
         self.pairs = declare(self.run, sides, peers)
         for name in dict.fromkeys(record.workload for record in self.run.records):
             self.run.add_workload(**workloads.load(name).describe())
         if only:
-            self.pairs = restrict(self.run, self.pairs, only)
+            self.keep(restrict(self.run, self.pairs, only))
+
+    def keep(self, pairs: Sequence[Pair]) -> None:
+        """Keep only these pairs and their records."""
+        keys = set().union(*(pair.keys for pair in pairs))
+        self.pairs = list(pairs)
+        self.run.records = [record for record in self.run.records if record_key(record) in keys]
+        self.run.declared = len(self.run.records)
 
     def build(self, interrupt: Interrupt) -> None:
+        check_room()
         for side in self.sides:
             side.build(interrupt)
             interrupt.check()
@@ -100,7 +119,15 @@ class Gate:
     def _pairs(self, interrupt: Interrupt, pool: int) -> Iterator[int]:
         """Measure pair after pair, and yield the number of benchmarks that are not decided after each."""
         deadline = None if pool else time.monotonic() + 60 * float(self.run.minutes or 0)
-        wanted = everything = set().union(*(pair.keys for pair in self.pairs))
+        everything = set().union(*(pair.keys for pair in self.pairs))
+        wanted = everything if pool else open_benchmarks(self.run) & everything
+        if not wanted:
+            raise HarnessError("base and head can do nothing of what is to be measured")
+
+        def tick() -> None:
+            interrupt.check()
+            check_room()
+
         progress = Progress(len(everything), deadline)
         with tempfile.TemporaryDirectory() as folder, progress.bar:
             for block in range(pool) if pool else itertools.count():
@@ -108,36 +135,37 @@ class Gate:
                     if deadline is not None and time.monotonic() >= deadline:
                         return
                     progress.begin(block, pair)
-                    if pair.measure(wanted, block, Path(folder), interrupt.check):
+                    if pair.measure(wanted, block, Path(folder), tick):
                         wanted = everything if pool else open_benchmarks(self.run) & everything
                         progress.end(len(wanted))
                         yield len(wanted)
 
 
 def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
-    """Keep only the benchmark with this label, as the verdict's table shows it."""
+    """Return pairs with nothing but the benchmark that has this label, as the verdict's table shows it."""
     known = {verdict.job.full_label: record_key(_any_record(verdict)) for verdict in judge(run)}
     if label not in known:
         near = "; ".join(difflib.get_close_matches(label, known, 3)) or "; ".join(known)
         raise HarnessError(f"there is no benchmark {label!r}; there are: {near}")
-    run.records = [record for record in run.records if record_key(record) == known[label]]
-    run.declared = len(run.records)
     kept = [
         replace(
             pair,
-            sides={side: [each for each in records if each in run.records] for side, records in pair.sides.items()},
+            sides={
+                side: [each for each in records if record_key(each) == known[label]]
+                for side, records in pair.sides.items()
+            },
         )
         for pair in pairs
     ]
     return [pair for pair in kept if any(pair.sides.values())]
 
 
-def empty_run(sides: Sequence[Side], limit: float) -> Run:
-    command = shlex.join(["python", "-m", "suites.gate", *sys.argv[1:]])
-    run = Run("gate", PROFILE, sides[1].version, command, machine.describe(), minutes=limit)
-    about = registry.describe(PACKAGE)
+def empty_run(sides: Sequence[Side], limit: float, about: PeerInfo, command: str) -> Run:
+    source = sides[1].source
+    revision = source.version if source.is_ours else machine.revision(sources.CHECKOUT)
+    run = Run("gate", PROFILE, revision, command, machine.describe(), minutes=limit)
     for side in sides:
-        run.add_peer(**asdict(replace(about, name=side.name, version=side.version)))
+        run.add_peer(**asdict(replace(about, name=side.name, version=side.version, reason=None)))
     return run
 
 

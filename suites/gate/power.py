@@ -10,6 +10,8 @@ slowed-20-1.json    gates in which head's add, sample and update take 20% longer
                     timed; the others only what is timed in one process, since a change of crowds matters from 25%.
 work-1.json         gates of the counts of work, in which each of these calls has some more instructions
 neighbour-...       the same, beside a process that uses one core all the time
+without-turns.json  a pool of what is timed in one process, in which the two processes of a pair run one after the other
+without-layouts.json  the same with turns, but each build is linked only once
 
 A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
 hours on two cores.
@@ -25,17 +27,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reports.gate.power import FOLDER, LEVELS, NEIGHBOUR, WORK
+from reports.gate.power import FOLDER, LEVELS, NEIGHBOUR, WITHOUT, WORK
 from reports.gate.verdict import HarnessError
 from results.record import load
-from suites.gate.builds import WORKING_TREE, Side
+from suites.gate.builds import Side
 from suites.gate.launches import Pair
 from suites.gate.measure import Gate, only_one
+from suites.gate.sources import WORKING_TREE, Checkout
 from suites.runner.driver import Interrupt
 
 MINUTES = 10.0  # of a gate, as by default
 SLOWED_CALLS = ("add", "sample", "update")
-TURNS = 100  # about 5% of the instructions of adding a row of CartPole
+LOOPS = 100  # about 5% of the instructions of adding a row of CartPole
 SLOWS_CROWDS = 50  # percent, from which a slow-down matters where processes compete
 ROUNDS = 5  # each with a part of every kind of gate, so that a study that ends early has some of all
 BUSY = "import numpy as np; a = np.ones(4_000_000)\nwhile True: a *= 1.0000001"
@@ -48,31 +51,47 @@ class Study:
     name: str
     pairs: int = 0  # of each benchmark; 0: a gate
     level: int = 0  # percent by which head's calls are slowed
-    turns: int = 0  # of an empty loop in each of head's calls
+    loops: int = 0  # turns of an empty loop in each of head's calls
     beside: bool = False  # a process that uses one core
+    without: str = ""  # what is otherwise done against noise: "turns" or "layouts"
+
+    def gate(self, base: Side, head: Side) -> Gate:
+        """Return the gate of these builds that measures it."""
+        sides = [base, replace(head, variables=self.variables)]
+        if self.without == "layouts":
+            for seed, side in enumerate(sides):
+                side.renew(seed)  # fixes each side's layout for all launches; the two layouts differ
+            sides = [replace(side, relinked=False) for side in sides]
+        gate = Gate(sides, MINUTES, program="suites.gate.power")
+        gate.keep([pair for pair in gate.pairs if self.measures(pair)])
+        if self.without == "turns":
+            gate.pairs = [replace(pair, launch=replace(pair.launch, turns=False)) for pair in gate.pairs]
+        return gate
 
     def measures(self, pair: Pair) -> bool:
-        if self.turns:
+        if self.loops:
             return pair.suite == "counts"
-        if self.level and self.level < SLOWS_CROWDS:
+        if self.without or (self.level and self.level < SLOWS_CROWDS):
             return pair.launch.turns
         return not (self.level or self.pairs) or not pair.is_counted
 
     @property
     def variables(self) -> tuple[str, ...]:
         """Of the environment of head's launches: see cpprb_impl/bindings/slowed.hpp."""
-        amounts = {**dict.fromkeys(SLOWED_CALLS, self.level / 100), "turns": self.turns}
+        amounts = {**dict.fromkeys(SLOWED_CALLS, self.level / 100), "loops": self.loops}
         return ("RB_SLOWED=" + ",".join(f"{name}={amount:g}" for name, amount in amounts.items()),)
 
 
 def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
     yield Study("pool", pairs=pairs)
+    for without in WITHOUT:
+        yield Study(f"without-{without}", pairs=pairs // 4, without=without)
     yield Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)
     for part in range(ROUNDS):
         for number in range(part, gates, ROUNDS):
             yield Study(f"equal-{number + 1}")
         for number in range(part, slowed, ROUNDS):
-            yield Study(f"{WORK}-{number + 1}", turns=TURNS)
+            yield Study(f"{WORK}-{number + 1}", loops=LOOPS)
             for level in LEVELS:
                 yield Study(f"slowed-{level}-{number + 1}", level=level)
         for number in range(part, gates // 3, ROUNDS):
@@ -80,7 +99,7 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
 
 
 def measure(folder: Path, wanted: Iterator[Study]) -> None:
-    base, head = (Side(name, WORKING_TREE, options=("SLOWED=ON",)) for name in ("base", "head"))
+    base, head = (Side(name, Checkout(WORKING_TREE), options=("SLOWED=ON",)) for name in ("base", "head"))
     folder.mkdir(parents=True, exist_ok=True)
     with only_one(), Interrupt() as interrupt:
         Gate([base, head], MINUTES).build(interrupt)
@@ -89,10 +108,8 @@ def measure(folder: Path, wanted: Iterator[Study]) -> None:
             if out.exists() and is_whole(out):
                 continue
             print(f"== {study.name}", flush=True)
-            gate = Gate([base, replace(head, variables=study.variables)], MINUTES)
-            gate.pairs = [pair for pair in gate.pairs if study.measures(pair)]
             with neighbour() if study.beside else nullcontext():
-                gate.measure(out, interrupt, study.pairs)
+                study.gate(base, head).measure(out, interrupt, study.pairs)
             interrupt.check()
 
 

@@ -4,16 +4,22 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from reports.gate import __main__ as verdict
+from reports.gate.verdict import HarnessError
 from results.record import load
 from suites.gate import __main__ as gate
-from suites.gate import builds
+from suites.gate import builds, measure, room
 from suites.gate.builds import Side
+from suites.gate.launches import Pair
+from suites.gate.sources import Checkout
+from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT, SHIM
 
 PROJECT = """\
@@ -38,9 +44,9 @@ def git(tree: Path, *arguments: str) -> None:
 def tree(surroundings) -> Path:
     """A repository at a good commit after one that does not build."""
     tree = surroundings.folder / "checkout"
-    for room in ("adapters", "suites", "results", "reports"):
+    for folder in ("adapters", "suites", "results", "reports"):
         ignored = shutil.ignore_patterns("runs", "reference", "out", "__pycache__")
-        shutil.copytree(CHECKOUT / room, tree / room, ignore=ignored)
+        shutil.copytree(CHECKOUT / folder, tree / folder, ignore=ignored)
     (tree / "cpprb_impl").mkdir()
     change(tree, BUILD="base", TIMES=1)
     (tree / "CMakeLists.txt").write_text(CMAKE)
@@ -137,8 +143,12 @@ def test_two_revisions_can_be_compared(surroundings, tree):
 
 def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "FOLDER", tmp_path)
-    side = Side("head", "revision")
-    library = side.site_packages / builds.PACKAGE / "_native.so"
+    side = Side("head", Checkout("revision"))
+    wheel = tmp_path / "head" / "wheel" / "cpprb_impl-0-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("cpprb_impl/__init__.py", "")
+    library = side.site_packages / "cpprb_impl" / "_native.so"
     library.parent.mkdir(parents=True)
     library.write_bytes(b"code")
     before = library.stat()
@@ -187,6 +197,42 @@ def test_bad_arguments_are_harness_errors(arguments, said, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gate", *arguments])
     assert gate.main() == gate.HARNESS_ERROR
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "run.json"), "cannot continue: [Errno 28] No space left on device"),
+        (ZeroDivisionError("anything else"), "ZeroDivisionError: anything else"),
+    ],
+)
+def test_whatever_else_goes_wrong_is_a_harness_error_and_not_a_regression(error, said, capsys, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(gate, "measure", fail)
+    monkeypatch.setattr(sys, "argv", ["gate", "--base=HEAD"])
+    assert gate.main() == gate.HARNESS_ERROR
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("full", [room.SHARED_MEMORY, Path(tempfile.gettempdir())])
+def test_a_full_disk_is_a_harness_error_that_says_where(full, monkeypatch):
+    usage = shutil.disk_usage(full)
+    monkeypatch.setattr(
+        room.shutil, "disk_usage", lambda folder: usage._replace(free=1000 if folder == full else 2**30)
+    )
+    with pytest.raises(HarnessError, match=f"{full} must have 20 MiB free, got 0.0 MiB: make room there"):
+        room.check_room()
+
+
+def test_a_disk_that_gets_full_while_it_measures_is_a_harness_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure, "check_room", lambda: (_ for _ in ()).throw(HarnessError("no room")))
+    monkeypatch.setattr(Pair, "measure", lambda _pair, _wanted, _block, _folder, tick: tick())
+    sides = [Side(name, Checkout("")) for name in ("base", "head")]
+    with pytest.raises(HarnessError, match="no room"):
+        measure.Gate(sides, minutes=1).measure(tmp_path / "run.json", Interrupt())
+    assert load(tmp_path / "run.json").finished
 
 
 def test_an_unknown_benchmark_is_named_before_anything_is_built(surroundings, tree):

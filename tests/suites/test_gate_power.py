@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from cpprb_impl import _native
-from reports.gate.power import LEVELS
+from reports.gate.power import LEVELS, WITHOUT
 from results.record import Record
 from suites.gate import launches, power, probe
 from suites.gate.builds import Side
 from suites.gate.launches import Endings, Pair
+from suites.gate.sources import Checkout
 from suites.runner import entry
 from suites.startup import measure as startup
 from suites.suite import Launch
@@ -30,16 +31,38 @@ def test_a_study_has_what_the_table_needs_and_some_of_all_in_its_first_part():
     assert sum(name.startswith("equal-") for name in names) == 30
     assert all(sum(name.startswith(f"slowed-{level}-") for name in names) == 5 for level in LEVELS)
     assert sum(name.startswith("neighbour-equal") for name in names) == 10
-    first = names[: 2 + len(names[2:]) // 5]
+    pools = 2 + len(WITHOUT)
+    first = names[: pools + len(names[pools:]) // 5]
     assert {name.rpartition("-")[0] for name in names} == {name.rpartition("-")[0] for name in first}
+
+
+def test_a_study_of_noise_turns_off_one_rule(monkeypatch):
+    renewed = []
+    monkeypatch.setattr(Side, "renew", lambda side, seed: renewed.append((side.name, seed)))
+    base, head = (Side(name, Checkout("")) for name in ("base", "head"))
+    gates = {each: power.Study("without", pairs=1, without=each).gate(base, head) for each in ("", *WITHOUT)}
+    assert renewed == [("base", 0), ("head", 1)]
+    assert {each: {side.relinked for side in gate.sides} for each, gate in gates.items()} == {
+        "": {True}, "turns": {True}, "layouts": {False}
+    }  # fmt: skip
+    assert {each: {pair.launch.turns for pair in gate.pairs} for each, gate in gates.items()} == {
+        "": {True, False}, "turns": {False}, "layouts": {True}
+    }  # fmt: skip
+
+
+def test_the_counts_of_work_are_studied_alone():
+    base, head = (Side(name, Checkout("")) for name in ("base", "head"))
+    gate = power.Study("work-1", loops=50).gate(base, head)
+    assert {pair.suite for pair in gate.pairs} == {"counts"}
+    assert gate.sides[1].variables == ("RB_SLOWED=add=0,sample=0,update=0,loops=50",)
 
 
 def test_head_is_slowed_by_its_environment():
     slowed = power.Study("slowed-20-1", level=20)
-    assert slowed.variables == ("RB_SLOWED=add=0.2,sample=0.2,update=0.2,turns=0",)
-    side = Side("head", "", variables=slowed.variables)
+    assert slowed.variables == ("RB_SLOWED=add=0.2,sample=0.2,update=0.2,loops=0",)
+    side = Side("head", Checkout(""), variables=slowed.variables)
     assert side.start == ["env", slowed.variables[0], str(side.python)]
-    assert Side("base", "").start == [str(side.python).replace("head", "base")]
+    assert Side("base", Checkout("")).start == [str(side.python).replace("head", "base")]
 
 
 class Machine:
@@ -70,13 +93,15 @@ def test_the_probe_sees_the_others_and_not_the_launch_itself(monkeypatch):
 
 
 class Fixed(Side):
+    package = "cpprb_impl"
+
     def renew(self, seed: int) -> None:
         """There is no build."""
 
 
 def pair_of(suite: str) -> Pair:
     about = {"suite": suite, "benchmark": "learner", "workload": "CartPole-v1", "unit": "s", "better": "lower"}
-    sides = {Fixed(name, ""): [Record(peer=name, params={}, **about)] for name in ("base", "head")}
+    sides = {Fixed(name, Checkout("")): [Record(peer=name, params={}, **about)] for name in ("base", "head")}
     records = next(iter(sides.values()))
     return Pair(Launch("a crowd", records, lambda _records, _cells, _block: ["python"]), sides)
 

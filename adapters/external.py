@@ -1,0 +1,51 @@
+"""An adapter that another project has in a file of its own, to have two versions of its buffer compared.
+
+The environment variable REPLAYBENCH_ADAPTER names the file, so that launches read it too. The adapter is then a
+single-process peer. docs/gate-elsewhere.md says how to write one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from adapters.base import Adapter
+
+VARIABLE = "REPLAYBENCH_ADAPTER"
+
+
+class BadAdapter(Exception):  # noqa: N818 (named like its siblings in base)
+    """The file does not define one adapter; the message says why."""
+
+
+def adapters() -> dict[str, type[Adapter]]:
+    """Return the adapter by its name, or nothing if the variable is not set. Raises `BadAdapter`."""
+    file = os.environ.get(VARIABLE)
+    if not file:
+        return {}
+    found = _load(file)
+    return {found.name: found}
+
+
+@cache
+def _load(file: str) -> type[Adapter]:
+    spec = importlib.util.spec_from_file_location("external_adapter", file)
+    if spec is None or spec.loader is None or not Path(file).is_file():
+        raise BadAdapter(f"no such Python file: {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # which dataclasses look for
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadAdapter(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    mine = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
+    found = [each for each in mine if issubclass(each, Adapter)]
+    if len(found) != 1:
+        names = ", ".join(each.__name__ for each in found) or "none"
+        raise BadAdapter(f"{file} must define one subclass of adapters.base.Adapter, but defines: {names}")
+    if lacking := [name for name in ("name", "distribution", "usage", "contract") if not hasattr(found[0], name)]:
+        raise BadAdapter(f"{file}: {found[0].__name__} lacks {', '.join(lacking)}")
+    return found[0]

@@ -1,0 +1,139 @@
+"""How main's speed developed, from the records of `make gate-history`: drifts that no single change explains.
+
+    python -m reports.gate.history [--out reports/out/gate-history.html]
+
+Each record compares a commit with the same old one, side by side, so that figures of different days can be compared.
+New levels are found by PELT (Killick, Fearnhead and Eckley 2012), as implemented in the library ruptures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import ruptures
+from scipy.stats import median_abs_deviation
+
+from reports.figures.formatting import percent
+from reports.gate.page import Panel
+from reports.gate.rules import Rule
+from reports.gate.verdict import HEAD, HarnessError, judge
+from reports.plots import Changes, changes, draw
+from reports.rendering import render
+from results import REFERENCE, BadRecord, load
+
+FOLDER = REFERENCE / "gate-history"
+OUT = Path(__file__).resolve().parents[1] / "out" / "gate-history.html"
+FEWEST = 8  # commits of a series in which new levels are looked for
+LEAST, MOST = -0.99, 100.0  # for a count that has become 0, or is no longer 0
+LEVEL = 2  # commits that a level has at least
+LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures, and of timed ones
+#: What a new level must explain, in units of the noise's variance and of the logarithm of the number of commits. Where
+#: there is none, 6 finds one in 1.5% of series of 20 commits, and in 9% of 8, from which the noise is hardly known. A
+#: jump of three standard deviations is found in 80%. (Simulated, normal noise; the usual 2 finds a step in 26% of 20.)
+PENALTY = 6.0
+
+
+@dataclass
+class Series:
+    """A benchmark's change against the old commit, as fractions, in the order of commits; above 0 is for the worse."""
+
+    rule: Rule
+    commits: list[str] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """The numbers of the commits at which a new level begins."""
+        if len(self.values) < FEWEST:
+            return []
+        series = np.log1p(self.values)
+        jumps = np.diff(series)
+        noise = max(LEAST_NOISE[self.rule.exact], median_abs_deviation(jumps, scale="normal") / math.sqrt(2))
+        search = ruptures.Pelt(model="l2", min_size=LEVEL, jump=1).fit(series / noise)
+        return search.predict(pen=PENALTY * math.log(len(series)))[:-1]
+
+    def new_levels(self) -> Iterator[tuple[str, float]]:
+        """Yield each commit at which a level begins, and by what fraction it differs from the level before."""
+        ends = [0, *self.steps, len(self.values)]
+        levels = [median(map(math.log1p, self.values[begin:end])) for begin, end in pairwise(ends)]
+        for begin, (before, after) in zip(self.steps, pairwise(levels), strict=True):
+            yield self.commits[begin], math.expm1(after - before)
+
+
+def history(folder: Path = FOLDER) -> Mapping[str, Series]:
+    """Return each benchmark's series. A commit in which a benchmark has no figure is left out of its series."""
+    found: dict[str, Series] = {}
+    for path in sorted(folder.glob("*.json")):
+        run = load(path)
+        for verdict in judge(run):
+            if not math.isnan(verdict.change):
+                series = found.setdefault(verdict.job.full_label, Series(verdict.rule))
+                series.commits.append(str(run.peer(HEAD).version)[:10])
+                series.values.append(min(max(verdict.change, LEAST), MOST))
+    return found
+
+
+def lines(series: Mapping[str, Series]) -> list[str]:
+    """Return what changed, by commit, and the largest changes of a commit first."""
+    by_commit: dict[str, list[tuple[float, str]]] = {commit: [] for commit in commits_of(series)}
+    for label, each in series.items():
+        for commit, change in each.new_levels():
+            by_commit[commit].append((change, label))
+    if not any(by_commit.values()):
+        return ["no new level in any benchmark"]
+    said = []
+    for commit, some in by_commit.items():
+        if not some:
+            continue
+        said.append(f"since {commit}:")
+        said += [f"  {percent(change):>8}  {label}" for change, label in sorted(some, key=lambda each: -abs(each[0]))]
+    return said
+
+
+def commits_of(series: Mapping[str, Series]) -> list[str]:
+    """Return all commits, in order."""
+    longest_first = sorted(series.values(), key=lambda each: -len(each.commits))
+    return list(dict.fromkeys(commit for each in longest_first for commit in each.commits))
+
+
+def page(series: Mapping[str, Series]) -> str:
+    """Return the page as HTML: those with new levels first."""
+    panels = []
+    for label, each in sorted(series.items(), key=lambda item: not item[1].steps):
+        shown = Changes(each.values, each.rule.effect, "commit", steps=each.steps)
+        said = "; ".join(f"{percent(change)} since {commit}" for commit, change in each.new_levels()) or "no new level"
+        panels.append(Panel(label, said, draw(f"{label}, by commit", partial(changes, shown))))
+    return render("history.html.j2", {"panels": panels, "commits": commits_of(series)})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m reports.gate.history", description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--out", type=Path, default=OUT)
+    args = parser.parse_args(arguments)
+    try:
+        series = history(args.folder)
+    except (BadRecord, HarnessError) as error:
+        print(f"gate-history: {error}", file=sys.stderr)
+        return 1
+    if not series:
+        print(f"there is no record in {args.folder.name} yet")
+        return 0
+    print("\n".join(lines(series)))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(page(series), encoding="utf-8")
+    print(f"each benchmark over all commits: {args.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Measures commits of main, each against the same old one, so that slow drifts can be seen: `make gate-history`.
+
+    python -m suites.gate.history [--commits 1] [--every 1] [--pairs 3] [--folder DIR]
+
+Measures the newest commits that changed what is built and have no record in DIR yet, a fixed number of pairs of each
+benchmark. One commit takes about four minutes. `reports.gate.history` shows the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports.gate.history import FOLDER
+from reports.gate.verdict import HarnessError
+from suites.gate import sources
+from suites.gate.builds import Side
+from suites.gate.measure import Gate, only_one
+from suites.runner.driver import Interrupt
+
+#: What all others are compared with: an early commit that has everything that the gate measures.
+ANCHOR = "d101d6715cf9bc28568132ac1b8dd0adad95e638"
+BUILT = ("cpprb_impl", "CMakeLists.txt", "pyproject.toml")
+
+
+def commits(every: int) -> list[tuple[str, str]]:
+    """Return (file name, hash) of every N-th commit of main that changed the package, newest first."""
+    log = sources.git(sources.CHECKOUT, "log", "--first-parent", "--reverse", "--format=%H", "main", "--", *BUILT)
+    numbered = list(enumerate(log.split()))  # from the oldest, so that numbers stay as main grows
+    return [(f"{number:04d}-{commit[:10]}.json", commit) for number, commit in numbered[::every]][::-1]
+
+
+def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
+    """Return what went wrong, for each commit without a record."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [(name, commit) for name, commit in commits(every) if not (folder / name).exists()][:wanted]
+    if not missing:
+        print("every commit that changed what is built has its record")
+    troubles = []
+    with only_one(), Interrupt() as interrupt:
+        for name, commit in missing:
+            sides = [Side("base", sources.parse(ANCHOR)), Side("head", sources.parse(commit))]
+            gate = Gate(sides, minutes=0, program="suites.gate.history")
+            unfinished = folder / f"{name}.part"
+            try:
+                gate.build(interrupt)
+                gate.measure(unfinished, interrupt, pairs)
+            except HarnessError as error:  # the others can be measured
+                troubles.append(f"{commit[:10]}: {error}")
+                continue
+            interrupt.check()
+            unfinished.rename(folder / name)
+    return troubles
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.gate.history", description=__doc__.partition("\n")[0])
+    parser.add_argument("--commits", type=int, default=1, help="to measure now (default: %(default)s)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="measure only every N-th commit")
+    parser.add_argument("--pairs", type=int, default=3, help="of each benchmark (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    args = parser.parse_args(arguments)
+    try:
+        troubles = measure(args.folder, args.commits, args.every, args.pairs)
+    except HarnessError as error:
+        troubles = [str(error)]
+    except KeyboardInterrupt:
+        print("gate-history: interrupted; the next call goes on", file=sys.stderr)
+        return 130
+    for trouble in troubles:
+        print(f"gate-history: {trouble}", file=sys.stderr)
+    return 3 if troubles else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

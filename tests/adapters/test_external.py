@@ -1,0 +1,41 @@
+"""An adapter in another project's file: it becomes a peer, and a bad file is refused with a reason."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters import external, registry
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "gate_adapter.py"
+ADAPTER = "from adapters.base import Adapter\nclass Mine(Adapter):\n    name = 'mine'\n"
+
+
+def test_the_example_is_a_peer_while_the_variable_names_it(monkeypatch):
+    assert "sb3" not in registry.every()
+    monkeypatch.setenv(external.VARIABLE, str(EXAMPLE))
+    assert "sb3" in registry.alone() and registry.chosen(["sb3"]) == ["sb3"] and "sb3" not in registry.chosen([])
+    assert registry.adapter_class("sb3").distribution == "stable-baselines3"
+    assert registry.describe("sb3").usage.startswith("ReplayBuffer.add")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "no such Python file"),
+        ("1 / 0\n", "cannot be imported: ZeroDivisionError"),
+        ("from adapters.base import Adapter\n", "must define one subclass of adapters.base.Adapter, but defines: none"),
+        (ADAPTER + "class Other(Mine): pass\n", "but defines: Mine, Other"),
+        (ADAPTER, "Mine lacks distribution, usage, contract"),
+        (
+            ADAPTER + "    distribution = usage = contract = None\n    name = 'cpprb'\n",
+            "an adapter's name must not be that of a peer of this project, got 'cpprb'",
+        ),
+    ],
+)
+def test_a_bad_file_is_refused(text, said, monkeypatch, tmp_path):
+    file = tmp_path / "adapter.py"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setenv(external.VARIABLE, str(file))
+    with pytest.raises(external.BadAdapter, match=said):
+        registry.every()
