@@ -73,13 +73,17 @@ class Checkout:
         listed += git(self.project, "ls-files", "--others", "--exclude-standard", "-z", "--full-name")
         names = list(filter(None, listed.split("\0")))
         for name in names:
-            if (TREE / name).is_file():
+            if _is_file_or_link(TREE / name):
                 (TREE / name).unlink()
         for name in names:
             mine, copy = self.project / name, TREE / name
-            if mine.is_symlink() or mine.is_file():
+            if _is_file_or_link(mine):
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(mine, copy, follow_symlinks=False)
+
+
+def _is_file_or_link(path: Path) -> bool:
+    return path.is_file() or path.is_symlink()
 
 
 Source = Checkout | Requirement

@@ -7,8 +7,9 @@ import pytest
 from reports import readme
 from reports.answer.heatmap import heat_map
 from reports.answer.sentences import sentences
+from reports.build import build
 from reports.figures.ranking import answers_of, standings
-from reports.rendering import _breakable, build
+from reports.rendering import _breakable
 from reports.sections import context_of, throughput
 from reports.sections.features import feature_tables
 from reports.tables import notes

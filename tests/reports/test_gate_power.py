@@ -91,3 +91,17 @@ def test_the_fingerprint_is_that_of_the_code_that_decides(monkeypatch, tmp_path)
     other.write_text("FALSE_ALARM = 0.5\n")
     monkeypatch.setattr(power.rules, "__file__", str(other))
     assert power.fingerprint() != before
+
+
+def test_the_table_in_the_docs_is_that_of_the_records_and_no_older_than_the_code_that_decides():
+    """If it is: `python -m reports.gate.power`, which takes half a minute. Gates need not be measured again."""
+    said = power.PAGE.read_text().partition(power.BEGIN)[2].partition(power.END)[0]
+    assert f"`{power.fingerprint()}`" in said
+    rows = {
+        name: real for line in said.splitlines() if line.count("|") == 4 for _, name, _, real, _ in [line.split("|")]
+    }
+    gates = power.gates_of(power.FOLDER, "equal")
+    assert rows[" gates with a false alarm "].strip() == str(alarms(power.words(gates)))
+    slowed = power.slowed(power.FOLDER)
+    for level in power.LEVELS:
+        assert rows[f" {level}% slower, one process: found "].strip() == str(power.found(slowed, level / 100, SINGLE))

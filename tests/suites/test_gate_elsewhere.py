@@ -140,10 +140,12 @@ def test_a_changed_working_tree_is_copied_whole(tmp_path, monkeypatch, project):
     (project / "backend.py").unlink()
     (project / "new").mkdir()
     (project / "new" / "a file").write_text("new\n")
+    (project / "link").symlink_to("nowhere")
     with sources.parse(sources.WORKING_TREE, project).pip_arguments() as arguments:
         copy = Path(arguments[-1])
         assert copy == tmp_path / "tree"
         assert (copy / "ring.py").read_text() == "changed\n" and (copy / "new" / "a file").read_text() == "new\n"
+        assert (copy / "link").readlink() == Path("nowhere")
         assert not (copy / "backend.py").exists() and (copy / "pyproject.toml").read_text() == PROJECT
     assert not (tmp_path / "tree").exists()
 
