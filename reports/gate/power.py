@@ -23,10 +23,9 @@ import numpy as np
 from scipy import stats
 
 from reports.figures import evidence
-from reports.figures.formatting import percent
 from reports.figures.statistics import by_block, log_slow_downs
 from reports.gate import rules, verdict
-from reports.gate.rules import MANY, SINGLE, Rule, rule_of
+from reports.gate.rules import MANY, SINGLE, WORK, Rule, rule_of
 from reports.gate.verdict import BASE, HEAD, Verdict, Word, decide, judge
 from reports.tables.budget import run_minutes
 from results import REFERENCE, Run, load
@@ -34,7 +33,7 @@ from results import REFERENCE, Run, load
 FOLDER = REFERENCE / "gate"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
-NEIGHBOUR, WORK = "neighbour", "work"  # how names of records begin
+NEIGHBOUR, COUNTED = "neighbour", "work"  # how names of records begin
 WITHOUT = {"turns": "one process after the other, instead of turns", "layouts": "each build linked once"}
 LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
@@ -132,23 +131,28 @@ def words(gates: Gates) -> list[list[Word]]:
     return [[each.word for each in gate if each.word is not Word.NOT_JUDGED] for gate in gates]
 
 
-def slowed(folder: Path) -> list[tuple[float, Verdict]]:
-    """Return each verdict on a slowed benchmark, and by what fraction it was really slower: the median of its changes
-    in all gates in which its calls were slowed as much.
+Slowed = list[tuple[float, Verdict]]
+
+
+def slowed(gates: Gates) -> Slowed:
+    """Return each verdict of gates that were slowed alike, and by what fraction its benchmark was really slower: the
+    median of its changes in these gates.
 
     A benchmark whose Python code takes much of its time becomes slower by less than its calls.
     """
-    pairs = []
-    for level in LEVELS:
-        alike = defaultdict(list)
-        for each in chain.from_iterable(gates_of(folder, f"slowed-{level}")):
-            if each.pairs and each.job.suite != "startup":
-                alike[each.job.full_label].append(each)
-        pairs += [(median(each.change for each in some), one) for some in alike.values() for one in some]
-    return pairs
+    alike = defaultdict(list)
+    for each in chain.from_iterable(gates):
+        if each.pairs and each.job.suite != "startup":
+            alike[each.job.full_label].append(each)
+    return [(median(each.change for each in some), one) for some in alike.values() for one in some]
 
 
-def found(verdicts: Sequence[tuple[float, Verdict]], level: float, rule: Rule) -> Share:
+def slowed_in(folder: Path) -> Slowed:
+    """Return these of all levels."""
+    return [each for level in LEVELS for each in slowed(gates_of(folder, f"slowed-{level}"))]
+
+
+def found(verdicts: Slowed, level: float, rule: Rule) -> Share:
     """Return how often a benchmark with this rule was called a regression, of those that were about so much slower."""
     some = [each for change, each in verdicts if each.rule == rule and ABOUT[0] <= change / level <= ABOUT[1]]
     return Share(sum(each.word is Word.REGRESSION for each in some), len(some))
@@ -169,21 +173,13 @@ def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
         yield f'benchmarks left at "can\'t tell"{where}', str(undecided(drawn)), str(undecided(real))
         yield f"minutes of a gate, without builds{where}", "", minutes(folder, f"{prefix}equal")
     pool = Pool.of(load(folder / "pool.json"))
-    real_ones = slowed(folder)
+    real_ones = slowed_in(folder)
     for rule, what in ((SINGLE, "one process"), (MANY, "several processes")):
         for level in LEVELS:
             shares = pool.found(level / 100, rule), found(real_ones, level / 100, rule)
             yield f"{level}% slower, {what}: found", *map(str, shares)
-    yield "more instructions: found by counting", "", work(gates_of(folder, WORK))
-
-
-def work(gates: Gates) -> str:
-    """Return how often gates called calls with more instructions a regression, and by how much they had more."""
-    some = [each for gate in gates for each in gate if each.job.benchmark == "instructions" and each.pairs]
-    if not some:
-        return str(Share(0, 0))
-    least, most = (percent(end(each.change for each in some)) for end in (min, max))
-    return f"{Share(sum(each.word is Word.REGRESSION for each in some), len(some))}, more by {least} to {most}"
+    share = found(slowed(gates_of(folder, COUNTED)), 0.05, WORK)
+    yield "5% more instructions, counted: found", "", str(share)
 
 
 def noise_rows(folder: Path) -> Iterator[tuple[str, ...]]:

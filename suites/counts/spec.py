@@ -14,6 +14,8 @@ OF_CALLGRIND = ("instructions", "reads", "writes", "allocations")
 OF_STRACE = ("system_calls", "futex_calls")
 BENCHMARKS = {name: Quantity(f"{name.replace('_', ' ')}/call", "lower") for name in (*OF_CALLGRIND, *OF_STRACE)}
 CALLS = 20
+#: Callgrind is 50 times as slow as the processor, so that importing PyTorch alone takes a minute.
+LAUNCH_SECONDS = 900.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,10 @@ class Counts(Suite[CountsSettings]):
         def options(_records: Sequence[Record]) -> dict[str, object]:  # all jobs, since one changes the next one's rows
             return {"job": [str(job) for job in jobs], "calls": settings.calls}
 
-        return [self.launch(f"counts of {peer}", self.declare_jobs(run, peer, jobs), options) for peer in peers]
+        return [
+            self.launch(f"counts of {peer}", self.declare_jobs(run, peer, jobs), options, least_limit=LAUNCH_SECONDS)
+            for peer in peers
+        ]
 
     def declare_jobs(self, run: Run, peer: str, jobs: Sequence[Job]) -> list[Record]:
         return [record for job in jobs for record in self.declare(run, peer, job.workload, params_of(job))]

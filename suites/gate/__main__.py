@@ -75,8 +75,8 @@ def adapter_of(file: Path) -> type[Adapter]:
 def project_at(folder: Path, adapter: Path | None) -> Path:
     if not adapter:
         raise HarnessError("--project needs --adapter: the file by which its buffer is used")
-    top = Path(sources.git(folder, "rev-parse", "--show-toplevel")) if folder.is_dir() else None
-    if top != folder.resolve():
+    top = folder.resolve()
+    if not (top / ".git").exists():
         raise HarnessError(f"{folder} is not the top folder of a git checkout")
     return top
 

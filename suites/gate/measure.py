@@ -103,6 +103,8 @@ class Gate:
         for side in self.sides:
             side.build(interrupt)
             interrupt.check()
+        if len(packages := {side.package for side in self.sides}) > 1:
+            raise HarnessError(f"base and head contain different packages: {', '.join(sorted(packages))}")
 
     def measure(self, out: Path, interrupt: Interrupt, pool: int = 0) -> None:
         """Measure until each benchmark is decided or the time is over, or `pool` pairs of each benchmark."""

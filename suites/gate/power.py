@@ -27,7 +27,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reports.gate.power import FOLDER, LEVELS, NEIGHBOUR, WITHOUT, WORK
+from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, WITHOUT
 from reports.gate.verdict import HarnessError
 from results.record import load
 from suites.gate.builds import Side
@@ -91,7 +91,7 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
         for number in range(part, gates, ROUNDS):
             yield Study(f"equal-{number + 1}")
         for number in range(part, slowed, ROUNDS):
-            yield Study(f"{WORK}-{number + 1}", loops=LOOPS)
+            yield Study(f"{COUNTED}-{number + 1}", loops=LOOPS)
             for level in LEVELS:
                 yield Study(f"slowed-{level}-{number + 1}", level=level)
         for number in range(part, gates // 3, ROUNDS):

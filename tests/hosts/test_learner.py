@@ -207,7 +207,7 @@ def test_a_learner_goes_on_after_interrupted_calls(make_shards, learn):
     shards = make_shards(2)
     fill(shards)
     learner, random = learn(shards), np.random.default_rng(0)
-    learner.sample(64, 0.4)
+    batch = learner.sample(64, 0.4)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -66,14 +66,14 @@ def test_a_slowed_benchmark_that_was_not_measured_is_not_one_that_was_missed(tmp
         record.samples.clear()
         record.status, record.reason = "interrupted", "not measured"
     save(tmp_path / "slowed-20-1.json", run)
-    assert power.found(power.slowed(tmp_path), 0.2, SINGLE) == Share(1, 1)
+    assert power.found(power.slowed_in(tmp_path), 0.2, SINGLE) == Share(1, 1)
     (gate,) = power.gates_of(tmp_path, "slowed-20")
     assert [each.word for each in gate].count(Word.CANT_TELL) == 11
 
 
 def test_a_benchmark_counts_as_slowed_by_what_it_was_really_slower(tmp_path):
     save(tmp_path / "slowed-20-1.json", gate_run(slower=0.1, noise=0.01, launches=30, benchmarks=1))
-    verdicts = power.slowed(tmp_path)
+    verdicts = power.slowed_in(tmp_path)
     assert power.found(verdicts, 0.2, SINGLE) == Share(0, 0) and power.found(verdicts, 0.1, SINGLE) == Share(1, 1)
 
 
@@ -102,6 +102,6 @@ def test_the_table_in_the_docs_is_that_of_the_records_and_no_older_than_the_code
     }
     gates = power.gates_of(power.FOLDER, "equal")
     assert rows[" gates with a false alarm "].strip() == str(alarms(power.words(gates)))
-    slowed = power.slowed(power.FOLDER)
+    slowed = power.slowed_in(power.FOLDER)
     for level in power.LEVELS:
         assert rows[f" {level}% slower, one process: found "].strip() == str(power.found(slowed, level / 100, SINGLE))

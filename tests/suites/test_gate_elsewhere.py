@@ -1,5 +1,6 @@
 """Another project's buffer is gated through an adapter that it brings; wheels and releases can be sides."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ from reports.gate.verdict import HarnessError
 from results.record import load
 from suites.gate import __main__ as gate
 from suites.gate import sources
+from suites.gate.builds import Side
+from suites.gate.measure import Gate
+from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT
 from tests.suites.test_gate import SAMPLE, git, tree
 
@@ -111,6 +115,14 @@ def test_its_slow_down_is_found_from_uncommitted_changes(surroundings, tree, pro
     assert f"worst {SAMPLE}: +" in capsys.readouterr().out
 
 
+def test_builds_of_different_packages_are_not_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(Side, "build", lambda *_: None)
+    monkeypatch.setattr(Side, "package", property(lambda side: side.name))
+    sides = [Side(name, sources.parse("HEAD")) for name in ("base", "head")]
+    with pytest.raises(HarnessError, match="base and head contain different packages: base, head"):
+        Gate(sides, minutes=1).build(Interrupt())
+
+
 def test_wheels_are_compared_without_a_checkout(surroundings, tree, project):
     for name in ("base", "head"):
         (project / name).mkdir()
@@ -151,9 +163,10 @@ def test_a_changed_working_tree_is_copied_whole(tmp_path, monkeypatch, project):
 
 
 def test_make_passes_its_variables_on():
-    variables = ["BASE=v1", "ADAPTER=../mine/adapter.py", "PROJECT=../mine"]
-    command = ["make", "--dry-run", "gate", *variables, f"PYTHON={sys.executable}"]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+    options = ["BASE=v1", "ADAPTER=../mine/adapter.py", "PROJECT=../mine", f"PYTHON={sys.executable}"]
+    command = ["make", "--dry-run", "gate", *options]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # of make test
+    done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True)
     said = done.stdout.splitlines()[-1].split()
     assert said == [".ci/gate", "'v1'", "--adapter", "'../mine/adapter.py'", "--project", "'../mine'"], done.stderr
 
@@ -165,6 +178,7 @@ def test_make_passes_its_variables_on():
         (["--base=HEAD", "--project=."], "--project needs --adapter"),
         (["--base=HEAD", "--adapter={file}"], "also give --project, or a wheel or a release as base and as head"),
         (["--base=HEAD", "--adapter={file}", "--project=/nowhere"], "/nowhere is not the top folder of a git checkout"),
+        (["--base=HEAD", "--adapter={file}", "--project={file}"], "adapter.py is not the top folder of a git checkout"),
         (["--base=HEAD", "--adapter=nothing.py"], "no such Python file: "),
     ],
 )
