@@ -80,10 +80,10 @@ class Gate:
         minutes: float,
         peers: Sequence[str] = PEERS,
         only: str = "",
-        program: str = "suites.gate",
+        command: str = "",
     ) -> None:
         self.sides = sides
-        command = shlex.join(["python", "-m", program, *sys.argv[1:]])
+        command = command or shlex.join(["python", "-m", "suites.gate", *sys.argv[1:]])
         self.run = empty_run(sides, minutes, registry.describe(peers[-1]), command)
         self.pairs = declare(self.run, sides, peers)
         for name in dict.fromkeys(record.workload for record in self.run.records):

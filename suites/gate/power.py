@@ -62,7 +62,7 @@ class Study:
             for seed, side in enumerate(sides):
                 side.renew(seed)  # fixes each side's layout for all launches; the two layouts differ
             sides = [replace(side, relinked=False) for side in sides]
-        gate = Gate(sides, MINUTES, program="suites.gate.power")
+        gate = Gate(sides, MINUTES, command=f"python -m suites.gate.power --only {self.name}")
         gate.keep([pair for pair in gate.pairs if self.measures(pair)])
         if self.without == "turns":
             gate.pairs = [replace(pair, launch=replace(pair.launch, turns=False)) for pair in gate.pairs]

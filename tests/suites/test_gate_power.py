@@ -55,6 +55,9 @@ def test_the_counts_of_work_are_studied_alone():
     gate = power.Study("work-1", loops=50).gate(base, head)
     assert {pair.suite for pair in gate.pairs} == {"counts"}
     assert gate.sides[1].variables == ("RB_SLOWED=add=0,sample=0,update=0,loops=50",)
+    assert (
+        gate.run.command == "python -m suites.gate.power --only work-1"
+    )  # without the folder, which names a machine's
 
 
 def test_head_is_slowed_by_its_environment():
