@@ -23,9 +23,9 @@ def commands(run: Run, verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def measured_again(command: str) -> str:
-    """Return the command of a gate as it is typed in a checkout, without the file that it has written."""
+    """Return the command of a gate as it is typed in a checkout, without its file and its choice."""
     words = shlex.split(command)
-    if "--out" in words:
-        at = words.index("--out")
+    for option in {"--out", "--only"} & set(words):
+        at = words.index(option)
         del words[at : at + 2]
     return runnable(shlex.join(words))

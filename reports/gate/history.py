@@ -38,7 +38,7 @@ LEVEL = 2  # commits that a level has at least
 LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures, and of timed ones
 #: What a new level must explain, in units of the noise's variance and of the logarithm of the number of commits. Where
 #: there is none, 6 finds one in 1.5% of series of 20 commits, and in 9% of 8, from which the noise is hardly known. A
-#: jump of three standard deviations is found in 80%. (Simulated, normal noise; the usual 2 finds a step in 26% of 20.)
+#: jump of three standard deviations is found in 78%. (Simulated, normal noise; the usual 2 finds a step in 26% of 20.)
 PENALTY = 6.0
 
 

@@ -3,7 +3,7 @@
     python -m suites.gate --base REV [--head REV] [--minutes 10] [--only BENCHMARK] [--out FILE]
                           [--adapter FILE [--project DIR]]
 
-REV is a revision, a wheel's path, or a release such as cpprb-impl==1.0. With --adapter, the buffer is another project's
+REV is a revision, a wheel's path, or a release such as name==1.0. With --adapter, the buffer is another project's
 and is used through the adapter in FILE; revisions are then those of the project's checkout DIR.
 
 Builds each into its own environment under .gate/, and launches what the suites' profile "gate" measures on both, again

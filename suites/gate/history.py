@@ -3,7 +3,7 @@
     python -m suites.gate.history [--commits 1] [--every 1] [--pairs 3] [--folder DIR]
 
 Measures the newest commits that changed what is built and have no record in DIR yet, a fixed number of pairs of each
-benchmark. One commit takes about four minutes. `reports.gate.history` shows the records.
+benchmark. `reports.gate.history` shows the records.
 """
 
 from __future__ import annotations
