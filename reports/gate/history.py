@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
@@ -69,23 +69,33 @@ class Series:
             yield self.commits[begin], math.expm1(after - before)
 
 
-def history(folder: Path = FOLDER) -> Mapping[str, Series]:
-    """Return each benchmark's series. A commit in which a benchmark has no figure is left out of its series."""
-    found: dict[str, Series] = {}
-    for path in sorted(folder.glob("*.json")):
-        run = load(path)
-        for verdict in judge(run):
-            if not math.isnan(verdict.change):
-                series = found.setdefault(verdict.job.full_label, Series(verdict.rule))
-                series.commits.append(str(run.peer(HEAD).version)[:10])
-                series.values.append(min(max(verdict.change, LEAST), MOST))
-    return found
+@dataclass
+class History:
+    """All measured commits, in their order, and the series of each benchmark."""
+
+    commits: list[str] = field(default_factory=list)
+    series: dict[str, Series] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path = FOLDER) -> History:
+        """Read the records. A commit in which a benchmark has no figure is left out of its series."""
+        every = cls()
+        for path in sorted(folder.glob("*.json")):
+            run = load(path)
+            commit = str(run.peer(HEAD).version)[:10]
+            every.commits.append(commit)
+            for verdict in judge(run):
+                if not math.isnan(verdict.change):
+                    series = every.series.setdefault(verdict.job.full_label, Series(verdict.rule))
+                    series.commits.append(commit)
+                    series.values.append(min(max(verdict.change, LEAST), MOST))
+        return every
 
 
-def lines(series: Mapping[str, Series]) -> list[str]:
+def lines(history: History) -> list[str]:
     """Return what changed, by commit, and the largest changes of a commit first."""
-    by_commit: dict[str, list[tuple[float, str]]] = {commit: [] for commit in commits_of(series)}
-    for label, each in series.items():
+    by_commit: dict[str, list[tuple[float, str]]] = {commit: [] for commit in history.commits}
+    for label, each in history.series.items():
         for commit, change in each.new_levels():
             by_commit[commit].append((change, label))
     if not any(by_commit.values()):
@@ -99,20 +109,14 @@ def lines(series: Mapping[str, Series]) -> list[str]:
     return said
 
 
-def commits_of(series: Mapping[str, Series]) -> list[str]:
-    """Return all commits, in order."""
-    longest_first = sorted(series.values(), key=lambda each: -len(each.commits))
-    return list(dict.fromkeys(commit for each in longest_first for commit in each.commits))
-
-
-def page(series: Mapping[str, Series]) -> str:
+def page(history: History) -> str:
     """Return the page as HTML: those with new levels first."""
     panels = []
-    for label, each in sorted(series.items(), key=lambda item: not item[1].steps):
+    for label, each in sorted(history.series.items(), key=lambda item: not item[1].steps):
         shown = Changes(each.values, each.rule.effect, "commit", steps=each.steps)
         said = "; ".join(f"{percent(change)} since {commit}" for commit, change in each.new_levels()) or "no new level"
         panels.append(Panel(label, said, draw(f"{label}, by commit", partial(changes, shown))))
-    return render("history.html.j2", {"panels": panels, "commits": commits_of(series)})
+    return render("history.html.j2", {"panels": panels, "commits": history.commits})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,16 +125,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args(arguments)
     try:
-        series = history(args.folder)
+        history = History.load(args.folder)
     except (BadRecord, HarnessError) as error:
         print(f"gate-history: {error}", file=sys.stderr)
         return 1
-    if not series:
+    if not history.commits:
         print(f"there is no record in {args.folder.name} yet")
         return 0
-    print("\n".join(lines(series)))
+    print("\n".join(lines(history)))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(page(series), encoding="utf-8")
+    args.out.write_text(page(history), encoding="utf-8")
     print(f"each benchmark over all commits: {args.out}")
     return 0
 

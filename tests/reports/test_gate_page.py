@@ -62,6 +62,18 @@ def test_levels_are_seldom_found_where_there_are_none():
     assert 0 < found <= 6
 
 
+def test_commits_stay_in_order_where_a_benchmark_has_no_figure(tmp_path):
+    for number in range(3):
+        run = gate_run(noise=0.01, launches=3, seed=number)
+        run.peers[1] = dataclasses.replace(run.peer("head"), version=str(number) * 40)
+        if number == 1:
+            run.records = run.records[2:]
+        save(tmp_path / f"{number}.json", run)
+    found = history.History.load(tmp_path)
+    assert [commit[0] for commit in found.commits] == ["0", "1", "2"]
+    assert [commit[0] for commit in found.series["add 1 on CartPole-v1"].commits] == ["0", "2"]
+
+
 def test_the_records_become_a_page(tmp_path, capsys):
     for number in range(8):
         run = gate_run(slower=0.4 * (number > 3), noise=0.01, launches=3, seed=number)
