@@ -34,7 +34,6 @@ FOLDER = REFERENCE / "gate"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
 NEIGHBOUR, COUNTED = "neighbour", "work"  # how names of records begin
-WITHOUT = {"turns": "one process after the other, instead of turns", "layouts": "each build linked once"}
 LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
 ABOUT = 0.75, 1.33  # times a level: of the real gates, benchmarks that were so much slower are counted in its row
@@ -43,7 +42,25 @@ SEED = 17
 #: The code that decides: a table that was made with other code than this is out of date.
 DECIDES = (evidence, rules, verdict)
 HEADER = ("", "drawn from the pool", "real gates")
+BESIDE = ", beside a process that uses one core"
 NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
+
+
+@dataclass(frozen=True)
+class NoiseRule:
+    """A rule against noise, whose gain is measured by leaving it out."""
+
+    name: str
+    without: str  # what is done instead
+    beside: bool = False  # a process that uses one core, without which it gains nothing
+
+
+RULES = (
+    NoiseRule("turns", "one process after the other, instead of turns"),
+    NoiseRule("caches", "first calls of a turn timed too"),
+    NoiseRule("layouts", "each build linked once"),
+    NoiseRule("waiting", "waiting for a processor counted", beside=True),
+)
 
 
 @dataclass(frozen=True)
@@ -165,7 +182,7 @@ def fingerprint() -> str:
 
 
 def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
-    for prefix, where in (("", ""), (f"{NEIGHBOUR}-", ", beside a process that uses one core")):
+    for prefix, where in (("", ""), (f"{NEIGHBOUR}-", BESIDE)):
         real = words(gates_of(folder, f"{prefix}equal"))
         record = folder / f"{prefix}pool.json"
         drawn = list(Pool.of(load(record)).gates()) if record.exists() else []
@@ -183,8 +200,12 @@ def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def noise_rows(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield, for the usual pool and for each that was measured without something, how far equal builds differ."""
-    for name, what in (("pool", "as described above"), *((f"without-{name}", what) for name, what in WITHOUT.items())):
+    """Yield, for the usual pools and for each that was measured without a rule, how far equal builds differ."""
+    named = [("pool", "as described above")]
+    named += [(f"without-{rule.name}", rule.without) for rule in RULES if not rule.beside]
+    named += [(f"{NEIGHBOUR}-pool", f"as described above{BESIDE}")]
+    named += [(f"without-{rule.name}", f"{rule.without}{BESIDE}") for rule in RULES if rule.beside]
+    for name, what in named:
         if not (folder / f"{name}.json").exists():
             continue
         pool = Pool.of(load(folder / f"{name}.json"))

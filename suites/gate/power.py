@@ -10,8 +10,7 @@ slowed-20-1.json    gates in which head's add, sample and update take 20% longer
                     timed; the others only what is timed in one process, since a change of crowds matters from 25%.
 work-1.json         gates of the counts of work, in which each of these calls has some more instructions
 neighbour-...       the same, beside a process that uses one core all the time
-without-turns.json  a pool of what is timed in one process, in which the two processes of a pair run one after the other
-without-layouts.json  the same with turns, but each build is linked only once
+without-....json    pools of what is timed in one process, each without one of the rules against noise
 
 A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
 hours on two cores.
@@ -27,7 +26,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, WITHOUT
+from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, RULES
 from reports.gate.verdict import HarnessError
 from results.record import load
 from suites.gate.builds import Side
@@ -53,11 +52,12 @@ class Study:
     level: int = 0  # percent by which head's calls are slowed
     loops: int = 0  # turns of an empty loop in each of head's calls
     beside: bool = False  # a process that uses one core
-    without: str = ""  # what is otherwise done against noise: "turns" or "layouts"
+    without: str = ""  # the rule against noise that is left out
 
     def gate(self, base: Side, head: Side) -> Gate:
         """Return the gate of these builds that measures it."""
-        sides = [base, replace(head, variables=self.variables)]
+        without = (f"REPLAYBENCH_WITHOUT={self.without}",)  # read by suites.runner.turns
+        sides = [replace(base, variables=without), replace(head, variables=(*without, self.slowed))]
         if self.without == "layouts":
             for seed, side in enumerate(sides):
                 side.renew(seed)  # fixes each side's layout for all launches; the two layouts differ
@@ -76,16 +76,16 @@ class Study:
         return not (self.level or self.pairs) or not pair.is_counted
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        """Of the environment of head's launches: see cpprb_impl/bindings/slowed.hpp."""
+    def slowed(self) -> str:
+        """Return the variable that slows head's calls: see cpprb_impl/bindings/slowed.hpp."""
         amounts = {**dict.fromkeys(SLOWED_CALLS, self.level / 100), "loops": self.loops}
-        return ("RB_SLOWED=" + ",".join(f"{name}={amount:g}" for name, amount in amounts.items()),)
+        return "RB_SLOWED=" + ",".join(f"{name}={amount:g}" for name, amount in amounts.items())
 
 
 def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
     yield Study("pool", pairs=pairs)
-    for without in WITHOUT:
-        yield Study(f"without-{without}", pairs=pairs // 4, without=without)
+    for rule in RULES:
+        yield Study(f"without-{rule.name}", pairs=pairs // 4, beside=rule.beside, without=rule.name)
     yield Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)
     for part in range(ROUNDS):
         for number in range(part, gates, ROUNDS):

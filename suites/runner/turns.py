@@ -7,6 +7,7 @@ figures. docs/gate.md shows what each measure against noise gains.
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import struct
 import time
@@ -29,6 +30,8 @@ CALIBRATION_SECONDS = 0.004
 WAITED = Path("/proc/thread-self/schedstat")  # second number: nanoseconds that the thread waited for a processor
 MESSAGE = struct.Struct("q")
 TURN, END = 0, -1
+#: A rule against noise that is left out, "caches" or "waiting": `make gate-power` measures what each of them gains.
+WITHOUT = os.environ.get("REPLAYBENCH_WITHOUT")
 
 T = TypeVar("T")
 
@@ -53,7 +56,7 @@ class Turns(Stopwatch):
         self._agree(TURN)  # otherwise the other process might still fill its buffer during the first turn
         # The same number for both: with shorter rounds, a larger part of them would pass with cold caches.
         calls = self._agree(self._take_turn(lambda: _calls_a_round(run)))
-        loading = max(1, round(LOADING * calls))
+        loading = max(1, round(LOADING * calls)) if WITHOUT != "caches" else 0
         return self.per_round(lambda: run(calls), ROUNDS, lambda: run(loading)) / calls
 
     def rounds(self, _seconds: float, _fewest: int) -> int:
@@ -131,6 +134,8 @@ def _seconds_without_waiting(run: Callable[[], object]) -> float:
 
 
 def _waited() -> float:
+    if WITHOUT == "waiting":
+        return 0.0
     try:
         return int(WAITED.read_text().split()[1]) / 1e9
     except OSError:  # not on every kernel

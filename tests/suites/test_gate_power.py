@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cpprb_impl import _native
-from reports.gate.power import LEVELS, WITHOUT
+from reports.gate.power import LEVELS, RULES
 from results.record import Record
 from suites.gate import launches, power, probe
 from suites.gate.builds import Side
@@ -18,6 +18,8 @@ from suites.runner import entry
 from suites.startup import measure as startup
 from suites.suite import Launch
 from tests.suites.conftest import CHECKOUT
+
+RULE_NAMES = [rule.name for rule in RULES]
 
 
 def test_a_normal_build_cannot_be_slowed():
@@ -31,7 +33,7 @@ def test_a_study_has_what_the_table_needs_and_some_of_all_in_its_first_part():
     assert sum(name.startswith("equal-") for name in names) == 30
     assert all(sum(name.startswith(f"slowed-{level}-") for name in names) == 5 for level in LEVELS)
     assert sum(name.startswith("neighbour-equal") for name in names) == 10
-    pools = 2 + len(WITHOUT)
+    pools = 2 + len(RULES)
     first = names[: pools + len(names[pools:]) // 5]
     assert {name.rpartition("-")[0] for name in names} == {name.rpartition("-")[0] for name in first}
 
@@ -40,31 +42,27 @@ def test_a_study_of_noise_turns_off_one_rule(monkeypatch):
     renewed = []
     monkeypatch.setattr(Side, "renew", lambda side, seed: renewed.append((side.name, seed)))
     base, head = (Side(name, Checkout("")) for name in ("base", "head"))
-    gates = {each: power.Study("without", pairs=1, without=each).gate(base, head) for each in ("", *WITHOUT)}
+    gates = {each: power.Study("without", pairs=1, without=each).gate(base, head) for each in RULE_NAMES}
     assert renewed == [("base", 0), ("head", 1)]
-    assert {each: {side.relinked for side in gate.sides} for each, gate in gates.items()} == {
-        "": {True}, "turns": {True}, "layouts": {False}
-    }  # fmt: skip
-    assert {each: {pair.launch.turns for pair in gate.pairs} for each, gate in gates.items()} == {
-        "": {True, False}, "turns": {False}, "layouts": {True}
-    }  # fmt: skip
+    assert [each for each, gate in gates.items() if not any(side.relinked for side in gate.sides)] == ["layouts"]
+    assert [each for each, gate in gates.items() if not any(pair.launch.turns for pair in gate.pairs)] == ["turns"]
+    for name, gate in gates.items():
+        assert all(f"REPLAYBENCH_WITHOUT={name}" in side.variables for side in gate.sides)
 
 
 def test_the_counts_of_work_are_studied_alone():
     base, head = (Side(name, Checkout("")) for name in ("base", "head"))
     gate = power.Study("work-1", loops=50).gate(base, head)
     assert {pair.suite for pair in gate.pairs} == {"counts"}
-    assert gate.sides[1].variables == ("RB_SLOWED=add=0,sample=0,update=0,loops=50",)
-    assert (
-        gate.run.command == "python -m suites.gate.power --only work-1"
-    )  # without the folder, which names a machine's
+    assert gate.sides[1].variables[-1] == "RB_SLOWED=add=0,sample=0,update=0,loops=50"
+    assert gate.run.command == "python -m suites.gate.power --only work-1"  # without the folder of a machine
 
 
 def test_head_is_slowed_by_its_environment():
     slowed = power.Study("slowed-20-1", level=20)
-    assert slowed.variables == ("RB_SLOWED=add=0.2,sample=0.2,update=0.2,loops=0",)
-    side = Side("head", Checkout(""), variables=slowed.variables)
-    assert side.start == ["env", slowed.variables[0], str(side.python)]
+    assert slowed.slowed == "RB_SLOWED=add=0.2,sample=0.2,update=0.2,loops=0"
+    side = Side("head", Checkout(""), variables=(slowed.slowed,))
+    assert side.start == ["env", slowed.slowed, str(side.python)]
     assert Side("base", Checkout("")).start == [str(side.python).replace("head", "base")]
 
 

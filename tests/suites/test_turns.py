@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -129,3 +130,24 @@ def test_the_kernel_says_how_long_a_thread_waited():
     if not turns.WAITED.exists():
         pytest.skip(f"this kernel has no {turns.WAITED}")
     assert turns._waited() >= 0
+
+
+@pytest.mark.parametrize(("without", "loads"), [(None, True), ("caches", False)])
+def test_a_study_can_time_the_first_calls_of_a_turn(without, loads, monkeypatch):
+    monkeypatch.setattr(turns, "WITHOUT", without)
+    calls = [[], []]
+
+    def run(place, count):
+        calls[place].append(count)
+        time.sleep(0.0001 * count)
+
+    side_by_side(*(figure(partial(run, place)) for place in (0, 1)))
+    loading, timed = calls[0][-2:]
+    assert (loading > 0) == loads and loading < timed
+
+
+def test_a_study_can_count_waiting(monkeypatch):
+    monkeypatch.setattr(turns.Path, "read_text", lambda _: "0 7000000000 0")
+    assert turns._waited() == 7.0
+    monkeypatch.setattr(turns, "WITHOUT", "waiting")
+    assert turns._waited() == 0.0
