@@ -56,8 +56,9 @@ class Turns(Stopwatch):
         self._agree(TURN)  # otherwise the other process might still fill its buffer during the first turn
         # The same number for both: with shorter rounds, a larger part of them would pass with cold caches.
         calls = self._agree(self._take_turn(lambda: _calls_a_round(run)))
-        loading = max(1, round(LOADING * calls)) if WITHOUT != "caches" else 0
-        return self.per_round(lambda: run(calls), ROUNDS, lambda: run(loading)) / calls
+        loading = max(1, round(LOADING * calls))
+        load = (lambda: None) if WITHOUT == "caches" else lambda: run(loading)
+        return self.per_round(lambda: run(calls), ROUNDS, load) / calls
 
     def rounds(self, _seconds: float, _fewest: int) -> int:
         return ROUNDS
