@@ -33,7 +33,7 @@ class Side:
     environment: str | None = None  # of `adapters.environments`, whose packages the measurement needs beside it
     options: tuple[str, ...] = ()  # CMake's options of the build, as NAME=VALUE
     variables: tuple[str, ...] = ()  # of the environment of its launches, as NAME=VALUE
-    relinked: bool = True  # whether its code is in another place of memory in each launch
+    order: int | None = None  # seed of the order in which it is linked; None: another one in each launch
 
     @property
     def version(self) -> str:
@@ -109,7 +109,7 @@ class Side:
         if trouble := processes.run(command, LIMIT_SECONDS, tick=interrupt.check).trouble:
             raise HarnessError(f"{self.name} ({self.version}) does not build: {trouble}")
 
-    def renew(self, seed: int) -> None:
+    def renew(self) -> None:
         """Link the library again with its object files in a random order, in other pages of memory.
 
         Where a function lies in memory determines how it shares the caches with others: identical builds differed by
@@ -117,6 +117,7 @@ class Side:
         launch turns this bias into noise, which the verdict takes into account. A library that was not linked here is
         only copied.
         """
+        seed = random.getrandbits(32) if self.order is None else self.order
         for library in self.libraries:
             new = library.with_suffix(".new")
             command = self._link_command(library.name)

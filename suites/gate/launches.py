@@ -75,8 +75,7 @@ class Pair:
         if not shared:
             return False
         for side in self.sides:
-            if side.relinked:
-                side.renew(random.getrandbits(32))
+            side.renew()
         cells = {side: folder / f"{side.name}.jsonl" for side in self.sides}
         for file in cells.values():
             file.unlink(missing_ok=True)

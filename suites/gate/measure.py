@@ -108,14 +108,22 @@ class Gate:
 
     def measure(self, out: Path, interrupt: Interrupt, pool: int = 0) -> None:
         """Measure until each benchmark is decided or the time is over, or `pool` pairs of each benchmark."""
+        for _ in self.launches(out, interrupt, pool):
+            pass
+
+    def launches(self, out: Path, interrupt: Interrupt, pool: int = 0) -> Iterator[None]:
+        """Do the same, but yield after each launch, so that the gates of a study can take turns."""
         save(out, self.run)
+        whole = False
         try:
             for undecided in self._pairs(interrupt, pool):
                 save(out, self.run)
                 if not undecided:
                     break
+                yield
+            whole = not interrupt.seen
         finally:
-            self.run.finish(interrupted=interrupt.seen)
+            self.run.finish(interrupted=not whole)
             save(out, self.run)
 
     def _pairs(self, interrupt: Interrupt, pool: int) -> Iterator[int]:

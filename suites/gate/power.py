@@ -10,9 +10,9 @@ slowed-20-1.json    gates in which head's add, sample and update take 20% longer
                     timed; the others only what is timed in one process, since a change of crowds matters from 25%.
 work-1.json         gates of the counts of work, in which each of these calls has some more instructions
 neighbour-...       the same, beside a process that uses one core all the time
-without-....json    pools of what is timed in one process, each without one of the rules against noise
+noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
 
-A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
+A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about six
 hours on two cores.
 """
 
@@ -21,12 +21,14 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
-from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, RULES
+from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, WAYS
 from reports.gate.verdict import HarnessError
 from results.record import load
 from suites.gate.builds import Side
@@ -52,26 +54,24 @@ class Study:
     level: int = 0  # percent by which head's calls are slowed
     loops: int = 0  # turns of an empty loop in each of head's calls
     beside: bool = False  # a process that uses one core
-    without: str = ""  # the rule against noise that is left out
+    way: str = ""  # in which the pairs are measured, to see what a rule against noise gains
 
     def gate(self, base: Side, head: Side) -> Gate:
         """Return the gate of these builds that measures it."""
-        without = (f"REPLAYBENCH_WITHOUT={self.without}",)  # read by suites.runner.turns
+        without = (f"REPLAYBENCH_WITHOUT={self.way}",)  # read by suites.runner.turns
         sides = [replace(base, variables=without), replace(head, variables=(*without, self.slowed))]
-        if self.without == "layouts":
-            for seed, side in enumerate(sides):
-                side.renew(seed)  # fixes each side's layout for all launches; the two layouts differ
-            sides = [replace(side, relinked=False) for side in sides]
+        if self.way == "orders":
+            sides = [replace(side, order=seed) for seed, side in enumerate(sides)]  # base's and head's differ
         gate = Gate(sides, MINUTES, command=f"python -m suites.gate.power --only {self.name}")
         gate.keep([pair for pair in gate.pairs if self.measures(pair)])
-        if self.without == "turns":
+        if self.way == "turns":
             gate.pairs = [replace(pair, launch=replace(pair.launch, turns=False)) for pair in gate.pairs]
         return gate
 
     def measures(self, pair: Pair) -> bool:
         if self.loops:
             return pair.suite == "counts"
-        if self.without or (self.level and self.level < SLOWS_CROWDS):
+        if self.way or (self.level and self.level < SLOWS_CROWDS):
             return pair.launch.turns
         return not (self.level or self.pairs) or not pair.is_counted
 
@@ -82,34 +82,43 @@ class Study:
         return "RB_SLOWED=" + ",".join(f"{name}={amount:g}" for name, amount in amounts.items())
 
 
-def studies(pairs: int, gates: int, slowed: int) -> Iterator[Study]:
-    yield Study("pool", pairs=pairs)
-    for rule in RULES:
-        yield Study(f"without-{rule.name}", pairs=pairs // 4, beside=rule.beside, without=rule.name)
-    yield Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)
+def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
+    """Yield all that is to be measured; studies of a list are measured together."""
+    yield [Study("pool", pairs=pairs)]
+    yield [Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)]
+    for beside in (False, True):
+        ways = [way for way in WAYS if way.beside == beside]
+        yield [Study(way.record, pairs=pairs // 4, beside=beside, way=way.name) for way in ways]
     for part in range(ROUNDS):
         for number in range(part, gates, ROUNDS):
-            yield Study(f"equal-{number + 1}")
+            yield [Study(f"equal-{number + 1}")]
         for number in range(part, slowed, ROUNDS):
-            yield Study(f"{COUNTED}-{number + 1}", loops=LOOPS)
+            yield [Study(f"{COUNTED}-{number + 1}", loops=LOOPS)]
             for level in LEVELS:
-                yield Study(f"slowed-{level}-{number + 1}", level=level)
+                yield [Study(f"slowed-{level}-{number + 1}", level=level)]
         for number in range(part, gates // 3, ROUNDS):
-            yield Study(f"{NEIGHBOUR}-equal-{number + 1}", beside=True)
+            yield [Study(f"{NEIGHBOUR}-equal-{number + 1}", beside=True)]
 
 
-def measure(folder: Path, wanted: Iterator[Study]) -> None:
+def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
+    """Measure these groups of studies. Those of a group take turns after each launch, since a machine is noisier at one
+    time than at another.
+    """
     base, head = (Side(name, Checkout(WORKING_TREE), options=("SLOWED=ON",)) for name in ("base", "head"))
     folder.mkdir(parents=True, exist_ok=True)
     with only_one(), Interrupt() as interrupt:
         Gate([base, head], MINUTES).build(interrupt)
-        for study in wanted:
-            out = folder / f"{study.name}.json"
-            if out.exists() and is_whole(out):
+        for group in wanted:
+            outs = [folder / f"{study.name}.json" for study in group]
+            if all(out.exists() and is_whole(out) for out in outs):
                 continue
-            print(f"== {study.name}", flush=True)
-            with neighbour() if study.beside else nullcontext():
-                study.gate(base, head).measure(out, interrupt, study.pairs)
+            print(f"== {', '.join(study.name for study in group)}", flush=True)
+            with neighbour() if group[0].beside else nullcontext():
+                running = [
+                    study.gate(base, head).launches(out, interrupt, study.pairs)
+                    for study, out in zip(group, outs, strict=True)
+                ]
+                deque(zip_longest(*running), maxlen=0)
             interrupt.check()
 
 
@@ -138,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     every = studies(args.pairs, args.gates, args.slowed)
     try:
-        measure(args.folder, (study for study in every if study.name.startswith(tuple(args.only.split(",")))))
+        measure(args.folder, [group for group in every if group[0].name.startswith(tuple(args.only.split(",")))])
     except HarnessError as error:
         print(f"gate-power: {error}", file=sys.stderr)
         return 3

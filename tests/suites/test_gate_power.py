@@ -2,24 +2,25 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cpprb_impl import _native
-from reports.gate.power import LEVELS, RULES
+from reports.gate.power import LEVELS, WAYS
+from reports.gate.verdict import HarnessError
 from results.record import Record
 from suites.gate import launches, power, probe
 from suites.gate.builds import Side
 from suites.gate.launches import Endings, Pair
 from suites.gate.sources import Checkout
 from suites.runner import entry
+from suites.runner.driver import Interrupt
 from suites.startup import measure as startup
 from suites.suite import Launch
 from tests.suites.conftest import CHECKOUT
-
-RULE_NAMES = [rule.name for rule in RULES]
 
 
 def test_a_normal_build_cannot_be_slowed():
@@ -28,23 +29,21 @@ def test_a_normal_build_cannot_be_slowed():
 
 
 def test_a_study_has_what_the_table_needs_and_some_of_all_in_its_first_part():
-    names = [study.name for study in power.studies(pairs=60, gates=30, slowed=5)]
+    names = [study.name for group in power.studies(pairs=60, gates=30, slowed=5) for study in group]
     assert len(names) == len(set(names))
     assert sum(name.startswith("equal-") for name in names) == 30
     assert all(sum(name.startswith(f"slowed-{level}-") for name in names) == 5 for level in LEVELS)
     assert sum(name.startswith("neighbour-equal") for name in names) == 10
-    pools = 2 + len(RULES)
+    pools = 2 + len(WAYS)
     first = names[: pools + len(names[pools:]) // 5]
     assert {name.rpartition("-")[0] for name in names} == {name.rpartition("-")[0] for name in first}
 
 
-def test_a_study_of_noise_turns_off_one_rule(monkeypatch):
-    renewed = []
-    monkeypatch.setattr(Side, "renew", lambda side, seed: renewed.append((side.name, seed)))
+def test_each_way_to_measure_pairs_leaves_out_one_rule():
     base, head = (Side(name, Checkout("")) for name in ("base", "head"))
-    gates = {each: power.Study("without", pairs=1, without=each).gate(base, head) for each in RULE_NAMES}
-    assert renewed == [("base", 0), ("head", 1)]
-    assert [each for each, gate in gates.items() if not any(side.relinked for side in gate.sides)] == ["layouts"]
+    gates = {way.name: power.Study(way.record, pairs=1, way=way.name).gate(base, head) for way in WAYS}
+    orders = {each: [side.order for side in gate.sides] for each, gate in gates.items()}
+    assert orders == {each: [0, 1] if each == "orders" else [None, None] for each in gates}
     assert [each for each, gate in gates.items() if not any(pair.launch.turns for pair in gate.pairs)] == ["turns"]
     for name, gate in gates.items():
         assert all(f"REPLAYBENCH_WITHOUT={name}" in side.variables for side in gate.sides)
@@ -64,6 +63,38 @@ def test_head_is_slowed_by_its_environment():
     side = Side("head", Checkout(""), variables=(slowed.slowed,))
     assert side.start == ["env", slowed.slowed, str(side.python)]
     assert Side("base", Checkout("")).start == [str(side.python).replace("head", "base")]
+
+
+def test_a_record_whose_measurement_failed_is_measured_again(monkeypatch, tmp_path):
+    def fail(*_):
+        yield 1
+        raise HarnessError("the disk is full")
+
+    gate = power.Study("pool", pairs=2).gate(*(Side(name, Checkout("")) for name in ("base", "head")))
+    monkeypatch.setattr(gate, "_pairs", fail)
+    with Interrupt() as interrupt, pytest.raises(HarnessError):
+        gate.measure(tmp_path / "pool.json", interrupt, pool=2)
+    assert not power.is_whole(tmp_path / "pool.json")
+    monkeypatch.setattr(gate, "_pairs", lambda *_: iter([1, 1]))
+    with Interrupt() as interrupt:
+        gate.measure(tmp_path / "pool.json", interrupt, pool=2)
+    assert power.is_whole(tmp_path / "pool.json")
+
+
+def test_studies_of_a_group_take_turns_after_each_launch(monkeypatch, tmp_path):
+    done = []
+
+    def launches(gate, out, _interrupt, pairs):
+        for _ in range(pairs):
+            done.append(out.stem)
+            yield
+
+    monkeypatch.setattr(power, "only_one", nullcontext)
+    monkeypatch.setattr(power.Gate, "build", lambda *_: None)
+    monkeypatch.setattr(power.Gate, "launches", launches)
+    group = [power.Study("noise-usual", pairs=2, way="usual"), power.Study("noise-turns", pairs=2, way="turns")]
+    power.measure(tmp_path, [group])
+    assert done == ["noise-usual", "noise-turns"] * 2
 
 
 class Machine:
@@ -96,7 +127,7 @@ def test_the_probe_sees_the_others_and_not_the_launch_itself(monkeypatch):
 class Fixed(Side):
     package = "cpprb_impl"
 
-    def renew(self, seed: int) -> None:
+    def renew(self) -> None:
         """There is no build."""
 
 
