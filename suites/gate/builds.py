@@ -110,7 +110,7 @@ class Side:
             raise HarnessError(f"{self.name} ({self.version}) does not build: {trouble}")
 
     def renew(self) -> None:
-        """Link the library again with its object files in a random order, in other pages of memory.
+        """Link the library again in other pages of memory, with its object files in a random order if `order` is None.
 
         Where a function lies in memory determines how it shares the caches with others: identical builds differed by
         10% in every launch, and so do two builds whose code was moved by a change elsewhere. Another place in each

@@ -12,7 +12,7 @@ work-1.json         gates of the counts of work, in which each of these calls ha
 neighbour-...       the same, beside a process that uses one core all the time
 noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
 
-A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about six
+A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
 hours on two cores.
 """
 
