@@ -27,8 +27,8 @@ SINGLE = Rule(0.05)
 MANY = Rule(0.25)
 # A fresh process each, which depends on the file cache.
 STARTUP = Rule(0.25)
-# Memory is counted in pages, so that the last ones are chance: equal builds differed by up to 2.5%. The size of the
-# installed files depends a little on the order of linking.
+# Memory is counted in pages, of which a few are chance: 0.6% between equal builds. The size of the installed files
+# depends a little on the order of linking.
 SIZES = Rule(0.03, exact=True)
 # Equal code in another place of memory, or beside other modules, differed by up to 0.24%.
 WORK = Rule(0.01, exact=True)

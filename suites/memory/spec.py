@@ -60,7 +60,7 @@ PROFILES = {
     ),
     "gate": MemorySettings(
         leak_seconds=0.2,
-        buffers={"CartPole-v1": (16_384, EVERYWHERE[:2]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
+        buffers={"CartPole-v1": (65_536, EVERYWHERE[:2]), "ALE/Seaquest-v5": (1_024, ("plain", "both"))},
     ),
     "full": MemorySettings(
         blocks=3,
