@@ -42,7 +42,7 @@ def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
     with only_one(), Interrupt() as interrupt:
         for name, commit in missing:
             sides = [Side("base", sources.parse(ANCHOR)), Side("head", sources.parse(commit))]
-            gate = Gate(sides, minutes=0, command="python -m suites.gate.history")
+            gate = Gate(sides, minutes=None, command="python -m suites.gate.history")
             unfinished = folder / f"{name}.part"
             try:
                 gate.build(interrupt)

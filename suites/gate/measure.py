@@ -77,7 +77,7 @@ class Gate:
     def __init__(
         self,
         sides: Sequence[Side],
-        minutes: float,
+        minutes: float | None,
         peers: Sequence[str] = PEERS,
         only: str = "",
         command: str = "",
@@ -170,7 +170,7 @@ def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
     return [pair for pair in kept if any(pair.sides.values())]
 
 
-def empty_run(sides: Sequence[Side], limit: float, about: PeerInfo, command: str) -> Run:
+def empty_run(sides: Sequence[Side], limit: float | None, about: PeerInfo, command: str) -> Run:
     source = sides[1].source
     revision = source.version if source.is_ours else machine.revision(sources.CHECKOUT)
     run = Run("gate", PROFILE, revision, command, machine.describe(), minutes=limit)

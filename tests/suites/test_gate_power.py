@@ -12,7 +12,7 @@ from cpprb_impl import _native
 from reports.gate.power import LEVELS, WAYS
 from reports.gate.verdict import HarnessError
 from results.record import Record
-from suites.gate import launches, power, probe
+from suites.gate import history, launches, power, probe
 from suites.gate.builds import Side
 from suites.gate.launches import Endings, Pair
 from suites.gate.sources import Checkout
@@ -95,6 +95,17 @@ def test_studies_of_a_group_take_turns_after_each_launch(monkeypatch, tmp_path):
     group = [power.Study("noise-usual", pairs=2, way="usual"), power.Study("noise-turns", pairs=2, way="turns")]
     power.measure(tmp_path, [group])
     assert done == ["noise-usual", "noise-turns"] * 2
+
+
+def test_a_commit_of_the_history_gets_a_valid_record(monkeypatch, tmp_path):
+    """It did not: it had a time limit of 0 minutes, which no record may have."""
+    monkeypatch.setattr(history, "only_one", nullcontext)
+    monkeypatch.setattr(history, "commits", lambda _every: [("0001-abc.json", "HEAD")])
+    monkeypatch.setattr(history.Gate, "build", lambda *_: None)
+    monkeypatch.setattr(history.Gate, "_pairs", lambda *_: iter([1]))
+    assert history.measure(tmp_path, wanted=1, every=1, pairs=1) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["0001-abc.json"]
+    assert power.is_whole(tmp_path / "0001-abc.json")
 
 
 class Machine:
