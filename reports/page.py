@@ -83,7 +83,7 @@ def _warnings(run: Run) -> list[str]:
         lines.append(f"The measured code has changed since this run: {listed(changed, most=3)}.")
     if not any(record.ok or is_finding(record) for record in run.records):
         lines.append("Nothing was measured in this run.")
-    elif not (run.interrupted or run.finished is None) and run.missing():
+    elif run.is_whole and run.missing():
         lines.append(f"This run measured fewer cells than it declared: {measured(run)} of {run.declared}.")
     return lines
 

@@ -203,6 +203,11 @@ class Run:
     def finish(self, interrupted: bool = False) -> None:
         self.finished, self.interrupted = now(), interrupted
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it ended, and was not interrupted."""
+        return self.finished is not None and not self.interrupted
+
     def missing(self) -> list[str]:
         """Cells declared but never measured, one line each."""
         lines = [record.label for record in self.records if record.pending]

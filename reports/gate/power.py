@@ -125,9 +125,9 @@ Gates = Sequence[Sequence[Verdict]]
 
 
 def runs_of(folder: Path, name: str) -> list[Run]:
-    """Return the finished runs of this name."""
+    """Return the whole runs of this name."""
     runs = [load(path) for path in sorted(folder.glob(f"{name}-[0-9]*.json"))]
-    return [run for run in runs if run.finished is not None and not run.interrupted]
+    return [run for run in runs if run.is_whole]
 
 
 def gates_of(folder: Path, name: str) -> Gates:

@@ -9,7 +9,9 @@ benchmark. `reports.gate.history` shows the records.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,19 +41,18 @@ def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
     if not missing:
         print("every commit that changed what is built has its record")
     troubles = []
-    with only_one(), Interrupt() as interrupt:
+    with only_one(), Interrupt() as interrupt, tempfile.TemporaryDirectory() as unfinished:
         for name, commit in missing:
             sides = [Side("base", sources.parse(ANCHOR)), Side("head", sources.parse(commit))]
             gate = Gate(sides, minutes=None, command="python -m suites.gate.history")
-            unfinished = folder / f"{name}.part"
             try:
                 gate.build(interrupt)
-                gate.measure(unfinished, interrupt, pairs)
+                gate.measure(Path(unfinished, name), interrupt, pairs)
             except HarnessError as error:  # the others can be measured
                 troubles.append(f"{commit[:10]}: {error}")
                 continue
             interrupt.check()
-            unfinished.rename(folder / name)
+            shutil.move(Path(unfinished, name), folder / name)
     return troubles
 
 

@@ -88,7 +88,7 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
     yield [Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)]
     for beside in (False, True):
         ways = [way for way in WAYS if way.beside == beside]
-        yield [Study(way.record, pairs=pairs // 4, beside=beside, way=way.name) for way in ways]
+        yield [Study(way.record, pairs=pairs // 2, beside=beside, way=way.name) for way in ways]
     for part in range(ROUNDS):
         for number in range(part, gates, ROUNDS):
             yield [Study(f"equal-{number + 1}")]
@@ -110,7 +110,7 @@ def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
         Gate([base, head], MINUTES).build(interrupt)
         for group in wanted:
             outs = [folder / f"{study.name}.json" for study in group]
-            if all(out.exists() and is_whole(out) for out in outs):
+            if all(out.exists() and load(out).is_whole for out in outs):
                 continue
             print(f"== {', '.join(study.name for study in group)}", flush=True)
             with neighbour() if group[0].beside else nullcontext():
@@ -120,11 +120,6 @@ def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
                 ]
                 deque(zip_longest(*running), maxlen=0)
             interrupt.check()
-
-
-def is_whole(record: Path) -> bool:
-    run = load(record)
-    return run.finished is not None and not run.interrupted
 
 
 @contextmanager

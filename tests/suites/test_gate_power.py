@@ -11,7 +11,7 @@ import pytest
 from cpprb_impl import _native
 from reports.gate.power import LEVELS, WAYS
 from reports.gate.verdict import HarnessError
-from results.record import Record
+from results.record import Record, load
 from suites.gate import history, launches, power, probe
 from suites.gate.builds import Side
 from suites.gate.launches import Endings, Pair
@@ -74,11 +74,11 @@ def test_a_record_whose_measurement_failed_is_measured_again(monkeypatch, tmp_pa
     monkeypatch.setattr(gate, "_pairs", fail)
     with Interrupt() as interrupt, pytest.raises(HarnessError):
         gate.measure(tmp_path / "pool.json", interrupt, pool=2)
-    assert not power.is_whole(tmp_path / "pool.json")
+    assert not load(tmp_path / "pool.json").is_whole
     monkeypatch.setattr(gate, "_pairs", lambda *_: iter([1, 1]))
     with Interrupt() as interrupt:
         gate.measure(tmp_path / "pool.json", interrupt, pool=2)
-    assert power.is_whole(tmp_path / "pool.json")
+    assert load(tmp_path / "pool.json").is_whole
 
 
 def test_studies_of_a_group_take_turns_after_each_launch(monkeypatch, tmp_path):
@@ -97,15 +97,32 @@ def test_studies_of_a_group_take_turns_after_each_launch(monkeypatch, tmp_path):
     assert done == ["noise-usual", "noise-turns"] * 2
 
 
-def test_a_commit_of_the_history_gets_a_valid_record(monkeypatch, tmp_path):
-    """It did not: it had a time limit of 0 minutes, which no record may have."""
+@pytest.fixture
+def one_commit(monkeypatch):
+    """A history of one commit, which is not built."""
     monkeypatch.setattr(history, "only_one", nullcontext)
     monkeypatch.setattr(history, "commits", lambda _every: [("0001-abc.json", "HEAD")])
     monkeypatch.setattr(history.Gate, "build", lambda *_: None)
+
+
+def test_a_commit_of_the_history_gets_a_valid_record(one_commit, monkeypatch, tmp_path):
+    """It did not: it had a time limit of 0 minutes, which no record may have."""
     monkeypatch.setattr(history.Gate, "_pairs", lambda *_: iter([1]))
     assert history.measure(tmp_path, wanted=1, every=1, pairs=1) == []
     assert [path.name for path in tmp_path.iterdir()] == ["0001-abc.json"]
-    assert power.is_whole(tmp_path / "0001-abc.json")
+    assert load(tmp_path / "0001-abc.json").is_whole
+
+
+def test_a_commit_of_the_history_that_cannot_be_measured_is_named_and_leaves_no_record(
+    one_commit, monkeypatch, tmp_path
+):
+    def fail(*_):
+        yield 1
+        raise HarnessError("the disk is full")
+
+    monkeypatch.setattr(history.Gate, "_pairs", fail)
+    assert history.measure(tmp_path, wanted=1, every=1, pairs=1) == ["HEAD: the disk is full"]
+    assert list(tmp_path.iterdir()) == []
 
 
 class Machine:
