@@ -33,15 +33,15 @@ PEERS = ("cpprb_impl[lock=none]", "cpprb_impl")
 
 
 class Progress:
-    """Shows what is running, and how much is decided: a bar on a terminal, otherwise a line per launch."""
+    """Shows what is running, and how much is done: a bar on a terminal, otherwise a line per launch."""
 
-    def __init__(self, benchmarks: int, deadline: float | None) -> None:
-        self.benchmarks, self.deadline = benchmarks, deadline
+    def __init__(self, total: int, done: str, deadline: float | None) -> None:
+        self.total, self.done, self.deadline = total, done, deadline
         self.terminal = sys.stderr.isatty()
         self.bar = tqdm(
-            total=benchmarks,
+            total=total,
             disable=not self.terminal,
-            bar_format="{n_fmt}/{total_fmt} decided|{bar:20}| {elapsed} {desc}",
+            bar_format=f"{{n_fmt}}/{{total_fmt}} {done}|{{bar:20}}| {{elapsed}} {{desc}}",
             dynamic_ncols=True,
         )
 
@@ -51,12 +51,11 @@ class Progress:
             self.said += f", at most {max(0.0, self.deadline - time.monotonic()) / 60:.1f} min left"
         self.bar.set_description_str(self.said)
 
-    def end(self, open_benchmarks: int) -> None:
-        decided = self.benchmarks - open_benchmarks
-        self.bar.n = decided
+    def end(self, count: int) -> None:
+        self.bar.n = count
         self.bar.refresh()
         if not self.terminal:
-            print(f"{decided} of {self.benchmarks} decided: {self.said}", flush=True)
+            print(f"{count} of {self.total} {self.done}: {self.said}", flush=True)
 
 
 @contextmanager
@@ -138,16 +137,17 @@ class Gate:
             interrupt.check()
             check_room()
 
-        progress = Progress(len(everything), deadline)
+        total, done = (pool * len(self.pairs), "launched") if pool else (len(everything), "decided")
+        progress = Progress(total, done, deadline)
         with tempfile.TemporaryDirectory() as folder, progress.bar:
             for block in range(pool) if pool else itertools.count():
-                for pair in self.pairs:
+                for number, pair in enumerate(self.pairs, block * len(self.pairs) + 1):
                     if deadline is not None and time.monotonic() >= deadline:
                         return
                     progress.begin(block, pair)
                     if pair.measure(wanted, block, Path(folder), tick):
                         wanted = everything if pool else open_benchmarks(self.run) & everything
-                        progress.end(len(wanted))
+                        progress.end(number if pool else len(everything) - len(wanted))
                         yield len(wanted)
 
 
