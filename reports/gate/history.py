@@ -33,7 +33,7 @@ from results import REFERENCE, BadRecord, load
 FOLDER = REFERENCE / "gate-history"
 OUT = Path(__file__).resolve().parents[1] / "out" / "gate-history.html"
 FEWEST = 8  # commits of a series in which new levels are looked for
-LEAST, MOST = -0.99, 100.0  # for a count that has become 0, or is no longer 0
+IS_ZERO, WAS_ZERO = -0.99, 100.0  # stand for the changes -1 and infinity of a count, whose logarithms are infinite
 LEVEL = 2  # commits that a level has at least
 LEAST_NOISE = {True: 0.001, False: 0.01}  # of exact figures, and of timed ones
 #: What a new level must explain, in units of the noise's variance and of the logarithm of the number of commits. Where
@@ -62,11 +62,19 @@ class Series:
         return search.predict(pen=PENALTY * math.log(len(series)))[:-1]
 
     def new_levels(self) -> Iterator[tuple[str, float]]:
-        """Yield each commit at which a level begins, and by what fraction it differs from the level before."""
+        """Yield each commit at which a level begins, and by what fraction it differs from the level before, which is
+        infinite if that was 0.
+        """
         ends = [0, *self.steps, len(self.values)]
-        levels = [median(map(math.log1p, self.values[begin:end])) for begin, end in pairwise(ends)]
+        levels = [median(self.values[begin:end]) for begin, end in pairwise(ends)]
         for begin, (before, after) in zip(self.steps, pairwise(levels), strict=True):
-            yield self.commits[begin], math.expm1(after - before)
+            if before == IS_ZERO or after == WAS_ZERO:
+                change = math.inf
+            elif after == IS_ZERO or before == WAS_ZERO:
+                change = -1.0
+            else:
+                change = (1 + after) / (1 + before) - 1
+            yield self.commits[begin], change
 
 
 @dataclass
@@ -88,7 +96,7 @@ class History:
                 if not math.isnan(verdict.change):
                     series = every.series.setdefault(verdict.job.full_label, Series(verdict.rule))
                     series.commits.append(commit)
-                    series.values.append(min(max(verdict.change, LEAST), MOST))
+                    series.values.append({-1.0: IS_ZERO, math.inf: WAS_ZERO}.get(verdict.change, verdict.change))
         return every
 
 
@@ -105,8 +113,12 @@ def lines(history: History) -> list[str]:
         if not some:
             continue
         said.append(f"since {commit}:")
-        said += [f"  {percent(change):>8}  {label}" for change, label in sorted(some, key=lambda each: -abs(each[0]))]
+        said += [f"  {_said(change):>8}  {label}" for change, label in sorted(some, key=lambda each: -abs(each[0]))]
     return said
+
+
+def _said(change: float) -> str:
+    return "was 0" if math.isinf(change) else percent(change)
 
 
 def page(history: History) -> str:
@@ -114,7 +126,7 @@ def page(history: History) -> str:
     panels = []
     for label, each in sorted(history.series.items(), key=lambda item: not item[1].steps):
         shown = Changes(each.values, each.rule.effect, "commit", steps=each.steps)
-        said = "; ".join(f"{percent(change)} since {commit}" for commit, change in each.new_levels()) or "no new level"
+        said = "; ".join(f"{_said(change)} since {commit}" for commit, change in each.new_levels()) or "no new level"
         panels.append(Panel(label, said, draw(f"{label}, by commit", partial(changes, shown))))
     return render("history.html.j2", {"panels": panels, "commits": history.commits})
 

@@ -22,7 +22,7 @@ from suites.gate.builds import Side
 from suites.gate.measure import Gate, only_one
 from suites.runner.driver import Interrupt
 
-#: What all others are compared with: an early commit that has everything that the gate measures.
+#: What all others are compared with: the first commit that had everything that the gate measures.
 ANCHOR = "d101d6715cf9bc28568132ac1b8dd0adad95e638"
 BUILT = ("cpprb_impl", "CMakeLists.txt", "pyproject.toml")
 

@@ -8,8 +8,8 @@ import pytest
 
 from reports.gate import __main__ as program
 from reports.gate import history
-from reports.gate.history import Series
-from reports.gate.rules import SINGLE, WORK
+from reports.gate.history import IS_ZERO, WAS_ZERO, History, Series
+from reports.gate.rules import CALLS, SINGLE, WORK
 from results import save
 
 from .synthetic_runs import gate_run
@@ -50,6 +50,15 @@ def test_a_slow_drift_is_found_though_no_commit_of_it_matters():
 
 def test_exact_counts_have_a_new_level_at_their_first_change():
     assert series((0.0, 5), (0.02, 4), noise=0, rule=WORK).steps == [5]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(IS_ZERO, 0.0, "was 0"), (0.0, IS_ZERO, "-100.0%"), (0.0, WAS_ZERO, "was 0"), (WAS_ZERO, 0.0, "-100.0%")],
+)
+def test_a_count_that_was_0_has_no_change_in_percent(before, after, said):
+    found = series((before, 5), (after, 4), noise=0, rule=CALLS)
+    assert history.lines(History(found.commits, {"allocations": found})) == ["since commit5:", f"  {said:>8}  allocations"]
 
 
 def test_few_commits_have_no_levels():
