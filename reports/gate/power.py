@@ -43,6 +43,7 @@ SEED = 17
 DECIDES = (evidence, rules, verdict)
 HEADER = ("", "drawn from the pool", "real gates")
 BESIDE = ", beside a process that uses one core"
+BESIDE_TWO = ", beside two such processes"
 NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
 
 
@@ -52,11 +53,11 @@ class Way:
 
     name: str
     what: str
-    beside: bool = False  # a process that uses one core
+    beside: int = 0  # processes that use one core each
 
     @property
     def record(self) -> str:
-        return f"{NEIGHBOUR}-noise-{self.name}" if self.beside else f"noise-{self.name}"
+        return f"{('', 'neighbour-', 'neighbours-')[self.beside]}noise-{self.name}"
 
 
 WAYS = (
@@ -64,8 +65,10 @@ WAYS = (
     Way("turns", "one process after the other, instead of turns"),
     Way("caches", "first calls of a turn timed too"),
     Way("orders", "each build always linked in the same order"),
-    Way("usual", f"as described above{BESIDE}", beside=True),
-    Way("waiting", f"waiting for a processor counted{BESIDE}", beside=True),
+    Way("usual", f"as described above{BESIDE}", beside=1),
+    Way("waiting", f"waiting for a processor counted{BESIDE}", beside=1),
+    Way("usual", f"as described above{BESIDE_TWO}", beside=2),
+    Way("waiting", f"waiting for a processor counted{BESIDE_TWO}", beside=2),
 )
 
 

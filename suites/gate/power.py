@@ -9,7 +9,7 @@ equal-1.json ...    gates of equal builds
 slowed-20-1.json    gates in which head's add, sample and update take 20% longer. Those by 50% measure all that is
                     timed; the others only what is timed in one process, since a change of crowds matters from 25%.
 work-1.json         gates of the counts of work, in which each of these calls has some more instructions
-neighbour-...       the same, beside a process that uses one core all the time
+neighbour-...       the same, beside a process that uses one core all the time; neighbours-...: beside two of them
 noise-....json      pools of what is timed in one process, measured together, each without a rule against noise
 
 A record that exists is not measured again, so that a study that was interrupted goes on. All of it takes about five
@@ -23,7 +23,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -53,7 +53,7 @@ class Study:
     pairs: int = 0  # of each benchmark; 0: a gate
     level: int = 0  # percent by which head's calls are slowed
     loops: int = 0  # turns of an empty loop in each of head's calls
-    beside: bool = False  # a process that uses one core
+    beside: int = 0  # processes that use one core each
     way: str = ""  # in which the pairs are measured, to see what a rule against noise gains
 
     def gate(self, base: Side, head: Side) -> Gate:
@@ -85,8 +85,8 @@ class Study:
 def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
     """Yield all that is to be measured; studies of a list are measured together."""
     yield [Study("pool", pairs=pairs)]
-    yield [Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=True)]
-    for beside in (False, True):
+    yield [Study(f"{NEIGHBOUR}-pool", pairs=pairs // 2, beside=1)]
+    for beside in (0, 1, 2):
         ways = [way for way in WAYS if way.beside == beside]
         yield [Study(way.record, pairs=pairs // 2, beside=beside, way=way.name) for way in ways]
     for part in range(ROUNDS):
@@ -97,7 +97,7 @@ def studies(pairs: int, gates: int, slowed: int) -> Iterator[list[Study]]:
             for level in LEVELS:
                 yield [Study(f"slowed-{level}-{number + 1}", level=level)]
         for number in range(part, gates // 3, ROUNDS):
-            yield [Study(f"{NEIGHBOUR}-equal-{number + 1}", beside=True)]
+            yield [Study(f"{NEIGHBOUR}-equal-{number + 1}", beside=1)]
 
 
 def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
@@ -113,7 +113,7 @@ def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
             if all(out.exists() and load(out).is_whole for out in outs):
                 continue
             print(f"== {', '.join(study.name for study in group)}", flush=True)
-            with neighbour() if group[0].beside else nullcontext():
+            with neighbours(group[0].beside):
                 running = [
                     study.gate(base, head).launches(out, interrupt, study.pairs)
                     for study, out in zip(group, outs, strict=True)
@@ -123,13 +123,13 @@ def measure(folder: Path, wanted: Sequence[Sequence[Study]]) -> None:
 
 
 @contextmanager
-def neighbour() -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, "-c", BUSY])
-    try:
+def neighbours(count: int) -> Iterator[None]:
+    """Run so many processes that use one core each."""
+    with ExitStack() as running:
+        for _ in range(count):
+            process = running.enter_context(subprocess.Popen([sys.executable, "-c", BUSY]))
+            running.callback(process.kill)
         yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
