@@ -58,7 +58,8 @@ def test_exact_counts_have_a_new_level_at_their_first_change():
 )
 def test_a_count_that_was_0_has_no_change_in_percent(before, after, said):
     found = series((before, 5), (after, 4), noise=0, rule=CALLS)
-    assert history.lines(History(found.commits, {"allocations": found})) == ["since commit5:", f"  {said:>8}  allocations"]
+    lines = history.lines(History(found.commits, {"allocations": found}))
+    assert lines == ["since commit5:", f"  {said:>8}  allocations"]
 
 
 def test_few_commits_have_no_levels():
