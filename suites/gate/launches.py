@@ -115,8 +115,10 @@ class Pair:
         command = [sys.executable, "-m", "suites.gate.pair", f"--begins={begins}", f"--core={core}"]
         command += [f"--endings={endings}", *(f"--{side.name}={json.dumps(each)}" for side, each in commands.items())]
         ending = processes.run(command, LIMIT_SECONDS, tick)
+        if ending.timed_out:  # one waits for the other: apart, they show which of them hangs
+            return self._one_after_the_other(commands, folder, tick)
         if not endings.exists():
-            return Endings(ending.trouble, dict.fromkeys(commands, str(ending.trouble)) if ending.timed_out else {})
+            return Endings(ending.trouble, {})
         statuses = json.loads(endings.read_text())
         killed = [side for side in commands if statuses[side.name] < 0]
         return Endings(ending.trouble, {side: processes.exit_reason(statuses[side.name]) for side in killed})
