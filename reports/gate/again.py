@@ -18,7 +18,7 @@ def commands(run: Run, verdicts: Sequence[Verdict]) -> list[str]:
     command = measured_again(run.command)
     return [
         f"{command} --only {shlex.quote(verdict.job.full_label)}"
-        for verdict in sorted(worse, key=lambda each: -each.change)[:MOST]
+        for verdict in sorted(worse, key=lambda each: (bool(each.pairs), -each.change if each.pairs else 0.0))[:MOST]
     ]
 
 

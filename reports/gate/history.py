@@ -2,7 +2,7 @@
 
     python -m reports.gate.history [--out reports/out/gate-history.html]
 
-Each record compares a commit with the same old one, side by side, so that figures of different days can be compared.
+Each record compares a commit with the same fixed one, side by side, so that figures of different days can be compared.
 New levels are found by PELT (Killick, Fearnhead and Eckley 2012), as implemented in the library ruptures.
 """
 
@@ -22,9 +22,9 @@ import numpy as np
 import ruptures
 from scipy.stats import median_abs_deviation
 
-from reports.figures.formatting import percent
 from reports.gate.page import Panel
 from reports.gate.rules import Rule
+from reports.gate.table import grown
 from reports.gate.verdict import HEAD, HarnessError, judge
 from reports.plots import Changes, changes, draw
 from reports.rendering import render
@@ -44,7 +44,7 @@ PENALTY = 6.0
 
 @dataclass
 class Series:
-    """A benchmark's change against the old commit, as fractions, in the order of commits; above 0 is for the worse."""
+    """A benchmark's changes against the fixed commit, as fractions, by commit; above 0 is for the worse."""
 
     rule: Rule
     commits: list[str] = field(default_factory=list)
@@ -113,20 +113,16 @@ def lines(history: History) -> list[str]:
         if not some:
             continue
         said.append(f"since {commit}:")
-        said += [f"  {_said(change):>8}  {label}" for change, label in sorted(some, key=lambda each: -abs(each[0]))]
+        said += [f"  {grown(change):>8}  {label}" for change, label in sorted(some, key=lambda each: -abs(each[0]))]
     return said
 
 
-def _said(change: float) -> str:
-    return "was 0" if math.isinf(change) else percent(change)
-
-
 def page(history: History) -> str:
-    """Return the page as HTML: those with new levels first."""
+    """Return the page as HTML: benchmarks with new levels first."""
     panels = []
     for label, each in sorted(history.series.items(), key=lambda item: not item[1].steps):
         shown = Changes(each.values, each.rule.effect, "commit", steps=each.steps)
-        said = "; ".join(f"{_said(change)} since {commit}" for commit, change in each.new_levels()) or "no new level"
+        said = "; ".join(f"{grown(change)} since {commit}" for commit, change in each.new_levels()) or "no new level"
         panels.append(Panel(label, said, draw(f"{label}, by commit", partial(changes, shown))))
     return render("history.html.j2", {"panels": panels, "commits": history.commits})
 

@@ -230,8 +230,8 @@ def lines(folder: Path = FOLDER) -> list[str]:
         "",
         *_table(HEADER, rows(folder)),
         "",
-        "What the rules against noise gain: pairs of equal builds, in benchmarks of one process. What is measured on a",
-        "quiet machine takes turns, pair by pair, and so does what is measured beside a process that uses one core.",
+        "What the rules against noise gain: pairs of equal builds, in benchmarks of one process. The rows of a quiet",
+        "machine, of one busy process and of two were measured together, a pair of each row at a time.",
         "",
         *_table(NOISE_HEADER, noise_rows(folder)),
     ]

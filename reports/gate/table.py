@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from reports.figures import formatting
-from reports.figures.formatting import counted, percent
+from reports.figures.formatting import counted, listed, percent
 from reports.gate.rules import COUNTS, FALSE_ALARM
 from reports.gate.verdict import FASTER, LESS_WORK, Verdict, Word
 
@@ -37,7 +37,8 @@ def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
 
 
 def _shared_row(verdicts: Sequence[Verdict]) -> list[str]:
-    what = f"{len(verdicts)} counts of work: instructions, memory accesses, allocations, system calls"
+    kinds = [kind.replace("_", " ") for kind in dict.fromkeys(verdict.job.benchmark for verdict in verdicts)]
+    what = f"{len(verdicts)} counts of work: {listed(kinds)}"
     first = verdicts[0]
     if not first.pairs:
         return [what, "", "", "", "", "", "", "", first.word, first.note]
@@ -54,13 +55,18 @@ def _row(verdict: Verdict) -> list[str]:
         scale.number(verdict.base),
         scale.number(verdict.head),
         scale.unit,
-        percent(verdict.change),
+        grown(verdict.change),
         " to ".join(map(_bound, verdict.bounds)) if verdict.differences else "counted",
         percent(verdict.rule.effect),
         str(verdict.pairs),
         verdict.word,
         verdict.note,
     ]
+
+
+def grown(change: float) -> str:
+    """Return a change as the table shows it; it is infinite if the count was 0."""
+    return "was 0" if math.isinf(change) else percent(change)
 
 
 def _bound(value: float) -> str:
@@ -108,12 +114,12 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     judged = [verdict for verdict in verdicts if verdict.word is not Word.NOT_JUDGED]
     of_all = counted(len(judged), "benchmark")
     worse = [verdict for verdict in judged if verdict.word is Word.REGRESSION]
-    unknown = [verdict for verdict in judged if verdict.is_open]
+    unknown = [verdict for verdict in judged if verdict.word is Word.CANT_TELL]
     better = sum(verdict.note in (FASTER, LESS_WORK) for verdict in judged)
     gained = f"; {better} improved" if better else ""
     if worse:
         worst = max(worse, key=lambda verdict: (not verdict.pairs, verdict.change))
-        by = f": {percent(worst.change)}" if worst.pairs else f": {worst.note}"
+        by = f": {grown(worst.change)}" if worst.pairs else f": {worst.note}"
         return f"REGRESSION in {len(worse)} of {of_all}, worst {worst.job.full_label}{by}"
     if unknown:
         needed = "measure for longer, or on a quieter machine"

@@ -33,6 +33,7 @@ from results import Record, Run
 
 BASE, HEAD = "base", "head"
 FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes
+DIFFERS = "differs from launch to launch"  # so that no further launch of a count can decide
 
 
 class Status(IntEnum):
@@ -80,7 +81,8 @@ class Verdict:
 
     @property
     def is_open(self) -> bool:
-        return self.word is Word.CANT_TELL
+        """Whether more pairs could decide."""
+        return self.word is Word.CANT_TELL and self.note != DIFFERS
 
 
 def judge(run: Run) -> list[Verdict]:
@@ -155,7 +157,7 @@ def _judge_counts(
         word = Word.CANT_TELL if missing > 0 else Word.REGRESSION
         note = f"more, needs {counted(missing, 'more pair')}" if missing > 0 else ""
     elif most > rule.effect:
-        word, note = Word.CANT_TELL, "differs from launch to launch"
+        word, note = Word.CANT_TELL, DIFFERS
     elif most < -rule.effect:
         note = LESS_WORK
     return Verdict(job, rule, word, note, len(head), *middles, change(middles[1], middles[0]))

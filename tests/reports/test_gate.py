@@ -58,8 +58,12 @@ def test_higher_is_better_turns_the_direction():
 
 def test_a_benchmark_is_decided_by_its_first_pairs_and_later_ones_change_nothing():
     """The gate stops to measure it there, so that a verdict on the whole record must be the same."""
-    few, many = (judge(gate_run(noise=0.01, launches=launches, benchmarks=1))[0] for launches in (8, 8))
-    assert few.pairs == many.pairs <= 8 and few.differences == many.differences
+    run = gate_run(noise=0.01, launches=20, benchmarks=1)
+    (many,) = judge(run)
+    for record in run.records:
+        del record.samples[many.pairs :]
+    (few,) = judge(run)
+    assert few.pairs == many.pairs < 20 and few.differences == many.differences and few.word is Word.PASS
     decided = decide([0.0] * 8 + [0.5] * 30, 0.05, TIMED)
     assert decided[0] is Word.PASS and decided[2] < 8
 
@@ -152,6 +156,29 @@ def test_counts_need_no_statistics(counter, base, head, word):
     assert words(counted_run(base, head, counter)) == [word]
 
 
+def test_a_count_that_differs_from_launch_to_launch_is_not_measured_until_the_time_is_over():
+    """It was, although no further launch could decide."""
+    (verdict,) = judge(counted_run([100.0] * 2, [101.1, 100.0], "reads"))
+    assert verdict.word is Word.CANT_TELL and not verdict.is_open
+    assert status_of([verdict]) is Status.CANT_TELL and table.sentence([verdict]).startswith("CAN'T TELL for 1 of 1")
+
+
+def test_a_count_that_was_0_has_no_change_in_percent():
+    verdicts = judge(counted_run([0.0] * 3, [1.0] * 3, "futex_calls"))
+    assert table.rows_of(verdicts)[0][4] == "was 0" and table.sentence(verdicts).endswith(": was 0")
+
+
+def test_what_head_can_no_longer_do_does_not_hide_the_worst_of_the_others():
+    run = gate_run(noise=0.01, launches=14, benchmarks=5)
+    for times, record in zip((1.1, 1.2, None, 1.5, 1.4), run.records[1::2], strict=True):
+        if times is None:
+            record.fail("failed", "it crashed")
+        else:
+            record.samples = [dataclasses.replace(each, value=times * each.value) for each in record.samples]
+    names = [command.split("'")[1].split()[1] for command in commands(run, judge(run))]
+    assert names == ["3", "4", "5"]
+
+
 def run_with_counts():
     run = gate_run(noise=0.01)
     for record in run.records[4:]:
@@ -239,7 +266,7 @@ def give_a_reason(run):
         (give_a_reason, "base could not be measured: did not build"),
     ],
 )
-def test_a_run_that_is_not_whole_is_a_harness_error(damage, message, tmp_path, capsys):
+def test_a_run_that_is_not_whole_is_a_harness_error(damage, message):
     run = gate_run(noise=0.01)
     damage(run)
     with pytest.raises(HarnessError, match=message):
