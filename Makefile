@@ -97,9 +97,9 @@ gate-power: $(BUILT) ## how often the gate raises a false alarm, and what it det
 	@$(PY) -m suites.gate.power $(ARGS)
 	@$(PY) -m reports.gate.power
 
-gate-history: $(BUILT) ## measure the newest commit of main against an old one, and show which commits began a new level: [COMMITS=1: that many] [EVERY=1: only every Nth commit]
-	@$(PY) -m suites.gate.history --commits '$(or $(COMMITS),1)' --every '$(or $(EVERY),1)'
-	@$(PY) -m reports.gate.history
+gate-history: $(BUILT) ## measure the newest commit of main that has no record, and show which commits began a new level: [COMMITS=1: that many] [EVERY=1: only every Nth commit]
+	@status=0; $(PY) -m suites.gate.history --commits '$(or $(COMMITS),1)' --every '$(or $(EVERY),1)' || status=$$?; \
+	$(PY) -m reports.gate.history; exit $$status
 
 test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))

@@ -1,9 +1,9 @@
-"""Measures commits of main, each against the same old one, so that slow drifts can be seen: `make gate-history`.
+"""Measures commits of main, each against the same fixed one, so that slow drifts can be seen: `make gate-history`.
 
     python -m suites.gate.history [--commits 1] [--every 1] [--pairs 3] [--folder DIR]
 
 Measures the newest commits that changed what is built and have no record in DIR yet, a fixed number of pairs of each
-benchmark. `reports.gate.history` shows the records.
+benchmark; a pair that does not count is not measured again. `reports.gate.history` shows the records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reports.gate.history import FOLDER
-from reports.gate.verdict import HarnessError
+from reports.gate.verdict import HarnessError, Status, judge
 from suites.gate import sources
 from suites.gate.builds import Side
 from suites.gate.measure import Gate, only_one
@@ -37,22 +37,26 @@ def commits(every: int) -> list[tuple[str, str]]:
 def measure(folder: Path, wanted: int, every: int, pairs: int) -> list[str]:
     """Return what went wrong, for each commit without a record."""
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [(name, commit) for name, commit in commits(every) if not (folder / name).exists()][:wanted]
+    missing = [(name, commit) for name, commit in commits(every) if not (folder / name).exists()]
     if not missing:
         print("every commit that changed what is built has its record")
     troubles = []
     with only_one(), Interrupt() as interrupt, tempfile.TemporaryDirectory() as unfinished:
         for name, commit in missing:
+            if wanted == 0:
+                break
             sides = [Side("base", sources.parse(ANCHOR)), Side("head", sources.parse(commit))]
             gate = Gate(sides, minutes=None, command="python -m suites.gate.history")
             try:
                 gate.build(interrupt)
                 gate.measure(Path(unfinished, name), interrupt, pairs)
-            except HarnessError as error:  # the others can be measured
+                judge(gate.run)
+            except HarnessError as error:  # an older one may do
                 troubles.append(f"{commit[:10]}: {error}")
                 continue
             interrupt.check()
             shutil.move(Path(unfinished, name), folder / name)
+            wanted -= 1
     return troubles
 
 
@@ -72,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     for trouble in troubles:
         print(f"gate-history: {trouble}", file=sys.stderr)
-    return 3 if troubles else 0
+    return Status.HARNESS_ERROR if troubles else 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, WAYS
-from reports.gate.verdict import HarnessError
+from reports.gate.verdict import HarnessError, Status
 from results.record import load
 from suites.gate.builds import Side
 from suites.gate.launches import Pair
@@ -140,12 +140,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gates", type=int, default=30, help="of equal builds (default: %(default)s)")
     parser.add_argument("--slowed", type=int, default=5, help="gates per level (default: %(default)s)")
     args = parser.parse_args(arguments)
+    begins = tuple(args.only.split(","))
     every = studies(args.pairs, args.gates, args.slowed)
+    wanted = [group for group in every if any(study.name.startswith(begins) for study in group)]
+    if not wanted:
+        parser.error(f"no record has a name that begins with {args.only}")
     try:
-        measure(args.folder, [group for group in every if group[0].name.startswith(tuple(args.only.split(",")))])
+        measure(args.folder, wanted)
     except HarnessError as error:
         print(f"gate-power: {error}", file=sys.stderr)
-        return 3
+        return Status.HARNESS_ERROR
     except KeyboardInterrupt:
         print("gate-power: interrupted; the next call goes on", file=sys.stderr)
         return 130

@@ -18,6 +18,7 @@ from suites.gate.launches import Endings, Pair
 from suites.gate.sources import Checkout
 from suites.runner import entry
 from suites.runner.driver import Interrupt
+from suites.runner.process import Ending
 from suites.startup import measure as startup
 from suites.suite import Launch
 from tests.suites.conftest import CHECKOUT
@@ -125,6 +126,20 @@ def test_a_commit_of_the_history_that_cannot_be_measured_is_named_and_leaves_no_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_older_commit_is_measured_instead_of_one_whose_record_could_not_be_read(one_commit, monkeypatch, tmp_path):
+    def judge(_run):
+        if not judged:
+            judged.append(1)
+            raise HarnessError("base crashed")
+
+    judged: list[int] = []
+    monkeypatch.setattr(history, "commits", lambda _every: [(f"000{n}-abc.json", "HEAD") for n in (3, 2, 1)])
+    monkeypatch.setattr(history.Gate, "_pairs", lambda *_: iter([1]))
+    monkeypatch.setattr(history, "judge", judge)
+    assert history.measure(tmp_path, wanted=1, every=1, pairs=1) == ["HEAD: base crashed"]
+    assert [path.name for path in tmp_path.iterdir()] == ["0002-abc.json"]
+
+
 class Machine:
     """Stands for the clock and the processors: `spend` passes seconds, of which others and this process used some."""
 
@@ -179,6 +194,25 @@ def test_a_timed_pair_with_a_busier_machine_beside_one_side_does_not_count(
     pair = pair_of(suite)
     assert pair.measure(pair.keys, 0, tmp_path, lambda: None)
     assert [len(record.samples) for records in pair.sides.values() for record in records] == [stored, stored]
+
+
+def test_a_pair_that_hangs_is_measured_apart_which_shows_the_side_that_hangs(monkeypatch, tmp_path):
+    """Both sides were said to have failed, so that a head that hangs looked like a broken base."""
+
+    def run(command: list[str], *_: object) -> Ending:
+        is_fine = command == ["base"]
+        return Ending(None) if is_fine else Ending("killed after 120 s", timed_out=True)
+
+    monkeypatch.setattr(launches.processes, "run", run)
+    base, head = (Side(name, Checkout("")) for name in ("base", "head"))
+    endings = pair_of("throughput")._in_turns({base: ["base"], head: ["head"]}, tmp_path, lambda: None)
+    assert endings.killed == {head: "killed after 120 s"}
+
+
+def test_a_study_that_does_not_exist_is_an_error(capsys):
+    with pytest.raises(SystemExit):
+        power.main(["--only=noise-nothing"])
+    assert "no record has a name that begins with noise-nothing" in capsys.readouterr().err
 
 
 def test_the_check_of_a_package_does_not_import_it(monkeypatch, tmp_path):
