@@ -140,6 +140,15 @@ def test_an_older_commit_is_measured_instead_of_one_whose_record_could_not_be_re
     assert [path.name for path in tmp_path.iterdir()] == ["0002-abc.json"]
 
 
+def test_a_history_of_which_nothing_can_be_measured_ends_soon(one_commit, monkeypatch, tmp_path):
+    def fail(*_):
+        raise HarnessError("base does not build")
+
+    monkeypatch.setattr(history, "commits", lambda _every: [(f"{n:04d}-abc.json", "HEAD") for n in range(200)])
+    monkeypatch.setattr(history.Gate, "build", fail)
+    assert len(history.measure(tmp_path, wanted=1, every=1, pairs=1)) == 1 + history.SPARE
+
+
 class Machine:
     """Stands for the clock and the processors: `spend` passes seconds, of which others and this process used some."""
 
