@@ -32,6 +32,7 @@ from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.row_reader import RowReader
+from cpprb_impl.siblings import ignore_siblings
 from cpprb_impl.state import Columns, CopyableBuffer, columns_of
 
 EnvDict = Mapping[str, Mapping[str, Any]]
@@ -109,6 +110,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     seed : int, optional
         From 0 to 2**64 - 1; makes sampling reproducible. By default, the seed comes from the operating system, and
         every forked child gets a new one.
+    **others
+        Options of cpprb's other classes are ignored with a warning, since programs pass one dict to several classes.
 
     Raises
     ------
@@ -145,7 +148,9 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         n_envs: int = 1,
         mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
+        **others: Any,
     ) -> None:
+        ignore_siblings(type(self).__name__, others)
         fields = native_fields(env_dict, default_dtype)
         self._build(
             size, fields, next_of, stack_compress, Nstep, mmap_prefix, compress=compress, n_envs=n_envs, seed=seed
@@ -276,6 +281,8 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         Added to each priority, so that none is 0. Must not be negative.
     check_for_update : bool
         If true, `update_priorities` skips transitions written since the last `sample`.
+    **others
+        As for `ReplayBuffer`.
     """
 
     def __init__(
@@ -294,7 +301,9 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         n_envs: int = 1,
         mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
+        **others: Any,
     ) -> None:
+        ignore_siblings(type(self).__name__, others)
         self._build(
             size,
             native_fields(env_dict, default_dtype),

@@ -10,6 +10,7 @@ import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer
 from cpprb_impl.fields import positive_integer
+from cpprb_impl.siblings import ignore_siblings
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:
@@ -39,6 +40,8 @@ class SelectiveReplayBuffer:
         Shape of obs and next_obs, used instead of `obs_dim`.
     seed : int, optional
         Makes sampling reproducible.
+    **others
+        As for `ReplayBuffer`.
 
     Raises
     ------
@@ -57,7 +60,9 @@ class SelectiveReplayBuffer:
         is_discrete_action: bool = False,
         obs_shape: Sequence[int] | None = None,
         seed: int | None = None,
+        **others: Any,
     ) -> None:
+        ignore_siblings(type(self).__name__, others)
         self._obs_shape = None if obs_shape is None else tuple(operator.index(length) for length in obs_shape)
         obs = {"shape": obs_dim if self._obs_shape is None else self._obs_shape}
         fields: dict[str, dict[str, Any]] = {

@@ -41,6 +41,7 @@ from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
 from cpprb_impl.room import warn_if_too_large
+from cpprb_impl.siblings import ignore_siblings
 from cpprb_impl.watchdog import watch
 
 LOCKS = ("none", "critical", "buffer")
@@ -219,6 +220,8 @@ class MPReplayBuffer(_SharedBuffer):
         neither a context nor a manager, and does not change the start method.
     backend, logger
         Accepted for compatibility with cpprb: there is only one backend.
+    **others
+        As for `ReplayBuffer`.
 
     Raises
     ------
@@ -253,7 +256,9 @@ class MPReplayBuffer(_SharedBuffer):
         logger: Any = None,
         ctx: Any = None,
         backend: str = "sharedctypes",
+        **others: Any,
     ) -> None:
+        ignore_siblings(type(self).__name__, others)
         fields = native_fields(env_dict, default_dtype)
         self._build(
             size,
@@ -285,7 +290,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         As for `PrioritizedReplayBuffer`.
     check_for_update
         Accepted for compatibility with cpprb: as there, a shared buffer always checks.
-    next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger
+    next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger, **others
         As for `MPReplayBuffer`, with the same exceptions.
     """
 
@@ -308,7 +313,9 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         logger: Any = None,
         ctx: Any = None,
         backend: str = "sharedctypes",
+        **others: Any,
     ) -> None:
+        ignore_siblings(type(self).__name__, others)
         self._build(
             size,
             native_fields(env_dict, default_dtype),

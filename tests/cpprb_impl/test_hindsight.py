@@ -178,7 +178,6 @@ def test_clear_forgets_the_waiting_episode():
         ({"fields": {**FIELDS, "rew": {}}}, ValueError, "rew"),
         ({"fields": {**FIELDS, "goal": {}}}, ValueError, "goal"),
         ({"additonal_goals": 2}, TypeError, "additonal_goals"),
-        ({"prioritized": False, "alpha": 0.5}, TypeError, "alpha"),
     ],
 )
 def test_bad_options(options, error, text):

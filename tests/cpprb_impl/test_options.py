@@ -1,0 +1,139 @@
+"""Each constructor takes every option of cpprb's classes, and warns of those that have no effect."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+
+import pytest
+
+import cpprb_impl
+
+cpprb = pytest.importorskip("cpprb")
+
+FIELDS = {"obs": {"shape": 2}, "act": {}, "rew": {}, "next_obs": {"shape": 2}, "done": {}}
+GOALS = {name: FIELDS[name] for name in ("obs", "act", "next_obs")}
+
+MAKERS = {
+    "ReplayBuffer": lambda m, **o: m.ReplayBuffer(**{"size": 8, "env_dict": FIELDS} | o),
+    "PrioritizedReplayBuffer": lambda m, **o: m.PrioritizedReplayBuffer(**{"size": 8, "env_dict": FIELDS} | o),
+    "MPReplayBuffer": lambda m, **o: m.MPReplayBuffer(**{"size": 8, "env_dict": FIELDS} | o),
+    "MPPrioritizedReplayBuffer": lambda m, **o: m.MPPrioritizedReplayBuffer(**{"size": 8, "env_dict": FIELDS} | o),
+    "ReverseReplayBuffer": lambda m, **o: m.ReverseReplayBuffer(**{"size": 8, "env_dict": FIELDS} | o),
+    "SelectiveReplayBuffer": lambda m, **o: m.SelectiveReplayBuffer(**{"episode_len": 8} | o),
+    "HindsightReplayBuffer": lambda m, **o: m.HindsightReplayBuffer(**HINDSIGHT | o),
+    "HindsightReplayBuffer, uniform": lambda m, **o: m.HindsightReplayBuffer(**HINDSIGHT | {"prioritized": False} | o),
+    "create_buffer": lambda m, **o: m.create_buffer(**{"size": 8, "env_dict": FIELDS} | o),
+    "create_buffer, prioritized": lambda m, **o: m.create_buffer(
+        **{"size": 8, "env_dict": FIELDS, "prioritized": True} | o
+    ),
+    "LaBERmean": lambda m, **o: m.LaBERmean(**{"batch_size": 2} | o),
+}
+HINDSIGHT = {"size": 8, "env_dict": GOALS, "max_episode_len": 4, "reward_func": len}
+
+# A value of each option, with which the class that introduces it can be made.
+VALUES = {
+    "size": 8,
+    "env_dict": GOALS,
+    "next_of": None,
+    "stack_compress": None,
+    "default_dtype": "float32",
+    "Nstep": None,
+    "mmap_prefix": None,
+    "alpha": 0.5,
+    "eps": 1e-3,
+    "check_for_update": True,
+    "stride": 2,
+    "logger": None,
+    "ctx": None,
+    "backend": "sharedctypes",
+    "max_episode_len": 4,
+    "reward_func": len,
+    "goal_func": None,
+    "goal_shape": 2,
+    "state": "obs",
+    "action": "act",
+    "next_state": "next_obs",
+    "strategy": "final",
+    "additional_goals": 2,
+    "prioritized": False,
+    "episode_len": 8,
+    "obs_dim": 2,
+    "act_dim": 2,
+    "Nepisodes": 2,
+    "rew_dim": 1,
+    "is_discrete_action": True,
+    "obs_shape": (2,),
+}
+CASES = [(maker, option) for maker in MAKERS for option in VALUES]
+TAKEN = {
+    "HindsightReplayBuffer": ("HindsightReplayBuffer", "PrioritizedReplayBuffer"),
+    "HindsightReplayBuffer, uniform": ("HindsightReplayBuffer", "ReplayBuffer"),
+    "ReverseReplayBuffer": ("ReverseReplayBuffer", "ReplayBuffer"),
+    "create_buffer": ("create_buffer", "PrioritizedReplayBuffer"),  # its docstring names those of priorities
+    "create_buffer, prioritized": ("create_buffer", "PrioritizedReplayBuffer"),
+}
+
+
+def options_of(kind) -> set[str]:
+    """The names that a class of cpprb takes. The compiled classes have their signature in the docstring only."""
+    first = kind.__doc__.strip().partition("\n")[0]
+    text = first if first.startswith(kind.__name__) else f"{kind.__name__}{inspect.signature(kind)}"
+    return set(re.findall(r"[(,] ?\*?(\w+)", text)) - {"kwargs"}
+
+
+def has_effect(maker, option) -> bool:
+    """Whether our class has the option as a parameter of its own."""
+    takes = TAKEN.get(maker, (maker,))
+    return any(option in inspect.signature(getattr(cpprb_impl, name)).parameters for name in takes)
+
+
+def made(module, maker, option):
+    """Return the error's type or None, and the warnings that name the option."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            MAKERS[maker](module, **{option: VALUES[option]})
+        except (TypeError, KeyError, ValueError) as error:
+            return type(error), []
+    return None, [each for each in seen if re.search(rf"\b{option}\b", str(each.message))]
+
+
+@pytest.mark.parametrize("name", [name for name in cpprb.__all__ if inspect.isclass(getattr(cpprb, name))])
+def test_the_table_has_every_option_of_cpprb(name):
+    found = options_of(getattr(cpprb, name))
+    assert len(found) > 2 and found <= VALUES.keys() | {"batch_size", "m"}
+
+
+@pytest.mark.parametrize(("maker", "option"), CASES)
+def test_an_option_that_cpprb_accepts_is_accepted(maker, option):
+    """Published programs pass one dict of options to several classes. One warning says what has no effect here."""
+    theirs, _ = made(cpprb, maker, option)
+    ours, warned = made(cpprb_impl, maker, option)
+    assert theirs is not None or ours is None
+    if ours is None:
+        assert len(warned) == (not has_effect(maker, option))
+        assert all(each.filename == __file__ for each in warned)
+
+
+def test_one_warning_names_all_that_is_ignored():
+    with pytest.warns(UserWarning, match="ignores") as seen:
+        cpprb_impl.ReplayBuffer(8, FIELDS, alpha=0.5, ctx=None)
+    assert [str(each.message) for each in seen] == ["ReplayBuffer ignores alpha, ctx: options of other classes"]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_an_unknown_option_is_refused(maker):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'aplha'"):
+        MAKERS[maker](cpprb_impl, aplha=0.5)
+
+
+def test_the_warning_refers_to_the_line_outside_the_package():
+    class Mine(cpprb_impl.ReverseReplayBuffer):
+        def __init__(self, **options):
+            super().__init__(8, FIELDS, **options)
+
+    with pytest.warns(UserWarning, match="Mine ignores alpha") as seen:
+        Mine(alpha=0.5)
+    assert seen[0].filename == __file__
