@@ -35,6 +35,10 @@ MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTE
 # Workers of pytest-xdist. More than four would exhaust a small machine's memory: each imports TensorFlow and Ray.
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
+# A last resort for a test that holds Python's lock for ever, which no Python code can end: beyond every limit that a quick
+# test sets for itself.
+LIMIT := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
 .DEFAULT_GOAL := help
 .PHONY: help setup bench apex report plan gate gate-power gate-history test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
@@ -102,7 +106,7 @@ gate-history: $(BUILT) ## measure the newest commit of main that has no record, 
 	$(PY) -m reports.gate.history; exit $$status
 
 test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
-	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS))
+	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS) $(LIMIT))
 
 # tests/torture runs alone: processes that it kills leave segments, which launches of other tests would find and remove.
 test-slow: $(BUILT) ## run the slow tests
@@ -110,7 +114,7 @@ test-slow: $(BUILT) ## run the slow tests
 	@$(PY) -m pytest -m slow $(WORKERS) tests/torture $(ARGS)
 
 test-learners: $(PYTORCH_BUILT) ## run the quick tests inside learners such as Stable-Baselines3, or the tests in ARGS: [ARGS='tests/learners -m slow']
-	@$(PYTORCH) -m pytest $(or $(ARGS),tests/learners -m 'not slow')
+	@$(PYTORCH) -m pytest $(or $(ARGS),tests/learners -m 'not slow' $(LIMIT))
 
 .peers/tf2rl/.built: $(BUILT)
 	@$(PY) -m adapters.environments tf2rl

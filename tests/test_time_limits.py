@@ -1,0 +1,71 @@
+"""No test can hang for ever, whatever it does to signals or to Python's lock."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LAST_RESORT = re.search(r"^LIMIT := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+HANGING = {
+    "takes over the signal": """
+        import signal, time
+        def test_that_hangs():
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            while True:
+                time.sleep(1)
+    """,
+    "swallows every exception": """
+        import time
+        def test_that_hangs():
+            while True:
+                try:
+                    time.sleep(1)
+                except BaseException:
+                    pass
+    """,
+    "holds Python's lock": """
+        import ctypes
+        def test_that_hangs():
+            ctypes.PyDLL(None).sleep(1000)
+    """,
+}
+
+
+def run(tmp_path: Path, code: str, *options: str) -> subprocess.CompletedProcess:
+    lines = code.splitlines()[1:]
+    (tmp_path / "test_hanging.py").write_text("\n".join(line[8:] for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, *options, tmp_path]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("fault", ["takes over the signal", "swallows every exception"])
+def test_the_limit_of_a_test_needs_no_signal(tmp_path, fault):
+    done = run(tmp_path, HANGING[fault], "--timeout=1")
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "Timeout" in said and "test_that_hangs" in said
+
+
+@pytest.mark.parametrize("fault", HANGING)
+def test_the_last_resort_needs_neither_a_signal_nor_the_lock(tmp_path, fault):
+    options = LAST_RESORT.group(1).replace("900", "1").split()
+    done = run(tmp_path, HANGING[fault], *options, "--timeout=0")
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "Timeout (0:00:01)" in said and "test_that_hangs" in said
+
+
+@pytest.mark.parametrize("target", ["test", "test-learners"])
+def test_what_make_runs_has_the_last_resort(target):
+    done = subprocess.run(
+        ["make", "--dry-run", "--assume-old=.venv/.built", "--assume-old=.peers/torch/.built", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (command,) = [line for line in done.stdout.splitlines() if "-m pytest" in line]
+    assert LAST_RESORT.group(1) in command
