@@ -1,5 +1,13 @@
 """A native replay buffer for reinforcement learning: a drop-in replacement for cpprb."""
 
+import sys
+
+if "t" in sys.abiflags:
+    raise ImportError(
+        "cpprb_impl needs a Python with the global interpreter lock, got a free-threaded build; "
+        f"install python{sys.version_info.major}.{sys.version_info.minor} without the suffix t"
+    )
+
 from cpprb_impl import HER, LaBER, PyReplayBuffer, multiprocessing, util  # noqa: F401 - as in cpprb
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.environments import create_before_add_func, create_env_dict

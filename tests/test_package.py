@@ -31,6 +31,12 @@ def test_any_other_missing_name_is_an_error():
         _ = cpprb_impl.__versions__
 
 
+def test_a_free_threaded_python_is_refused_at_import():
+    program = "import sys; sys.abiflags = 't'; import cpprb_impl"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "ImportError: cpprb_impl needs a Python with the global" in done.stderr
+
+
 def test_the_package_page_links_to_nothing_in_the_repository():
     links = re.findall(r"\]\(([^)]+)\)|<(?:img|source)", PAGE)
     assert links and all(link.startswith("https://") for link in links)
