@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,27 +84,49 @@ class ReplayBuffer(StepBuffer):
             exact=exact,
         )
 
+    def extend(self, *args: Any) -> None:
+        """Store several steps: each argument is a sequence of what `add` takes."""
+        for step in zip(*args, strict=True):
+            self.add(*step)
+
     def size(self) -> int:
         """Return the number of stored steps of each environment."""
         return self.buffer_size if self.full else self.pos
 
     def sample(self, batch_size: int) -> ReplayBufferSamples:
-        """Return uniformly drawn steps, with replacement. Raises ValueError if no step is stored."""
-        if self.exact and self.size():
-            rows = self._ring.get(self._drawn_by_cleanrl(batch_size))
-        else:
-            rows = self._ring.sample(batch_size)
-        return ReplayBufferSamples(*(of_each_part(self._tensor, arrays) for arrays in self._arrays(rows)))
+        """Return uniformly drawn steps, with replacement.
 
-    def _drawn_by_cleanrl(self, batch_size: int) -> np.ndarray:
+        If `_get_samples` or `to_torch` is overridden, it is called as by CleanRL's buffer, and NumPy's generator draws
+        the steps. Raises ValueError if no step is stored.
+        """
+        if self._own_draws or self._ring.get_stored_size() == 0:
+            return self._samples(self._ring.sample(batch_size))
         if self.optimize_memory_usage and self.full:
             # In CleanRL's buffer, the newest next observation has replaced the oldest observation, which is not drawn.
             drawn = (np.random.randint(1, self.buffer_size, size=batch_size) + self.pos) % self.buffer_size
         else:
-            drawn = np.random.randint(0, self.size(), size=batch_size)
-        environments = np.random.randint(0, self.n_envs, size=batch_size)
-        indexes: np.ndarray = drawn * self.n_envs + environments
-        return indexes
+            drawn = np.random.randint(0, self.buffer_size if self.full else self.pos, size=batch_size)
+        return self._get_samples(drawn)
+
+    def _get_samples(self, batch_inds: np.ndarray, env: None = None) -> ReplayBufferSamples:
+        """Return the steps `batch_inds` (n,), each of an environment that NumPy's generator draws. `env` is ignored."""
+        environments = np.random.randint(0, self.n_envs, size=len(batch_inds))
+        return self._samples(self._ring.get(batch_inds * self.n_envs + environments))
+
+    def _samples(self, rows: Mapping[str, np.ndarray]) -> ReplayBufferSamples:
+        tensor = self.to_torch if "to_torch" in self._overridden else self._tensor
+        return ReplayBufferSamples(*(of_each_part(tensor, arrays) for arrays in self._arrays(rows)))
+
+    def to_torch(self, array: np.ndarray, copy: bool = True) -> torch.Tensor:
+        """Return an array as a tensor on the buffer's device: a copy, or without `copy` a view if that is possible."""
+        import torch
+
+        return torch.tensor(array, device=self.device) if copy else torch.as_tensor(array, device=self.device)
+
+    @staticmethod
+    def _maybe_cast_dtype(dtype: Any) -> Any:
+        """Return the dtype in which actions of `dtype` are stored."""
+        return np.float32 if dtype == np.float64 else dtype
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         import torch

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cpprb_impl import steps
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.fields import positive_integer
+from cpprb_impl.overrides import attributes, check_bases, overridden
 
 WHOLE = ""  # the name of an observation that has no parts
+# The methods that the replaced buffers call in `sample`, which a subclass overrides to change its batches.
+HOOKS = ("_get_samples", "to_torch", "_normalize_obs", "_normalize_reward")
+METHODS = (*HOOKS, "add", "extend", "reset", "sample", "size")
 VIEWS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
@@ -32,9 +36,20 @@ class StepBuffer:
     pos: int  # the step that the next `add` writes
     full: bool
     handle_timeout_termination: bool
+    exact: bool
+    _maybe_cast_dtype: Callable[[Any], Any]  # of actions, as in Stable-Baselines3
+    _ours: ClassVar[type]  # the class of this package from which a user's class is derived
+    _our_hooks: ClassVar[Mapping[str, Any]]
+    _overridden: frozenset[str]  # the hooks that a subclass or this instance replaces
+    _own_draws: bool  # whether `sample` draws with the ring's generator, rather than NumPy's
     _ring: Ring
     _fields: Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
     _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("cpprb_impl."):
+            cls._ours, cls._our_hooks = cls, attributes(cls, HOOKS)
 
     def _make_ring(
         self,
@@ -54,6 +69,7 @@ class StepBuffer:
         ValueError if `compress` is given where no frames are stored once. The seed of the buffer is drawn from NumPy's
         generator, unless the rows drawn are to be `exact`.
         """
+        check_bases(type(self), self._ours, METHODS)
         self.n_envs = positive_integer("n_envs", n_envs)
         self.buffer_size = max(positive_integer("buffer_size", buffer_size) // self.n_envs, 1)
         self.pos, self.full = 0, False
@@ -69,7 +85,7 @@ class StepBuffer:
             self.buffer_size,
             self.n_envs,
             observations,
-            ((math.prod(shape),), np.float32 if dtype == np.float64 else dtype),
+            ((math.prod(shape),), self._maybe_cast_dtype(dtype)),
             frames_once=frames_once,
             stacks=[name for name, (shape, dtype) in observations.items() if is_stack(shape, dtype)],
             compress=compress,
@@ -77,6 +93,27 @@ class StepBuffer:
             seed=0 if exact else int(np.random.randint(2**63 - 1, dtype=np.int64)),
         )
         self._make_views()
+        self._choose_path(overridden(self, self._our_hooks))
+
+    def _choose_path(self, hooks: frozenset[str]) -> None:
+        """Decide how `sample` works, given the hooks that are overridden: fast, or by calling them.
+
+        Raises TypeError, and changes nothing, if one of them cannot be called as in the replaced buffer.
+        """
+        self._overridden = hooks
+        self._own_draws = not hooks and not self.exact
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in HOOKS and "_ring" in vars(self):
+            self._choose_path(overridden(self, self._our_hooks) | {name})
+        super().__setattr__(name, value)
+        if name == "exact" and "_ring" in vars(self):
+            self._choose_path(self._overridden)
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        if name in HOOKS:
+            self._choose_path(overridden(self, self._our_hooks))
 
     def _make_views(self) -> None:
         self.observations, self.next_observations = self._obs_and_next_obs(
@@ -97,6 +134,7 @@ class StepBuffer:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
         self._make_views()
+        self._choose_path(overridden(self, self._our_hooks))
 
     def add(
         self,

@@ -84,25 +84,30 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """Return uniformly drawn steps as tensors: `ReplayBufferSamples`, or `DictReplayBufferSamples`.
 
-        With `env`, observations and rewards are normalized. Raises ValueError if no step is stored.
+        With `env`, observations and rewards are normalized. If a method that Stable-Baselines3's `sample` calls is
+        overridden, it is called as there, and NumPy's generator draws the rows. Raises ValueError if no step is stored.
         """
-        if self.exact:
-            return theirs.BaseBuffer.sample(self, batch_size, env)
-        return self._tensors(self._ring.sample(batch_size), env)
+        if self._own_draws:
+            return self._tensors(self._ring.sample(batch_size), env)
+        return theirs.BaseBuffer.sample(self, batch_size, env)
 
     def _get_samples(self, batch_inds: np.ndarray, env: VecNormalize | None = None) -> Any:
+        if not self._overridden <= {"_get_samples"}:
+            original = theirs.DictReplayBuffer if isinstance(self.observations, dict) else theirs.ReplayBuffer
+            return original._get_samples(self, batch_inds, env)
         environments = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
         return self._tensors(self._ring.get(batch_inds * self.n_envs + environments), env)
 
     def _tensors(self, rows: Mapping[str, np.ndarray], env: VecNormalize | None) -> Any:
         obs, actions, next_obs, dones, rewards = self._arrays(rows)
-        obs, next_obs = (of_each_part(self._tensor, self._normalize_obs(value, env)) for value in (obs, next_obs))
+        tensor = self.to_torch if "to_torch" in self._overridden else self._tensor
+        obs, next_obs = (of_each_part(tensor, self._normalize_obs(value, env)) for value in (obs, next_obs))
         return (DictReplayBufferSamples if isinstance(obs, dict) else ReplayBufferSamples)(
             observations=obs,
-            actions=self._tensor(actions),
+            actions=tensor(actions),
             next_observations=next_obs,
-            dones=self._tensor(dones),
-            rewards=self._tensor(self._normalize_reward(rewards, env)),
+            dones=tensor(dones),
+            rewards=tensor(self._normalize_reward(rewards, env)),
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

@@ -58,9 +58,20 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:
         """Return steps drawn by priority. Raises ValueError if no step is stored."""
         rows = self._ring.sample(batch_size, self.beta)
-        weights = self._tensor(rows["weights"].reshape(-1, 1))
-        obs, actions, next_obs, dones, rewards, *_ = self._tensors(rows, env)
-        return PrioritizedSamples(obs, actions, next_obs, dones, rewards, weights, rows["indexes"])
+        weights, indexes = self._tensor(rows["weights"].reshape(-1, 1)), rows["indexes"]
+        overridden = "_get_samples" in self._overridden
+        obs, actions, next_obs, dones, rewards, *rest = (
+            self._get_samples(indexes, env) if overridden else self._tensors(rows, env)
+        )
+        return PrioritizedSamples(obs, actions, next_obs, dones, rewards, weights, indexes, *rest)
+
+    def _choose_path(self, hooks: frozenset[str]) -> None:
+        if "_get_samples" in hooks and self.n_envs > 1:
+            raise TypeError(
+                "_get_samples must not be overridden in a prioritized buffer of several environments, since it draws "
+                "the environment of each step itself: make the buffer with n_envs=1, or override sample instead"
+            )
+        super()._choose_path(hooks)
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities (n,) of sampled steps, such as their absolute TD errors.

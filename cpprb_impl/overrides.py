@@ -1,0 +1,40 @@
+"""Find the methods of a buffer that its user replaces, which must be called instead of a faster way around them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+
+def attributes(kind: type, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the attributes of a class by name, without calling any descriptor. Those that it lacks are None."""
+    return {name: inspect.getattr_static(kind, name, None) for name in names}
+
+
+def overridden(buffer: object, ours: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names in `ours`, attributes of our class, that the class of `buffer` or `buffer` itself replaces."""
+    kind = type(buffer)
+    return frozenset(
+        name
+        for name, value in ours.items()
+        if name in vars(buffer) or inspect.getattr_static(kind, name, None) is not value
+    )
+
+
+def check_bases(kind: type, ours: type, names: tuple[str, ...]) -> None:
+    """Raise TypeError if our class hides a method in `names` of a base of `kind` that comes after it."""
+    bases = kind.__mro__
+    for base in bases[bases.index(ours) :]:
+        if issubclass(ours, base):
+            continue
+        hidden = [name for name in names if name in vars(base) and _owner(kind, name) in ours.__mro__]
+        if hidden:
+            raise TypeError(
+                f"{base.__name__} must come before {ours.__name__} among the bases of {kind.__name__}: otherwise its "
+                f"{', '.join(hidden)} would not be called"
+            )
+
+
+def _owner(kind: type, name: str) -> type:
+    return next(base for base in kind.__mro__ if name in vars(base))
