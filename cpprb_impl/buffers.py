@@ -280,7 +280,10 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     eps : float
         Added to each priority, so that none is 0. Must not be negative.
     check_for_update : bool
-        If true, `update_priorities` skips transitions written since the last `sample`.
+        If true, `update_priorities` skips transitions that have overwritten those that were sampled, as in
+        `MPPrioritizedReplayBuffer`: the array "indexes" of a sample, or a copy of it, identifies the sampled
+        transitions until 16 more samples have been drawn, so that a learner may draw batches ahead. Any other indexes
+        refer to the transitions that were stored at the last `sample`.
     **others
         As for `ReplayBuffer`.
     """

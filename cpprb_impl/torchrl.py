@@ -183,6 +183,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     priority_key : str
         The key of priorities in TensorDicts. If `extend` finds it, these are the priorities of the new rows, which
         otherwise have the largest so far.
+    check_for_update : bool
+        As for `cpprb_impl.PrioritizedReplayBuffer`.
 
     Raises
     ------
@@ -198,14 +200,17 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         beta: float,
         eps: float = 1e-8,
         priority_key: str = "td_error",
+        check_for_update: bool = False,
         **options: Any,
     ) -> None:
         self.alpha, self.eps = check_exponent("alpha", alpha), check_exponent("eps", eps)
+        self.check_for_update = check_for_update
         self.beta, self.priority_key = check_exponent("beta", beta), priority_key
         super().__init__(max_size, **options)
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
-        return PrioritizedRing(self.max_size, env_dict, alpha=self.alpha, eps=self.eps, **options)
+        kept = {"alpha": self.alpha, "eps": self.eps, "check_for_update": self.check_for_update}
+        return PrioritizedRing(self.max_size, env_dict, **kept, **options)
 
     def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:
         given = data.get(self.priority_key, None)

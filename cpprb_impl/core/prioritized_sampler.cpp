@@ -75,12 +75,21 @@ class PrioritizedSampler final : public Sampler {
   View view_;
 };
 
+std::unique_ptr<Sampler> sampler_of(PrivateStore& store) {
+  if (store.check_for_update())
+    return std::make_unique<PrioritizedSampler<PrivateViewOf<true>>>(PrivateViewOf<true>(store));
+  return std::make_unique<PrioritizedSampler<PrivateViewOf<false>>>(PrivateViewOf<false>(store));
+}
+
+std::unique_ptr<Sampler> sampler_of(SharedStore& store) {
+  return std::make_unique<PrioritizedSampler<SharedView>>(SharedView(store));
+}
+
 }  // namespace
 
 template <class Store>
 std::unique_ptr<Sampler> make_prioritized_sampler(Store& store) {
-  using View = typename Store::View;
-  return std::make_unique<PrioritizedSampler<View>>(View(store));
+  return sampler_of(store);
 }
 
 template std::unique_ptr<Sampler> make_prioritized_sampler(PrivateStore&);

@@ -236,36 +236,25 @@ void PriorityView::read_journal() {
 }
 
 std::uint64_t PriorityView::remember(const Drawn& drawn) {
-  Sample& sample = samples_[++sample_ % kRemembered];
-  sample.number = sample_;
-  sample.slots.clear();  // so that this sample matches nothing if the copies below run out of memory
-  sample.rows = drawn.rows;
-  sample.slots = drawn.slots;
+  const std::uint64_t number = samples_.remember(drawn.slots, drawn.rows);
   sampled_at_ = seen_;
-  return sample_;
+  return number;
 }
 
 // Returns the rows that were sampled at `index`, in the same order; null if no remembered sample has these indexes.
 const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
-  const auto has_these = [=](const Sample& each) {
-    return each.slots.size() == count && std::equal(index, index + count, each.slots.begin(),
-                                                    [](auto a, auto b) { return static_cast<std::size_t>(a) == b; });
-  };
-  const Sample& known = samples_[sample % kRemembered];
-  if (sample != 0 && known.number == sample && has_these(known)) return known.rows.data();
   const std::uint64_t* rows = nullptr;
-  for (const Sample& each : samples_) {
-    if (!has_these(each)) continue;
+  samples_.each_meant(index, count, sample, [&](const std::vector<std::uint64_t>& those) {
     if (rows == nullptr) {
-      rows = each.rows.data();
-      continue;
+      rows = those.data();
+      return;
     }
-    // Any of these samples may be meant: where they differ, nothing can be changed.
+    // Where the samples differ, nothing can be changed.
     if (rows != agreed_.data()) agreed_.assign(rows, rows + count);
     for (std::size_t i = 0; i < count; ++i)
-      if (agreed_[i] != each.rows[i]) agreed_[i] = kNoRow;
+      if (agreed_[i] != those[i]) agreed_[i] = kNoRow;
     rows = agreed_.data();
-  }
+  });
   return rows;
 }
 

@@ -5,13 +5,13 @@
 #include <sys/types.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "memory.hpp"
 #include "priority_tree.hpp"
+#include "recent_samples.hpp"
 #include "sampler.hpp"
 #include "segment_header.hpp"
 
@@ -74,12 +74,6 @@ class PriorityView {
     bool made = false;
     bool marked = false;
   };
-  struct Sample {
-    std::uint64_t number = 0;
-    std::vector<std::size_t> slots;
-    std::vector<std::uint64_t> rows;
-  };
-  static constexpr std::size_t kRemembered = 16;
   static constexpr std::uint64_t kFarBehind = 1 << 14;  // new rows, which take longer than several samples
   static constexpr std::uint64_t kRowsPerSample = 256;  // new rows, which take about half as long as a sample
 
@@ -129,8 +123,7 @@ class PriorityView {
   std::vector<std::uint64_t> late_;  // entries that were not done
   std::vector<std::size_t> changed_;
   std::vector<Change> changes_;
-  std::array<Sample, kRemembered> samples_;
-  std::uint64_t sample_ = 0;           // number of the last sample
+  RecentSamples<std::vector<std::uint64_t>> samples_;
   std::vector<std::size_t> slots_;     // of update_rows()
   std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes
   std::uint64_t sampled_at_ = 0;       // the head when this process last sampled

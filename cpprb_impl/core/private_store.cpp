@@ -8,6 +8,7 @@ namespace rb {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
 
 }  // namespace
 
@@ -57,13 +58,14 @@ void PrivateStore::fill(const std::vector<std::size_t>& slots, char* const* to, 
 }
 
 std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
-                                 std::uint64_t) {
+                                 std::uint64_t sample) {
   for (std::size_t i = 0; i < count; ++i)
     if (!holds(static_cast<std::uint64_t>(index[i]))) return i;
   changed_.clear();
+  const std::uint64_t end = check_for_update_ ? end_meant(index, count, sample) : head_;
   for (std::size_t i = 0; i < count; ++i) {
     const auto slot = static_cast<std::size_t>(index[i]);
-    if (check_for_update_ && row_of(slot) >= sampled_at) continue;
+    if (check_for_update_ && row_of(slot) >= end) continue;
     tree_.leaves()[slot] = leaves[i];
     changed_.push_back(slot);
   }
@@ -71,6 +73,14 @@ std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, c
   raise_max_priority(largest);
   tree_.refresh_scattered(changed_);
   return kAllGood;
+}
+
+// Returns the row before which a row at `index` was there when the sample was drawn. If several samples may be meant,
+// this is the oldest one's, so that rows in which they differ are not updated.
+std::uint64_t PrivateStore::end_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) const {
+  std::uint64_t end = kNoRow;
+  samples_.each_meant(index, count, sample, [&](std::uint64_t head) { end = std::min(end, head); });
+  return end == kNoRow ? sampled_at : end;
 }
 
 float PrivateStore::largest_leaf() {

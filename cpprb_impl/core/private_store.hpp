@@ -9,15 +9,17 @@
 
 #include "memory.hpp"
 #include "priority_tree.hpp"
+#include "recent_samples.hpp"
 #include "store.hpp"
 
 namespace rb {
 
-class PrivateView;
+template <bool kRemembers>
+class PrivateViewOf;
 
 class PrivateStore final : public Store {
  public:
-  using View = PrivateView;
+  using View = PrivateViewOf<false>;
 
   // Creates an empty store, with the files and streams of `rows`. Throws TooLarge, std::bad_alloc, std::system_error.
   PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, bool prioritized, bool check_for_update);
@@ -26,6 +28,7 @@ class PrivateStore final : public Store {
   std::uint64_t next_slot() const override { return head_ % capacity_; }
   std::uint64_t stored() override { return head_ - tail_; }
   bool prioritized() const override { return prioritized_; }
+  bool check_for_update() const { return check_for_update_; }
   std::size_t bytes() const override { return memory_.bytes() + rows_->frame_bytes_in_use(); }
 
   std::uint64_t add(const NewRows& rows, Waiting& waiting) override;
@@ -52,10 +55,11 @@ class PrivateStore final : public Store {
   // Removes every row; the next one goes to `slot`.
   void clear_to(std::uint64_t slot);
 
-  std::uint64_t sampled_at = 0;  // the head at the last sample, for check_for_update
+  std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample has
 
  private:
-  friend class PrivateView;
+  template <bool kRemembers>
+  friend class PrivateViewOf;
 
   // The number of the newest row written to `slot`. If there is none yet, the slot's first row number minus the
   // capacity (modulo 2^64).
@@ -63,6 +67,7 @@ class PrivateStore final : public Store {
     const std::uint64_t last = head_ - 1;
     return last - (last % capacity_ + capacity_ - slot) % capacity_;
   }
+  std::uint64_t end_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) const;
   void bring_tree_up_to_date();
   void fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting);
 
@@ -71,6 +76,7 @@ class PrivateStore final : public Store {
   Memory memory_;
   PriorityTree tree_;
   std::vector<std::size_t> changed_;
+  RecentSamples<std::uint64_t> samples_;  // with the head at each, for check_for_update
   std::uint64_t head_ = 0, tail_ = 0;
   std::uint64_t in_tree_ = 0;  // the tree's nodes are up to date for the rows before this one
   double max_priority_ = 1.0;

@@ -6,7 +6,9 @@
 
 namespace rb {
 
-class PrivateView {
+// `kRemembers` is check_for_update, known when compiled so that other stores do not pay for it.
+template <bool kRemembers>
+class PrivateViewOf {
  public:
   // Whether another process may overwrite a row after it is drawn and before it is read.
   static constexpr bool kRowsVanish = false;
@@ -17,7 +19,7 @@ class PrivateView {
     std::size_t nth(std::uint64_t n) const { return first + n < capacity ? first + n : first + n - capacity; }
   };
 
-  explicit PrivateView(PrivateStore& store) : store_(store) {}
+  explicit PrivateViewOf(PrivateStore& store) : store_(store) {}
 
   bool is_empty() const { return store_.stored() == 0; }
   Slots slots() const { return {store_.tail() % store_.capacity(), store_.stored(), store_.capacity()}; }
@@ -25,9 +27,10 @@ class PrivateView {
 
   void catch_up() { store_.bring_tree_up_to_date(); }
   PriorityTree& tree() { return store_.tree_; }
-  // For update(). Returns the sample's number: always 0, because here the slots identify the rows.
-  std::uint64_t remember(const Drawn&) {
+  // Returns the sample's number: 0 if update() takes its slots to identify the rows.
+  std::uint64_t remember([[maybe_unused]] const Drawn& drawn) {
     store_.sampled_at = store_.head();
+    if constexpr (kRemembers) return store_.samples_.remember(drawn.slots, store_.head());
     return 0;
   }
 

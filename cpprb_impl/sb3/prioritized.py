@@ -35,7 +35,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     ----------
     *args, **options
         As for `ReplayBuffer`, except `exact`. Observations may be dicts.
-    alpha, eps : float
+    alpha, eps, check_for_update
         As for `cpprb_impl.PrioritizedReplayBuffer`.
     beta : float
         Exponent of the importance weights. `PrioritizedDQN` raises it linearly, to 1 at the end of a training.
@@ -43,17 +43,25 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     _ring: PrioritizedRing
 
-    def __init__(self, *args: Any, alpha: float = 0.6, eps: float = 1e-6, beta: float = 0.4, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        alpha: float = 0.6,
+        eps: float = 1e-6,
+        beta: float = 0.4,
+        check_for_update: bool = False,
+        **options: Any,
+    ) -> None:
         if "exact" in options:
             raise TypeError("PrioritizedReplayBuffer has no option exact: Stable-Baselines3 has no such buffer")
         if "n_steps" in options:  # which Stable-Baselines3 advises to pass if an algorithm is given n_steps
             raise TypeError("PrioritizedReplayBuffer has no option n_steps: there is no prioritized n-step buffer")
-        self.alpha, self.eps = alpha, eps
+        self.alpha, self.eps, self.check_for_update = alpha, eps, check_for_update
         self.beta = self.first_beta = check_exponent("beta", beta)
         super().__init__(*args, **options)
 
     def _priorities(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "eps": self.eps}
+        return {"alpha": self.alpha, "eps": self.eps, "check_for_update": self.check_for_update}
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:
         """Return steps drawn by priority. Raises ValueError if no step is stored."""
@@ -84,7 +92,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 class PrioritizedDQN(DQN):
     """DQN with proportional prioritized replay (Schaul et al. 2015). Options are those of Stable-Baselines3's DQN.
 
-    `replay_buffer_kwargs` may set alpha, eps and beta of its `PrioritizedReplayBuffer`.
+    `replay_buffer_kwargs` may set alpha, eps, beta and check_for_update of its `PrioritizedReplayBuffer`.
     """
 
     replay_buffer: Any  # a PrioritizedReplayBuffer once it is made

@@ -31,6 +31,8 @@ class Model:
     ) -> None:
         self.capacity, self.steps, self.exponents = capacity, steps, exponents
         self.check_for_update = check_for_update
+        # Of the newest samples: their indexes, and what was there.
+        self.samples: deque[tuple[list[int], list[Held]]] = deque(maxlen=16)
         self.clear()
 
     def clear(self) -> None:
@@ -107,14 +109,21 @@ class Model:
         row.update({name: last[name] for name in (*self.steps["next"], "done")})
         return row
 
-    def sampled(self) -> None:
+    def sampled(self, indexes: list[int]) -> None:
         for held in self.held:
             held.seen = True
+        by_slot = self.by_slot()
+        self.samples.append((indexes, [by_slot[index] for index in indexes]))
 
     def update_priorities(self, indexes: list[int], priorities: list[float]) -> None:
         by_slot = self.by_slot()
-        changed = [(by_slot[i], p) for i, p in zip(indexes, priorities, strict=True)]
-        changed = [(held, p) for held, p in changed if held.seen or not self.check_for_update]
+        meant = [held for those, held in self.samples if those == indexes]  # any of these samples
+        changed = []
+        for at, (index, priority) in enumerate(zip(indexes, priorities, strict=True)):
+            held = by_slot[index]
+            seen = all(those[at] is held for those in meant) if meant else held.seen
+            if seen or not self.check_for_update:
+                changed.append((held, priority))
         for held, priority in changed:
             held.priority = priority
         if changed and self.exponents[0] > 0:
@@ -126,9 +135,9 @@ class Model:
         """Become what was saved, if that is possible; else append the newest that there is room for."""
         alike = self.capacity == saved.capacity and self.exponents == saved.exponents
         if alike and self.is_empty():
-            check_for_update = self.check_for_update
+            check_for_update, samples = self.check_for_update, self.samples
             vars(self).update(vars(copy.deepcopy(saved)))
-            self.check_for_update = check_for_update
+            self.check_for_update, self.samples = check_for_update, samples
             return
         known = saved.exponents and (saved.exponents[0] > 0 or saved.exponents == self.exponents)
         new = [

@@ -130,7 +130,7 @@ class BufferMachine(RuleBasedStateMachine):
         else:
             batch = self.buffer.sample(size, **options)
         self.what_was_sampled_is_still_the_same()
-        self.model.sampled()
+        self.model.sampled(batch["indexes"].tolist() if self.config.prioritized else [])
         self._check_drawn(batch, size, beta)
         self.batch, self.batch_as_it_was = batch, copy.deepcopy(batch)
 
@@ -227,6 +227,7 @@ class BufferMachine(RuleBasedStateMachine):
             return
         twin = way(self.buffer)
         self._check(twin)
+        self.model.samples.clear()  # a copy does not know them
         self.buffer.clear()  # of no concern to the twin
         self.buffer.close()
         self.buffer = twin

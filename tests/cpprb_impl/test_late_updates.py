@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer
+from cpprb_impl import MPPrioritizedReplayBuffer, PrioritizedReplayBuffer
 
+Buffer = MPPrioritizedReplayBuffer | PrioritizedReplayBuffer
 Form = Callable[[np.ndarray], object]
 
 
@@ -56,15 +57,27 @@ def forms(of: dict[str, Form]):
     return pytest.mark.parametrize("form", of.values(), ids=of)
 
 
+@pytest.fixture(params=[MPPrioritizedReplayBuffer, PrioritizedReplayBuffer])
+def make(request) -> Iterator[Callable[..., Buffer]]:
+    """The classes that protect the rows of outstanding samples; a shared buffer always does."""
+    made: list[Buffer] = []
+
+    def make(capacity: int, **options) -> Buffer:
+        made.append(request.param(capacity, {"x": {}}, alpha=1.0, eps=0.0, check_for_update=True, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
 @pytest.fixture
-def buffer() -> Iterator[MPPrioritizedReplayBuffer]:
+def buffer(make) -> Buffer:
     """Of a single row, so that all samples have the same indexes."""
-    made = MPPrioritizedReplayBuffer(1, {"x": {}}, alpha=1.0, eps=0.0)
-    yield made
-    made.close()
+    return make(1)
 
 
-def sample_of_a_new_row(buffer: MPPrioritizedReplayBuffer, **options) -> dict[str, np.ndarray]:
+def sample_of_a_new_row(buffer: Buffer, **options) -> dict[str, np.ndarray]:
     buffer.add(x=0.0)
     return buffer.sample(1, **options)
 
@@ -117,27 +130,51 @@ def test_a_copy_changes_only_what_all_such_samples_agree_on(buffer, form):
 
 
 @forms(COPIED)
-def test_a_copy_where_samples_agree_in_part(form):
+def test_a_copy_where_samples_agree_in_part(form, make):
     """Two equal rows, and two draws: each is drawn once. Then the first one is overwritten."""
-    buffer = MPPrioritizedReplayBuffer(2, {"x": {}}, alpha=1.0, eps=0.0)
+    buffer = make(2)
     buffer.add(x=np.zeros(2))
     older = form(buffer.sample(2)["indexes"])
     buffer.add(x=1.0)
     assert buffer.sample(2)["indexes"].tolist() == [0, 1]
     buffer.update_priorities(older, [8.0, 4.0])
     assert buffer.get_max_priority() == 4.0
-    buffer.close()
 
 
-def test_a_changed_array_is_not_that_sample_any_more():
-    buffer = MPPrioritizedReplayBuffer(2, {"x": {}}, alpha=1.0, eps=0.0)
+@pytest.mark.parametrize("later", [0, 1, 5, 15])
+@forms(IN_ITS_MEMORY | COPIED)
+def test_the_16_newest_samples_never_reach_the_rows_that_replaced_theirs(later, form, make):
+    buffer = make(64)
+    buffer.add(x=np.arange(64))
+    indexes = buffer.sample(4)["indexes"]
+    buffer.add(x=np.arange(100, 164))
+    for _ in range(later):
+        buffer.sample(4)
+    buffer.update_priorities(form(indexes), np.full(4, 1e3))
+    assert buffer.get_max_priority() == 1.0
+
+
+@forms(IN_ITS_MEMORY | COPIED)
+def test_the_16_newest_samples_reach_their_rows_if_these_are_stored(form, make):
+    buffer = make(64)
+    buffer.add(x=np.arange(40))
+    indexes = buffer.sample(4)["indexes"]
+    buffer.add(x=np.arange(20))
+    for _ in range(15):
+        buffer.sample(4)
+    buffer.update_priorities(form(indexes), np.full(4, 1e3))
+    batch = buffer.sample(2000, beta=1.0)
+    assert set(batch["indexes"][batch["weights"] < 0.01]) == set(indexes)
+
+
+def test_a_changed_array_is_not_that_sample_any_more(make):
+    buffer = make(2)
     buffer.add(x=np.zeros(2))
     indexes = buffer.sample(2)["indexes"]
     indexes[:] = indexes[::-1].copy()
     buffer.update_priorities(indexes, [4.0, 1.0])  # what was there at the last sample
     batch = buffer.sample(500, beta=1.0)
     assert dict(zip(batch["indexes"].tolist(), batch["weights"].tolist(), strict=True)) == {0: 1.0, 1: 0.25}
-    buffer.close()
 
 
 def test_recycled_arrays(buffer):
@@ -185,14 +222,14 @@ def test_an_earlier_batch_as_out(buffer):
 
 
 @pytest.mark.parametrize(("capacity", "size"), [(2, 1), (2, 2), (3, 2)])
-def test_no_row_ever_gets_the_priority_of_another(capacity, size):
+def test_no_row_ever_gets_the_priority_of_another(capacity, size, make):
     """Every priority, new or updated, is its row's own. Updates come in any order, up to 14 samples late."""
 
     def own(row: np.ndarray) -> np.ndarray:
         return 1 + row * 7 % 13
 
     random = np.random.default_rng(capacity)
-    buffer = MPPrioritizedReplayBuffer(capacity, {"x": {}}, alpha=1.0, eps=0.0, seed=1)
+    buffer = make(capacity, seed=1)
     held, outs = deque(maxlen=15), deque((out_of(size) for _ in range(16)), maxlen=16)
     number = 0
     every_form = [*(form for name, form in IN_ITS_MEMORY.items() if name != "torch"), *COPIED.values()]
@@ -209,7 +246,6 @@ def test_no_row_ever_gets_the_priority_of_another(capacity, size):
         for _ in range(2):
             indexes, rows = held[random.integers(len(held))]
             buffer.update_priorities(every_form[random.integers(len(every_form))](indexes), own(rows))
-    buffer.close()
 
 
 def out_of(size: int) -> dict[str, np.ndarray]:

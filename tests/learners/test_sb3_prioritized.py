@@ -29,6 +29,16 @@ def test_rows_are_drawn_by_priority_and_weighted():
     assert batch.weights.shape == batch.rewards.shape == batch.dones.shape == (20_000, 1)
 
 
+def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample():
+    buffer = sb3.PrioritizedReplayBuffer(20, BOX, BUTTONS, device="cpu", check_for_update=True)
+    fill([buffer], 20)
+    indexes = buffer.sample(4).indexes
+    fill([buffer], 20)
+    buffer.sample(4)
+    buffer.update_priorities(indexes, np.full(4, 1e3))
+    assert (buffer.sample(100).weights == 1).all()
+
+
 def model(env, **options):
     return sb3.PrioritizedDQN(
         "MlpPolicy",

@@ -277,3 +277,13 @@ def test_wrong_priorities_are_refused():
 def test_wrong_arguments_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample():
+    buffer = TensorDictPrioritizedReplayBuffer(20, alpha=1.0, beta=1.0, check_for_update=True)
+    buffer.extend(steps(20))
+    index = buffer.sample(4)["index"]
+    buffer.extend(steps(20))
+    buffer.sample(4)
+    buffer.update_priority(index, torch.full((4,), 1e3))
+    assert (buffer.sample(100)["priority_weight"] == 1).all()
