@@ -209,7 +209,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         super().__init__(max_size, **options)
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
-        kept = {"alpha": self.alpha, "eps": self.eps, "check_for_update": self.check_for_update}
+        kept: dict[str, Any] = {"alpha": self.alpha, "eps": self.eps, "check_for_update": self.check_for_update}
         return PrioritizedRing(self.max_size, env_dict, **kept, **options)
 
     def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:

@@ -30,7 +30,7 @@ def test_rows_are_drawn_by_priority_and_weighted():
 
 
 def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample():
-    buffer = sb3.PrioritizedReplayBuffer(20, BOX, BUTTONS, device="cpu", check_for_update=True)
+    buffer = sb3.PrioritizedReplayBuffer(40, BOX, BUTTONS, device="cpu", n_envs=2, check_for_update=True)
     fill([buffer], 20)
     indexes = buffer.sample(4).indexes
     fill([buffer], 20)
