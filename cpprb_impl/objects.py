@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -40,9 +41,11 @@ def read_objects(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     else:
         array = np.empty((), dtype=object)
         array[()] = value
-    wanted = int(np.prod(shape))
-    fits = array.ndim <= 1 or wanted in (1, array.size) or len(array) * wanted == array.size
-    if (not fits and array.shape[-len(shape) :] != shape) or array.size % wanted:
+    wanted = math.prod(shape)
+    flat = array.ndim <= 1 or wanted == 1 or array.shape[1:] == (wanted,)
+    if not flat and len(shape) == 1:  # such a row has no order of axes that could differ
+        flat = array.size == wanted or len(array) * wanted == array.size
+    if (not flat and array.shape[-len(shape) :] != shape) or array.size % wanted:
         raise ValueError(f"{name}: shape {array.shape} does not hold rows of shape {shape}")
     if array.size == 0:
         raise ValueError(f"{name}: no rows")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer
-from cpprb_impl.fields import positive_integer
+from cpprb_impl.fields import native_fields, positive_integer
+from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
 
 
@@ -72,7 +73,8 @@ class SelectiveReplayBuffer:
             "next_obs": obs,
             "done": {},
         }
-        # This native ring, which never wraps, reads the arguments and draws the samples.
+        self._read = RowReader(native_fields(fields, np.float64))  # of batches that do not fit
+        # This native ring, which never wraps, reads the other arguments and draws the samples.
         self._ring = ReplayBuffer(
             positive_integer("episode_len", episode_len) * positive_integer("Nepisodes", Nepisodes),
             fields,
@@ -94,21 +96,12 @@ class SelectiveReplayBuffer:
         first, count = self.get_stored_size(), _as_array("done", done).size
         room = self.get_buffer_size() - first
         if count > room:
-            row = {name: self._first_rows(name, value, count, room) for name, value in row.items()}
+            row = {name: column[:room] for name, column in self._read(row).items()}
         if room:
             self._ring.add(**row)
             ended = np.flatnonzero(np.asarray(row["done"]).ravel())
             self._ends.extend((first + 1 + ended).tolist())
         return first
-
-    def _first_rows(self, name: str, value: Any, count: int, rows: int) -> np.ndarray:
-        """Return the first `rows` of `count` rows, after checking that all of them fit."""
-        array, shape = _as_array(name, value), (count, *self._shapes[name])
-        if array.size != np.prod(shape, dtype=np.int64):
-            raise ValueError(
-                f"{name} must have {count} rows of shape {shape[1:]}, one per value of done, got shape {array.shape}"
-            )
-        return array.reshape(shape)[:rows]
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
         """Return `batch_size` transitions, drawn uniformly with replacement: a dict of new arrays (batch_size, *shape).

@@ -79,6 +79,21 @@ bool is_plain(PyObject* object, int type) {
   return PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
 }
 
+// Whether these axes are those of a row, in order, of which consecutive ones may be merged. A row with several axes can
+// thus be flat, but an image (84, 84, 3) is no row of (3, 84, 84). A row with one axis has no order that could differ.
+bool merges_axes(const Field& field, const npy_intp* dims, int dimensions) {
+  const auto wanted = static_cast<int>(field.shape.size());
+  if (wanted < 2 || field.elements == 1) return true;
+  if (dimensions >= wanted) return false;
+  auto length = field.shape.begin();
+  for (int d = 0; d < dimensions; ++d) {
+    npy_intp merged = 1;
+    while (merged < dims[d] && length != field.shape.end()) merged *= *length++;
+    if (merged != dims[d]) return false;
+  }
+  return true;
+}
+
 // Returns how many rows an array holds. A single row may lack its leading axis, and flat data is split into rows.
 // Anything else, such as (2, 6) for rows of (4,), is the caller's mistake.
 npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
@@ -89,11 +104,11 @@ npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
   if (field.elements == 1 && dimensions == 1) return dims[0];
   npy_intp size = 1;
   for (int d = 0; d < dimensions; ++d) size *= dims[d];
-  if (size == field.elements) return 1;
+  if (more > 0 && std::equal(shape.begin(), shape.end(), dims + more)) return size / field.elements;
+  if (size == field.elements && (dimensions == 1 || merges_axes(field, dims, dimensions))) return 1;
   if (size % field.elements == 0) {
     if (dimensions == 1 || field.elements == 1) return size / field.elements;
-    if (dims[0] == size / field.elements) return dims[0];
-    if (more > 0 && std::equal(shape.begin(), shape.end(), dims + more)) return size / field.elements;
+    if (dims[0] == size / field.elements && merges_axes(field, dims + 1, dimensions - 1)) return dims[0];
   }
   const auto tuple = [](const npy_intp* lengths, int count) {
     Ref all(checked(PyTuple_New(count)));

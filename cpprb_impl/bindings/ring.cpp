@@ -234,9 +234,9 @@ PyMethodDef ring_methods[] = {
     {"add", RB_SLOWED(add, ring_add), METH_FASTCALL | METH_KEYWORDS,
      "add($self, /, **transition)\n--\n\n"
      "Store one transition, or many. Each field is an array_like of shape (*shape) or (rows, *shape). Flat values and\n"
-     "values with further leading axes are split into rows. Returns the index of the first row, int; if other\n"
-     "processes also add, the other rows need not follow it. With N-step transitions, returns the index of the first\n"
-     "one completed, or None.\n"
+     "values with further leading axes are split into rows, whose axes must be in order. Returns the index of the\n"
+     "first row, int; if other processes also add, the other rows need not follow it. With N-step transitions,\n"
+     "returns the index of the first one completed, or None.\n"
      "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
      "fit.\n"
      "The buffer is then unchanged. Other names are ignored: the first time, a UserWarning names them."},
