@@ -11,6 +11,8 @@ import numpy as np
 
 LARGEST = 2**63 - 1  # the largest integer that the native ring accepts
 
+OF_A_FIELD = ("shape", "dtype", "add_shape")  # cpprb writes the last one into the dicts that it was given
+
 NativeField = tuple[str, np.dtype, tuple[int, ...]]
 
 
@@ -29,6 +31,8 @@ def native_fields(env_dict: Mapping[str, Mapping[str, Any]] | None, default_dtyp
             raise TypeError(f"env_dict: key {name!r} must be a str")
         if not isinstance(options, Mapping):
             raise TypeError(f"env_dict[{name!r}] must be a dict with 'shape' and 'dtype', got {options!r}")
+        if unknown := [key for key in options if key not in OF_A_FIELD]:
+            raise TypeError(f"env_dict[{name!r}] must have no keys but 'shape' and 'dtype', got {unknown[0]!r}")
         dtype = options.get("dtype")
         dtype = default if dtype is None else _dtype(f"env_dict[{name!r}]: dtype", dtype)
         fields.append((name, dtype, _shape(name, options.get("shape", 1))))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import parse_seed, positive_integer
 
@@ -64,8 +65,8 @@ class LaBER:
         """Return priority + eps as float64, and the dtype of the weights."""
         if priorities is None:
             raise TypeError("priorities must be numbers, got None")
-        given = np.asarray(priorities)
-        if given.dtype.kind not in "biuf":
+        given = array_of("priorities", priorities)
+        if given.dtype.kind not in "biuf" and not np.can_cast(given.dtype, np.float64):  # such as bfloat16
             raise TypeError(f"priorities must be real numbers, got {given.dtype}")
         if given.shape != self.idx.shape:
             raise ValueError(f"priorities must have shape ({self.idx.size},), batch_size * m, got {given.shape}")

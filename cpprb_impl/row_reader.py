@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.arrays import array_of
 from cpprb_impl.fields import NativeField
 from cpprb_impl.fork_safety import ForkSafe
 from cpprb_impl.objects import object_shapes, read_objects, without_objects
@@ -61,7 +62,7 @@ class RowReader(ForkSafe):
         rows.update({name: np.zeros(len(column), np.int64) for name, column in objects.items()})
         given = rows.get("priorities") if self._kind is PrioritizedRing else None
         if given is not None:
-            rows["priorities"] = given = _array("priorities", given)
+            rows["priorities"] = given = np.array(array_of("priorities", given))
         columns = {**self._read(rows), **objects}
         if self._kind is PrioritizedRing:
             count = len(next(iter(columns.values())))
@@ -84,10 +85,3 @@ class RowReader(ForkSafe):
                 ring = self._make(count)
                 if ring.nbytes <= MOST_KEPT:
                     self._ring = ring
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.array(value)
-    except ValueError as error:  # sequences of different lengths
-        raise ValueError(f"{name}: {error}") from None

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase, is_leaf_nontensor
 
+from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.buffers import check_exponent
@@ -214,7 +215,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
 
     def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:
         given = data.get(self.priority_key, None)
-        return {} if given is None else {"priorities": given.numpy(force=True).reshape(-1)}
+        return {} if given is None else {"priorities": array_of("priorities", given).reshape(-1)}
 
     def _drawn(self, batch_size: int) -> dict[str, np.ndarray]:
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
@@ -240,7 +241,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         the first row.
         """
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
-        indexes, priorities = (torch.as_tensor(each).numpy(force=True).reshape(-1) for each in (index, priority))
+        indexes, priorities = array_of("index", index).reshape(-1), array_of("priority", priority).reshape(-1)
         ring.update_priorities(indexes, priorities)
 
 

@@ -156,13 +156,36 @@ bool has_masked(PyObject* array) {
   return PyObject_IsTrue(masked.get()) == 1;
 }
 
+// A tensor of PyTorch that NumPy does not read, such as one of bfloat16 or one that needs gradients, as an array of
+// doubles. Empty for any other object; then no error is set.
+Ref doubles_of_tensor(PyObject* object) {
+  Ref value = Ref::borrow(object);
+  for (const char* method : {"detach", "cpu", "double", "numpy"}) {
+    value = Ref(PyObject_CallMethod(value.get(), method, nullptr));
+    if (!value) {
+      PyErr_Clear();
+      return {};
+    }
+  }
+  return PyArray_Check(value.get()) ? std::move(value) : Ref();
+}
+
 // Returns `object` as an array of real numbers of any type. Refuses values that NumPy would convert although they are
 // not numbers. Raises TypeError, or ValueError for text (even "4") and masked numbers.
 Ref real_numbers(PyObject* object, const char* what) {
   if (PyArray_Check(object) && !PyArray_CheckExact(object) && has_masked(object))
     raise(PyExc_ValueError, "%s must not be masked, got %R", what, object);
   Ref array(PyArray_FROM_O(object));
-  if (!array) raise_converting(what);
+  if (!array) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    array = doubles_of_tensor(object);
+    Ref first_type(type), first(value), first_trace(trace);
+    if (!array) {
+      PyErr_Restore(first_type.give(), first.give(), first_trace.give());
+      raise_converting(what);
+    }
+  }
   const int type = PyArray_TYPE(array.array());
   bool text = PyTypeNum_ISFLEXIBLE(type);
   if (type == NPY_OBJECT) {
@@ -206,6 +229,17 @@ Ref quoted(const std::vector<PyObject*>& names) {
   for (PyObject* name : names)
     if (PyList_Append(all.get(), Ref(checked(PyObject_Repr(name))).get()) < 0) throw PythonError();
   return Ref(checked(PyUnicode_Join(comma.get(), all.get())));
+}
+
+[[noreturn]] void raise_missing(const std::vector<Field>& fields, const std::vector<bool>& given, PyObject* names) {
+  std::vector<PyObject*> missing, passed;
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    if (!given[f]) missing.push_back(fields[f].name.get());
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
+    passed.push_back(PyTuple_GET_ITEM(names, i));
+  const Ref lacks = quoted(missing), got = quoted(passed);
+  raise(PyExc_KeyError, "add() must be given every field: %U missing, got %U", lacks.get(),
+        passed.empty() ? Ref(checked(PyUnicode_FromString("none"))).get() : got.get());
 }
 
 // Whether `name` appears in prioritized samples or in add() of prioritized buffers. Code for either kind of buffer may
@@ -356,11 +390,7 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
       found = kPriorities;
     meaning.push_back(found);
   }
-  for (std::size_t f = 0; f < fields.size(); ++f)
-    if (!given[f]) {
-      PyErr_SetObject(PyExc_KeyError, fields[f].name.get());
-      throw PythonError();
-    }
+  if (std::ranges::find(given, false) != given.end()) raise_missing(fields, given, names);
   std::vector<PyObject*> ignored;
   for (Py_ssize_t i = 0; i < count; ++i)
     if (PyObject* name = PyTuple_GET_ITEM(names, i); meaning[static_cast<std::size_t>(i)] == kIgnored)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import Choice, Stopwatch
@@ -352,7 +353,7 @@ class Learner:
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
         """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped."""
         numbers = _whole_numbers(indexes)
-        values = np.asarray(priorities, np.float32).ravel()
+        values = array_of("priorities", priorities).astype(np.float32, copy=False).ravel()
         if values.size == 1:
             values = np.full(numbers.size, values[0])
         if values.size != numbers.size:
