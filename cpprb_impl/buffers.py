@@ -40,7 +40,7 @@ Names = str | Sequence[str] | None
 Stacks = Names | Mapping[str, int]
 
 
-OF_PRIORITIES = ("alpha", "eps", "check_for_update")
+OF_PRIORITIES = ("alpha", "eps", "normalize", "check_for_update")
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 
 
@@ -57,6 +57,13 @@ def check_exponent(name: str, value: float) -> float:
     if not 0 <= number < float("inf"):
         raise ValueError(f"{name} must be finite and not negative, got {number!r}")
     return number
+
+
+def check_normalize(normalize: str | None) -> str | None:
+    """Return `normalize`, what importance weights are divided by. Raises ValueError unless it is one of the options."""
+    if normalize is not None and not (isinstance(normalize, str) and normalize in ("buffer", "batch")):
+        raise ValueError(f"normalize must be 'buffer', 'batch' or None, got {normalize!r}")
+    return normalize
 
 
 class ReplayBuffer(SavableBuffer, CopyableBuffer):
@@ -278,7 +285,13 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
     eps : float
-        Added to each priority, so that none is 0. Must not be negative.
+        Added to each priority, so that none is 0. Must not be negative. It bounds the smallest priority: with
+        `normalize="buffer"`, a tiny one makes almost every weight tiny once a single TD error is 0.
+    normalize : {"buffer", "batch", None}
+        What the importance weights (N P(i))^-beta are divided by, for N stored transitions: the largest weight of any
+        stored transition, as in cpprb, which is the same in each batch, but small weights then mean small gradients;
+        the largest weight of the batch, as Schaul et al. did; or nothing (their mean is then about 1, and single ones
+        may be much larger).
     check_for_update : bool
         If true, `update_priorities` skips transitions that have overwritten those that were sampled, as in
         `MPPrioritizedReplayBuffer`: the array "indexes" of a sample, or a copy of it, identifies the sampled
@@ -295,6 +308,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         *,
         alpha: float = 0.6,
         eps: float = 1e-4,
+        normalize: str | None = "buffer",
         check_for_update: bool = False,
         next_of: Names = None,
         stack_compress: Stacks = None,
@@ -319,6 +333,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             seed=seed,
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),
+            normalize=check_normalize(normalize),
             check_for_update=check_for_update,
         )
 
@@ -334,8 +349,9 @@ def create_buffer(
     """Return a `PrioritizedReplayBuffer` if `prioritized`, else a `ReplayBuffer`.
 
     `size`, `env_dict` and the options are those of the returned class. Options that concern priorities (alpha, eps,
-    check_for_update) are accepted in either case. obs_dim, obs_shape, act_dim, rew_dim and is_discrete_action, which
-    cpprb used before `env_dict`, only cause a DeprecationWarning; as in cpprb 11, they are otherwise ignored.
+    normalize, check_for_update) are accepted in either case. obs_dim, obs_shape, act_dim, rew_dim and
+    is_discrete_action, which cpprb used before `env_dict`, only cause a DeprecationWarning; as in cpprb 11, they are
+    otherwise ignored.
     """
     if old := [name for name in BEFORE_ENV_DICT if name in options]:
         text = f"create_buffer: {', '.join(old)} have no effect, as in cpprb; describe the fields in env_dict"

@@ -24,7 +24,7 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent
+from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent, check_normalize
 from cpprb_impl.description import Description, attach_errors, description_of
 from cpprb_impl.fields import (
     NativeField,
@@ -286,7 +286,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, default_dtype, alpha, eps
+    size, env_dict, default_dtype, alpha, eps, normalize
         As for `PrioritizedReplayBuffer`.
     check_for_update
         Accepted for compatibility with cpprb: as there, a shared buffer always checks.
@@ -301,6 +301,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         *,
         alpha: float = 0.6,
         eps: float = 1e-4,
+        normalize: str | None = "buffer",
         check_for_update: bool = True,
         next_of: Names = None,
         stack_compress: Stacks = None,
@@ -331,4 +332,5 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
             check_for_update=True,
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),
+            normalize=check_normalize(normalize),
         )

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase, is_leaf_nontensor
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
-from cpprb_impl.buffers import check_exponent
+from cpprb_impl.buffers import check_exponent, check_normalize
 from cpprb_impl.fields import parse_seed, positive_integer
 from cpprb_impl.step_buffer import is_stack
 
@@ -181,6 +181,8 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         Exponent of the importance weights; the attribute `beta` may be changed.
     eps : float
         Is added to each priority.
+    normalize : {"buffer", "batch", None}
+        As for `cpprb_impl.PrioritizedReplayBuffer`. The default is that of TorchRL.
     priority_key : str
         The key of priorities in TensorDicts. If `extend` finds it, these are the priorities of the new rows, which
         otherwise have the largest so far.
@@ -200,18 +202,20 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         alpha: float,
         beta: float,
         eps: float = 1e-8,
+        normalize: str | None = "buffer",
         priority_key: str = "td_error",
         check_for_update: bool = False,
         **options: Any,
     ) -> None:
         self.alpha, self.eps = check_exponent("alpha", alpha), check_exponent("eps", eps)
         self.check_for_update = check_for_update
+        self.normalize = check_normalize(normalize)
         self.beta, self.priority_key = check_exponent("beta", beta), priority_key
         super().__init__(max_size, **options)
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
-        kept: dict[str, Any] = {"alpha": self.alpha, "eps": self.eps, "check_for_update": self.check_for_update}
-        return PrioritizedRing(self.max_size, env_dict, **kept, **options)
+        kept: dict[str, Any] = {"alpha": self.alpha, "eps": self.eps, "normalize": self.normalize}
+        return PrioritizedRing(self.max_size, env_dict, check_for_update=self.check_for_update, **kept, **options)
 
     def _priorities(self, data: TensorDictBase) -> dict[str, np.ndarray]:
         given = data.get(self.priority_key, None)

@@ -14,6 +14,13 @@ Discipline discipline_named(const char* name) {
   raise(PyExc_ValueError, "lock must be 'none', 'buffer' or 'critical', got '%s'", name);
 }
 
+Normalize normalize_named(const char* name) {
+  if (name == nullptr) return Normalize::none;
+  if (std::strcmp(name, "buffer") == 0) return Normalize::buffer;
+  if (std::strcmp(name, "batch") == 0) return Normalize::batch;
+  raise(PyExc_ValueError, "normalize must be 'buffer', 'batch' or None, got '%s'", name);
+}
+
 std::optional<std::uint64_t> seed_of(PyObject* seed) {
   if (seed == Py_None) return std::nullopt;
   const auto number = PyLong_AsUnsignedLongLong(seed);
@@ -50,17 +57,18 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
                                 "compressed",
                                 "add_through_python",
                                 "batch_through_python",
+                                "normalize",
                                 nullptr};
   Py_ssize_t capacity, environments = 1;
   PyObject *fields, *next_of = nullptr, *stack_compress = nullptr, *mmap_prefix = nullptr, *seed = Py_None;
   PyObject* nstep = nullptr;
-  const char *lock = nullptr, *segment = nullptr, *description = "";
+  const char *lock = nullptr, *segment = nullptr, *description = "", *normalize = "buffer";
   int prefault = 0, check_for_update = 0, compressed = 0, add_through_python = 0, batch_through_python = 0;
   RingOptions options;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOnppp", const_cast<char**>(names), &capacity, &fields,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO|$OOOzzspOddpOnpppz", const_cast<char**>(names), &capacity, &fields,
                                    &next_of, &stack_compress, &mmap_prefix, &lock, &segment, &description, &prefault,
                                    &seed, &options.priorities.alpha, &options.priorities.eps, &check_for_update, &nstep,
-                                   &environments, &compressed, &add_through_python, &batch_through_python))
+                                   &environments, &compressed, &add_through_python, &batch_through_python, &normalize))
     throw PythonError();
   if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, got %zd", capacity);
   options.capacity = static_cast<std::uint64_t>(capacity);
@@ -82,6 +90,7 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
     raise(PyExc_ValueError, "lock must be given if segment is given");
   options.seed = seed_of(seed);
   options.prioritized = prioritized;
+  options.priorities.normalize = normalize_named(normalize);
   options.check_for_update = check_for_update != 0;
   options.nstep = parse_nstep(nstep, options.fields, options.environments, prioritized);
   options.add_through_python = add_through_python != 0;

@@ -45,7 +45,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     Borrowed<Drawn> drawn(ring.drawn);
     draw(call, *drawn, batch, rows);
     std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
-    importance_weights(*drawn, beta, ring.priorities, weights);
+    importance_weights(*drawn, beta, ring.priorities, call.store(), weights);
     if (drawn->sample != 0) batch.is_sample(drawn->sample, 1, ring.recent);
     return finished(self, batch);
   });
@@ -142,8 +142,8 @@ PyMethodDef prioritized_methods[] = {
      "sample($self, /, batch_size, beta=0.4, out=None)\n--\n\n"
      "Return transitions drawn by priority, stratified, with P(i) = (p_i + eps)^alpha / sum: a dict of arrays\n"
      "(batch_size, *shape). It also contains \"weights\", float32, and \"indexes\", int64, both (batch_size,).\n"
-     "A weight is (N P(i))^-beta, divided by the largest weight of any stored transition. The arrays are new, or\n"
-     "those of the dict `out`: see ReplayBuffer.sample.\n"
+     "A weight is (N P(i))^-beta, divided by the largest weight of any stored transition, or as the constructor's\n"
+     "`normalize` says. The arrays are new, or those of the dict `out`: see ReplayBuffer.sample.\n"
      "Raises the same exceptions as ReplayBuffer.sample. Schaul et al. 2015, equations 1 and 2."},
     {"_draw", prioritized_draw, METH_O,
      "_draw($self, batch_size, /)\n--\n\n"
@@ -225,7 +225,8 @@ PyTypeObject PrioritizedRingType = [] {
       "PrioritizedRing(capacity, fields, *, next_of=None, stack_compress=None, mmap_prefix=None, lock=None,\n"
       "segment=None, description='', prefault=False, seed=None, alpha=0.6, eps=0.0001, check_for_update=False, "
       "nstep=None,\n"
-      "add_through_python=False, batch_through_python=False)\n--\n\nThe native ring with priorities; see "
+      "add_through_python=False, batch_through_python=False, normalize='buffer')\n--\n\nThe native ring with "
+      "priorities; see "
       "cpprb_impl.PrioritizedReplayBuffer.";
   type.tp_basicsize = sizeof(RingObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;

@@ -2,18 +2,22 @@
 #pragma once
 
 #include "sampler.hpp"
+#include "store.hpp"
 
 namespace rb {
 
+// What importance weights are divided by: the largest weight of any stored row, the largest of the batch, or nothing.
+enum class Normalize { buffer, batch, none };
+
 struct PriorityOptions {
   double alpha = 0.6, eps = 1e-4;
+  Normalize normalize = Normalize::buffer;
 
   // (priority + eps)^alpha: section 3.3, equation 1.
   float leaf(double priority) const;
 };
 
-// The weights of a sample, one per drawn row: (N P(i))^-beta, divided by the largest weight of any stored row
-// (section 3.4). An option for another normalisation belongs in PriorityOptions; bindings/options.cpp parses it.
-void importance_weights(const Drawn& drawn, double beta, const PriorityOptions& options, float* weights);
+// The weights of a sample of `store`, one per drawn row: (N P(i))^-beta, normalised as `options` say (section 3.4).
+void importance_weights(const Drawn& drawn, double beta, const PriorityOptions& options, Store& store, float* weights);
 
 }  // namespace rb

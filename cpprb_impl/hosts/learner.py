@@ -56,6 +56,8 @@ class Learner:
         Seconds after which `sample` goes on without a shard that does not answer.
     compress : bool
         Whether shards compress rows if `sample` then takes less time.
+    normalize : {"buffer", "batch", None}
+        What importance weights are divided by, as for `PrioritizedReplayBuffer`.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Learner:
         prefetch: int,
         deadline: float,
         compress: bool = True,
+        normalize: str | None = "buffer",
     ) -> None:
+        self._normalize = normalize
         self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline
         self._compress, self._sampling = compress, Stopwatch()
         self._context = zmq.Context()
@@ -289,9 +293,15 @@ class Learner:
                 batch = self._next(rows, start)
                 if self._wait(batch, start):
                     break
-        least = min(batch.least, float(batch.probabilities.min(initial=np.inf)))
-        weights = np.power(batch.probabilities / least, -beta).astype(np.float32)
+        weights = np.power(batch.probabilities / self._unit(batch), -beta).astype(np.float32)
         return {**batch.columns, "weights": weights, "indexes": batch.indexes}
+
+    def _unit(self, batch: Batch) -> float:
+        """Return the probability of a row whose weight is 1."""
+        if self._normalize is None:
+            return 1 / max(1, sum(source.stored for source in self._sources.values()))
+        least = float(batch.probabilities.min(initial=np.inf))
+        return least if self._normalize == "batch" else min(batch.least, least)
 
     def _await_new_shards(self, start: float) -> None:
         """Wait until all shards have said how large their sums are; after the deadline, go on without the others."""

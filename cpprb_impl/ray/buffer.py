@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent
+from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent, check_normalize
 from cpprb_impl.fields import native_fields, parse_size
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.explorer import ELSEWHERE, WAIT, LocalExplorer, RemoteExplorer
@@ -46,7 +46,7 @@ class PrioritizedReplayBuffer:
         Transitions in all shards together; a float is truncated.
     env_dict : dict of dict
         As for `cpprb_impl.MPPrioritizedReplayBuffer`, with at least one field.
-    alpha, eps, next_of, stack_compress, Nstep, default_dtype
+    alpha, eps, normalize, next_of, stack_compress, Nstep, default_dtype
         As for `cpprb_impl.MPPrioritizedReplayBuffer`.
     hosts : sequence of str, optional
         Addresses of the nodes that hold data; by default, all nodes that are alive.
@@ -78,6 +78,7 @@ class PrioritizedReplayBuffer:
         *,
         alpha: float = 0.6,
         eps: float = 1e-4,
+        normalize: str | None = "buffer",
         next_of: Names = None,
         stack_compress: Stacks = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
@@ -103,6 +104,7 @@ class PrioritizedReplayBuffer:
             "env_dict": env_dict,
             "alpha": check_exponent("alpha", alpha),
             "eps": check_exponent("eps", eps),
+            "normalize": check_normalize(normalize),
             "next_of": next_of,
             "stack_compress": stack_compress,
             "Nstep": Nstep,
@@ -164,6 +166,7 @@ class PrioritizedReplayBuffer:
                 prefetch=self._prefetch,
                 deadline=self._deadline,
                 compress=self._compress,
+                normalize=self._options["normalize"],
             )
         return self._learner_
 
@@ -257,7 +260,7 @@ class PrioritizedReplayBuffer:
         """Return transitions drawn by priority from all shards.
 
         The result is a dict of arrays (batch_size, *shape), with "weights", float32, and "indexes", int64, both
-        (batch_size,).
+        (batch_size,). Weights are those of one buffer with all transitions, normalised as `normalize` says.
 
         Raises
         ------

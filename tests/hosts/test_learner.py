@@ -36,13 +36,16 @@ def fill(shards) -> np.ndarray:
 
 
 @with_and_without_encryption
-def test_weights_are_those_of_one_buffer_with_all_rows(make_shards, learn):
+@pytest.mark.parametrize("normalize", ["buffer", "batch", None])
+def test_weights_are_those_of_one_buffer_with_all_rows(make_shards, learn, normalize):
     shards = make_shards(3)
-    leaves, learner = fill(shards), learn(shards)
+    leaves, learner = fill(shards), learn(shards, normalize=normalize)
     for _ in range(5):
         batch = learner.sample(64, beta=0.7)
         assert are_whole(batch) and batch["weights"].dtype == np.float32
-        expected = (leaves[batch["id"].ravel()] / leaves.min()) ** -0.7
+        drawn = leaves[batch["id"].ravel()]
+        unit = {"buffer": leaves.min(), "batch": drawn.min(), None: leaves.mean()}[normalize]
+        expected = (drawn / unit) ** -0.7
         np.testing.assert_allclose(batch["weights"], expected, rtol=1e-6)
 
 

@@ -116,6 +116,18 @@ def test_draws_and_weights_are_those_of_their_buffer():
     assert ((counts[0] - counts[1]).abs() < 5 * (counts[0] + counts[1]).sqrt() + 1).all()
 
 
+@pytest.mark.parametrize("normalize", ["buffer", "batch", None])
+def test_weights_are_normalised_as_asked(normalize):
+    buffer = TensorDictPrioritizedReplayBuffer(30, alpha=1.0, beta=0.5, eps=0.0, normalize=normalize)
+    buffer.extend(steps(30))
+    errors = torch.cat([torch.tensor([1e-6]), torch.arange(1.0, 30)])
+    buffer.update_priority(torch.arange(30), errors)
+    batch = buffer.sample(16)
+    drawn = errors[batch["index"]]
+    unit = {"buffer": errors.min(), "batch": drawn.min(), None: errors.mean()}[normalize]
+    torch.testing.assert_close(batch["priority_weight"], (drawn / unit) ** -0.5, rtol=1e-4, atol=0)
+
+
 def test_priorities_are_read_from_tensordicts():
     buffer = TensorDictPrioritizedReplayBuffer(10, alpha=1.0, beta=0.5, eps=0.0, priority_key="error")
     rows = steps(4)
@@ -271,6 +283,11 @@ def test_wrong_priorities_are_refused():
         (lambda: TensorDictReplayBuffer(4, seed=-1), ValueError, "seed must be from 0"),
         (lambda: TensorDictPrioritizedReplayBuffer(4, alpha=-1, beta=0.4), ValueError, "alpha must be finite and not"),
         (lambda: TensorDictPrioritizedReplayBuffer(4, alpha=0.6, beta=0.4, eps="x"), TypeError, "eps must be a number"),
+        (
+            lambda: TensorDictPrioritizedReplayBuffer(4, alpha=0.6, beta=0.4, normalize="x"),
+            ValueError,
+            "normalize must be 'buffer', 'batch' or None, got 'x'",
+        ),
         (lambda: TensorDictReplayBuffer(4).sample(), TypeError, "batch_size must be an argument of sample"),
     ],
 )

@@ -381,6 +381,7 @@ def test_two_learners_share_the_buffer(buffer):
         ({"deadline": "1"}, TypeError, "deadline must be a number, got '1'"),
         ({"encrypt": "yes"}, TypeError, "encrypt must be a bool, got 'yes'"),
         ({"compress": "no"}, TypeError, "compress must be a bool, got 'no'"),
+        ({"normalize": "max"}, ValueError, "normalize must be 'buffer', 'batch' or None, got 'max'"),
         ({"size": 0}, ValueError, "size must be at least 1"),
         ({"size": "10"}, TypeError, "size must be a number of transitions, got '10'"),
         ({"env_dict": {}}, ValueError, "env_dict must have at least one field, got {}"),
@@ -403,6 +404,18 @@ def test_two_learners_share_the_buffer(buffer):
 def test_bad_options_are_named(options, error, message):
     with pytest.raises(error, match=message):
         PrioritizedReplayBuffer(**{"size": 10, "env_dict": FIELDS, **options})
+
+
+@pytest.mark.parametrize("normalize", ["buffer", "batch", None])
+def test_weights_are_normalised_as_asked(normalize):
+    buffer = PrioritizedReplayBuffer(1000, FIELDS, alpha=1.0, eps=0.0, normalize=normalize)
+    priorities = np.r_[1e-6, np.arange(1.0, 100.0)]
+    buffer.add(**rows(0, 100), priorities=priorities)
+    batch = buffer.sample(16, beta=0.7)
+    drawn = priorities[batch["id"].ravel()]
+    unit = {"buffer": priorities.min(), "batch": drawn.min(), None: priorities.mean()}[normalize]
+    np.testing.assert_allclose(batch["weights"], (drawn / unit) ** -0.7, rtol=1e-5)
+    buffer.close()
 
 
 def test_a_float_as_size_is_truncated_as_on_one_host():
