@@ -40,7 +40,7 @@ WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 LIMIT := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate gate-power gate-history test test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
+.PHONY: help setup bench apex report plan gate gate-power gate-history test test-pythons test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ gate-history: $(BUILT) ## measure the newest commit of main that has no record, 
 test: $(BUILT) ## run the quick tests, or the tests in ARGS, including slow ones: [ARGS='tests/cpprb_impl -k wrap']
 	@$(PY) -m pytest $(or $(ARGS),-m 'not slow' $(WORKERS) $(LIMIT))
 
+test-pythons: ## run the quick tests with Python 3.11 to 3.15, those that are not on the PATH in Debian's unstable suite (an hour; needs root and mmdebstrap): [ARGS='3.12 3.15']
+	@.ci/pythons $(ARGS)
+
 # tests/torture runs alone: processes that it kills leave segments, which launches of other tests would find and remove.
 test-slow: $(BUILT) ## run the slow tests
 	@$(PY) -m pytest -m slow $(WORKERS) --ignore=tests/torture $(ARGS)
@@ -174,7 +177,7 @@ atari-million: $(PYTORCH_BUILT) ## store 10^6 steps of Pong through Stable-Basel
 portable: $(BUILT) ## check that the module runs on any x86-64 and compiles for AArch64 (needs qemu-user, objdump and a cross compiler)
 	@.ci/portable
 
-wheels: ## build wheels for Python 3.11 to 3.13 (all three on the PATH) in dist/, and try each in a bare environment (a few minutes)
+wheels: ## build wheels for Python 3.11 to 3.15 in dist/, and try each in a bare environment; a Python that is not on the PATH is that of Debian's unstable suite (minutes; needs root and mmdebstrap)
 	@.ci/wheels
 
 wheels-cross: ## after `make wheels`: the same for AArch64, tried under emulation (needs a cross compiler, qemu-user-static, mmdebstrap)

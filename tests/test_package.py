@@ -31,6 +31,15 @@ def test_any_other_missing_name_is_an_error():
         _ = cpprb_impl.__versions__
 
 
+def test_the_pythons_named_are_those_that_are_tested_and_have_wheels():
+    named = [line.split(" :: ")[-1] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.", line)]
+    tested, built = ((ROOT / ".ci" / script).read_text(encoding="utf-8") for script in ("pythons", "wheels"))
+    assert f"${{*:-{' '.join(named)}}}" in tested
+    assert f"for version in {' '.join(named)}; do" in built
+    tags = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cibuildwheel"]["build"]
+    assert tags == [f"cp{version.replace('.', '')}-manylinux_*" for version in named]
+
+
 def test_a_free_threaded_python_is_refused_at_import():
     program = "import sys; sys.abiflags = 't'; import cpprb_impl"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
