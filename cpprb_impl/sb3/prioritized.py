@@ -10,8 +10,10 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.vec_env import VecNormalize
 from torch.nn import functional
 
+from cpprb_impl import steps
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
-from cpprb_impl.buffers import check_exponent
+from cpprb_impl.buffers import check_exponent, check_normalize
+from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.sb3.buffers import ReplayBuffer
 
 
@@ -25,7 +27,7 @@ class PrioritizedSamples(NamedTuple):
     rewards: torch.Tensor
     weights: torch.Tensor
     indexes: np.ndarray
-    discounts: None = None  # which Stable-Baselines3's own samples have
+    discounts: torch.Tensor | None = None  # (batch_size, 1) of next_observations, with n-step returns
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
@@ -35,33 +37,52 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     ----------
     *args, **options
         As for `ReplayBuffer`, except `exact`. Observations may be dicts.
-    alpha, eps, check_for_update
-        As for `cpprb_impl.PrioritizedReplayBuffer`.
+    alpha, eps, normalize, check_for_update
+        As for `cpprb_impl.PrioritizedReplayBuffer`, but with the defaults of the paper's author: an `eps` of 0.01, and
+        weights that are divided by the largest of their batch. With a tiny `eps` and `normalize="buffer"`, a single TD
+        error of 0 makes the weights of all other steps tiny.
     beta : float
         Exponent of the importance weights. `PrioritizedDQN` raises it linearly, to 1 at the end of a training.
+    n_steps : int
+        The steps whose rewards are summed when a step is drawn, fewer where the episode or the stored steps end, as in
+        Stable-Baselines3's `NStepReplayBuffer`. "discounts" of a sample are then gamma^n for the n steps summed.
+    gamma : float
+        Discount per step, with `n_steps` above 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `exact` is given, or an option is invalid.
     """
 
     _ring: PrioritizedRing
+    n_steps: int = 1  # of a file that was written before there was this option
+    gamma: float = 0.99
 
     def __init__(
         self,
         *args: Any,
         alpha: float = 0.6,
-        eps: float = 1e-6,
+        eps: float = 0.01,
+        normalize: str | None = "batch",
         beta: float = 0.4,
         check_for_update: bool = False,
+        n_steps: int = 1,
+        gamma: float = 0.99,
         **options: Any,
     ) -> None:
         if "exact" in options:
             raise TypeError("PrioritizedReplayBuffer has no option exact: Stable-Baselines3 has no such buffer")
-        if "n_steps" in options:  # which Stable-Baselines3 advises to pass if an algorithm is given n_steps
-            raise TypeError("PrioritizedReplayBuffer has no option n_steps: there is no prioritized n-step buffer")
+        self.normalize = check_normalize(normalize)
+        self.n_steps = positive_integer("n_steps", integer("n_steps", n_steps))
+        self.gamma = check_exponent("gamma", gamma)
         self.alpha, self.eps, self.check_for_update = alpha, eps, check_for_update
         self.beta = self.first_beta = check_exponent("beta", beta)
         super().__init__(*args, **options)
 
     def _priorities(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "eps": self.eps, "check_for_update": self.check_for_update}
+        names = ("alpha", "eps", "normalize", "check_for_update")
+        return {name: getattr(self, name) for name in names}
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:
         """Return steps drawn by priority. Raises ValueError if no step is stored."""
@@ -69,9 +90,36 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         weights, indexes = self._tensor(rows["weights"].reshape(-1, 1)), rows["indexes"]
         overridden = "_get_samples" in self._overridden
         obs, actions, next_obs, dones, rewards, *rest = (
-            self._get_samples(indexes, env) if overridden else self._tensors(rows, env)
+            self._get_samples(indexes, env) if overridden else self._samples(rows, indexes, env)
         )
         return PrioritizedSamples(obs, actions, next_obs, dones, rewards, weights, indexes, *rest)
+
+    def _get_samples(self, batch_inds: np.ndarray, env: VecNormalize | None = None) -> Any:
+        if self.n_steps == 1:
+            return super()._get_samples(batch_inds, env)
+        indexes = batch_inds * self.n_envs + np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
+        return self._samples(self._ring.get(indexes), indexes, env)
+
+    def _samples(self, rows: dict[str, np.ndarray], indexes: np.ndarray, env: VecNormalize | None) -> Any:
+        """Return the rows at `indexes` as tensors, with n-step returns."""
+        if self.n_steps == 1:
+            return self._tensors(rows, env)
+        first, environments = np.divmod(indexes, self.n_envs)
+        ahead = np.arange(self.n_steps)
+        window = (first[:, None] + ahead) % self.buffer_size, environments[:, None]
+        ends = (self.dones[window] != 0) | (self.timeouts[window] != 0)
+        ends |= window[0] == (self.pos - 1) % self.buffer_size  # no step follows the newest one
+        last = np.where(ends.any(axis=1), ends.argmax(axis=1), self.n_steps - 1)
+        rewards = self._normalize_reward(self.rewards[window], env) * self.gamma**ahead
+        returns = np.where(ahead <= last[:, None], rewards, 0).sum(axis=1, keepdims=True)
+        final = self._ring.get((first + last) % self.buffer_size * self.n_envs + environments)
+        for name in (steps.DONE, steps.TIMEOUT, *(next_field for _, next_field in self._fields.values())):
+            rows[name] = final[name]
+        tensor = self.to_torch if "to_torch" in self._overridden else self._tensor
+        discounts = self.gamma ** (last[:, None] + 1)
+        return self._tensors(rows, env)._replace(
+            rewards=tensor(returns.astype(np.float32)), discounts=tensor(discounts.astype(np.float32))
+        )
 
     def _choose_path(self, hooks: frozenset[str]) -> None:
         if "_get_samples" in hooks and self.n_envs > 1:
@@ -90,19 +138,55 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
 
 class PrioritizedDQN(DQN):
-    """DQN with proportional prioritized replay (Schaul et al. 2015). Options are those of Stable-Baselines3's DQN.
+    """DQN with proportional prioritized replay (Schaul et al. 2015).
 
-    `replay_buffer_kwargs` may set alpha, eps, beta and check_for_update of its `PrioritizedReplayBuffer`.
+    Beside those of Stable-Baselines3's DQN, "train/beta" and "train/mean_weight" are logged. If the mean weight falls
+    far below 1, the learner hardly learns.
+
+    Parameters
+    ----------
+    *args, **options
+        As for Stable-Baselines3's DQN, with `n_steps`. `replay_buffer_kwargs` may set the options of
+        `PrioritizedReplayBuffer`.
+    double : bool
+        Whether the network that is trained chooses the action whose value the target network gives (van Hasselt et
+        al. 2016, "Deep reinforcement learning with double Q-learning").
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `replay_buffer_class` is no `PrioritizedReplayBuffer`, or `n_steps` is not that of `replay_buffer_kwargs`.
     """
 
     replay_buffer: Any  # a PrioritizedReplayBuffer once it is made
+    n_steps: int
+    replay_buffer_kwargs: dict[str, Any]
 
     def __init__(
-        self, *args: Any, replay_buffer_class: type[ReplayBuffer] = PrioritizedReplayBuffer, **options: Any
+        self,
+        *args: Any,
+        replay_buffer_class: type[ReplayBuffer] = PrioritizedReplayBuffer,
+        double: bool = False,
+        **options: Any,
     ) -> None:
+        self.double = double
         if not issubclass(replay_buffer_class, PrioritizedReplayBuffer):
             raise TypeError(f"replay_buffer_class must be a PrioritizedReplayBuffer, got {replay_buffer_class!r}")
         super().__init__(*args, replay_buffer_class=replay_buffer_class, **options)
+
+    def _setup_model(self) -> None:
+        wanted = self.n_steps
+        if wanted > 1:
+            given = self.replay_buffer_kwargs.get("n_steps", wanted)
+            if given != wanted:
+                raise ValueError(f"n_steps must be {given}, as in replay_buffer_kwargs, or not be given, got {wanted}")
+            defaults = {"n_steps": wanted, "gamma": self.gamma}
+            self.replay_buffer_kwargs = {**defaults, **self.replay_buffer_kwargs}
+        self.n_steps = 1  # or Stable-Baselines3 would warn that it ignores the number
+        try:
+            super()._setup_model()
+        finally:
+            self.n_steps = wanted
 
     def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
         """Load a saved buffer. Raises TypeError, and keeps the one in use, if it is no PrioritizedReplayBuffer."""
@@ -118,12 +202,15 @@ class PrioritizedDQN(DQN):
         self._update_learning_rate(self.policy.optimizer)
         remaining = max(self._current_progress_remaining, 0)  # the last steps may be more than were asked for
         self.replay_buffer.beta = 1 - (1 - self.replay_buffer.first_beta) * remaining
-        losses = []
+        losses, weights = [], []
         for _ in range(gradient_steps):
             batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
             with torch.no_grad():
-                following = self.q_net_target(batch.next_observations).max(dim=1, keepdim=True).values
-                target = batch.rewards + (1 - batch.dones) * self.gamma * following
+                following = self.q_net_target(batch.next_observations)
+                chooser = self.q_net(batch.next_observations) if self.double else following
+                following = following.gather(1, chooser.argmax(dim=1, keepdim=True))
+                discounts = self.gamma if batch.discounts is None else batch.discounts
+                target = batch.rewards + (1 - batch.dones) * discounts * following
             values = self.q_net(batch.observations).gather(1, batch.actions.long())
             loss = (batch.weights * functional.smooth_l1_loss(values, target, reduction="none")).mean()
             self.policy.optimizer.zero_grad()
@@ -133,7 +220,9 @@ class PrioritizedDQN(DQN):
             errors = (values - target).detach().abs().squeeze(1)
             self.replay_buffer.update_priorities(batch.indexes, errors.cpu().numpy())
             losses.append(loss.item())
+            weights.append(batch.weights.mean().item())
         self._n_updates += gradient_steps
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("train/loss", np.mean(losses))
         self.logger.record("train/beta", self.replay_buffer.beta)
+        self.logger.record("train/mean_weight", np.mean(weights))

@@ -7,8 +7,10 @@ import pytest
 import torch
 from gymnasium import spaces
 from stable_baselines3 import DQN
+from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.save_util import save_to_pkl
+from stable_baselines3.common.vec_env import VecNormalize
 
 from cpprb_impl import sb3
 from tests.learners.tasks import Rooms
@@ -127,10 +129,104 @@ def test_only_a_prioritized_buffer_is_taken():
         sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, exact=True)
 
 
-def test_n_step_returns_are_refused():
-    kwargs = {"n_steps": 3, "gamma": 0.99}
-    with pytest.raises(TypeError, match="no prioritized n-step buffer"):
-        sb3.PrioritizedDQN("MlpPolicy", "CartPole-v1", replay_buffer_kwargs=kwargs)
+@pytest.mark.parametrize("normalize", ["buffer", "batch", None])
+def test_weights_are_normalised_as_asked(normalize):
+    buffer = sb3.PrioritizedReplayBuffer(100, BOX, BUTTONS, "cpu", alpha=1.0, eps=0.0, beta=0.7, normalize=normalize)
+    fill([buffer], 50, n_envs=1)
+    priorities = np.r_[1e-6, np.arange(1.0, 50.0)]
+    buffer.update_priorities(np.arange(50), priorities)
+    batch = buffer.sample(16)
+    drawn = priorities[batch.indexes]
+    unit = {"buffer": priorities.min(), "batch": drawn.min(), None: priorities.mean()}[normalize]
+    np.testing.assert_allclose(batch.weights.ravel(), (drawn / unit) ** -0.7, rtol=1e-5)
+
+
+def test_one_error_of_0_leaves_the_weights_of_the_default_as_they_were():
+    buffer = sb3.PrioritizedReplayBuffer(2000, BOX, BUTTONS, device="cpu")
+    fill([buffer], 1000, n_envs=1)
+    errors = np.random.default_rng(0).exponential(size=1000)
+    means = []
+    for first in (errors[0], 0.0):
+        buffer.update_priorities(np.arange(1000), np.r_[first, errors[1:]])
+        means.append(np.mean([buffer.sample(32).weights.mean() for _ in range(100)]))
+    assert means[1] == pytest.approx(means[0], rel=0.1) and means[0] > 0.4
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("added", [9, 40])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_n_step_returns_are_those_of_stable_baselines3(added, once, normalized, monkeypatch):
+    env = VecNormalize(make_vec_env("Pendulum-v1", 2)) if normalized else None
+    if env is not None:
+        env.ret_rms.var, env.clip_reward = 4.0, 0.3
+    theirs = NStepReplayBuffer(64, BOX, BUTTONS, device="cpu", n_envs=2, n_steps=3, gamma=0.9)
+    ours = sb3.PrioritizedReplayBuffer(
+        64, BOX, BUTTONS, device="cpu", n_envs=2, n_steps=3, gamma=0.9, optimize_memory_usage=once
+    )
+    fill([theirs, ours], added)
+    batch = ours.sample(200, env)
+    monkeypatch.setattr(np.random, "randint", lambda *_args, **_options: batch.indexes % 2)
+    expected = theirs._get_samples(batch.indexes // 2, env)
+    for name in ("observations", "actions", "next_observations", "dones", "rewards", "discounts"):
+        torch.testing.assert_close(getattr(batch, name), getattr(expected, name), rtol=1e-5, atol=1e-6)
+    assert len(batch.discounts.unique()) > 1, "some windows are shorter"
+    by_method = ours._get_samples(batch.indexes // 2, env)
+    torch.testing.assert_close(by_method.rewards, batch.rewards)
+
+
+def test_n_steps_of_the_model_reach_its_buffer(recwarn, tmp_path):
+    env = make_vec_env(Rooms, 1, seed=0)
+    trained = model(env, n_steps=3, gamma=0.9, double=True)
+    assert not [each for each in recwarn if "n_steps" in str(each.message)]
+    assert (trained.n_steps, trained.replay_buffer.n_steps, trained.replay_buffer.gamma) == (3, 3, 0.9)
+    trained.learn(100)
+    trained.save(tmp_path / "model")
+    trained.save_replay_buffer(tmp_path / "buffer")
+    other = sb3.PrioritizedDQN.load(tmp_path / "model", env=env)
+    assert other.double and (other.n_steps, other.replay_buffer.n_steps) == (3, 3)
+    other.load_replay_buffer(tmp_path / "buffer")
+    np.testing.assert_array_equal(other.replay_buffer.sample(30).rewards, trained.replay_buffer.sample(30).rewards)
+    with pytest.raises(ValueError, match="n_steps must be 2, as in replay_buffer_kwargs, or not be given, got 3"):
+        model(env, n_steps=3, replay_buffer_kwargs={"n_steps": 2})
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_new_priorities_are_the_errors_of_the_targets(double, n_steps):
+    trained = model(make_vec_env(Rooms, 1, seed=0), n_steps=n_steps, double=double, learning_rate=1e-30)
+    trained.learn(200)
+    for each in (trained.q_net, trained.q_net_target):  # so that both choose different actions
+        for weight in each.parameters():
+            torch.nn.init.normal_(weight)
+    buffer, drawn = trained.replay_buffer, []
+    original = buffer.sample
+    buffer.sample = lambda *args, **options: drawn.append(original(*args, **options)) or drawn[-1]
+    trained.train(1, 64)
+    (batch,) = drawn
+    with torch.no_grad():
+        values = trained.q_net_target(batch.next_observations).numpy()
+        own = trained.q_net(batch.next_observations).numpy() if double else values
+        predicted = trained.q_net(batch.observations).gather(1, batch.actions.long()).numpy()
+    following = values[np.arange(64), own.argmax(axis=1)][:, None]
+    discounts = trained.gamma if batch.discounts is None else batch.discounts.numpy()
+    target = batch.rewards.numpy() + (1 - batch.dones.numpy()) * discounts * following
+    leaves = (np.abs(predicted - target).ravel() + buffer.eps) ** buffer.alpha
+    np.testing.assert_allclose(buffer._ring._get_leaves(batch.indexes), leaves, rtol=1e-4)
+    assert trained.logger.name_to_value["train/mean_weight"] == pytest.approx(batch.weights.mean().item())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_steps": 0}, ValueError, "n_steps must be"),
+        ({"n_steps": 2.5}, TypeError, "n_steps must be"),
+        ({"gamma": -1}, ValueError, "gamma must be"),
+        ({"normalize": "max"}, ValueError, "normalize must be 'buffer', 'batch' or None, got 'max'"),
+    ],
+)
+def test_wrong_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        sb3.PrioritizedReplayBuffer(10, BOX, BUTTONS, device="cpu", **options)
 
 
 def test_beta_is_1_at_most():
