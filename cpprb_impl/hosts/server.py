@@ -12,7 +12,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ import zmq
 
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.keys import Keys
+from cpprb_impl.hosts.strangers import Strangers, allow_connections
 from cpprb_impl.hosts.wire import Malformed, Reply, Request
 from cpprb_impl.shared import MPPrioritizedReplayBuffer
 
@@ -38,6 +39,7 @@ class Settings:
 
     role: str
     segment: str
+    host: str  # the address at which it listens
     port: int  # 0: any
     columns: Sequence[wire.Column]
     keys: Keys
@@ -134,7 +136,7 @@ class Storer:
             del self.last[next(iter(self.last))]
 
 
-def serve(router: zmq.Socket, answer: Answer, end: Any) -> None:
+def serve(router: zmq.Socket, strangers: Strangers, answer: Answer, end: Any) -> None:
     """Answer messages until the file `end` can be read."""
     poller = zmq.Poller()
     poller.register(router, zmq.POLLIN)
@@ -145,6 +147,8 @@ def serve(router: zmq.Socket, answer: Answer, end: Any) -> None:
                 sender, *parts = router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 break
+            if strangers.waiting:
+                strangers.has_sent(sender)
             reply = _reply(answer, parts)
             if reply is not None:
                 wire.send(router, [sender.bytes, *reply])
@@ -161,8 +165,8 @@ def _reply(answer: Answer, parts: Sequence[zmq.Frame]) -> Sequence[Any] | None:
 
 
 @contextmanager
-def bound(settings: Settings) -> Iterator[zmq.Socket]:
-    """Yield a socket to which only owners of the keys can connect."""
+def bound(settings: Settings) -> Iterator[tuple[zmq.Socket, Strangers]]:
+    """Yield a socket to which only owners of the keys can connect, and the connections that have not shown them yet."""
     with zmq.Context() as context:
         guard = settings.keys.guard(context)
         try:
@@ -172,8 +176,9 @@ def bound(settings: Settings) -> Iterator[zmq.Socket]:
                 router.maxmsgsize = settings.largest_part
                 router.heartbeat_ivl, router.heartbeat_timeout = 200, 800
                 settings.keys.of_server(router)
-                router.bind(f"tcp://*:{settings.port}")
-                yield router
+                with closing(Strangers(router)) as strangers:
+                    router.bind(f"tcp://{settings.host}:{settings.port}")
+                    yield router, strangers
         finally:
             guard.stop()
 
@@ -183,10 +188,11 @@ def main() -> None:
     settings = Settings.read(sys.stdin.readline())
     buffer = MPPrioritizedReplayBuffer.attach(settings.segment)
     answer: Answer = Drawer(buffer) if settings.role == DRAWING else Storer(buffer, settings.columns)
-    with bound(settings) as router:
+    allow_connections()
+    with bound(settings) as (router, strangers):
         with suppress(BrokenPipeError):  # the supervisor has just died, and standard input has ended
             print(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2], flush=True)
-        serve(router, answer, sys.stdin)
+        serve(router, strangers, answer, sys.stdin)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,19 @@ class Server:
         self._thread.join()
 
 
+def own_address(host: str) -> str:
+    """Return Ray's address of this node in digits, where servers listen. Raise OSError if it is another machine's."""
+    try:
+        with socket.socket() as trial:
+            trial.bind((host, 0))
+            return str(trial.getsockname()[0])
+    except OSError:
+        raise OSError(
+            "Ray's address of a node with data must be one of the machine's own, where the servers of its shard can "
+            f"listen, got {host}: pass another one to ray start --node-ip-address"
+        ) from None
+
+
 class Shard:
     """Supervises the servers of one host's shared buffer. Runs as an actor of Ray.
 
@@ -95,10 +109,11 @@ class Shard:
 
     def __init__(self, buffer: str, number: int, host: str, node: str, options: Mapping[str, Any], keys: Keys) -> None:
         self._closed = threading.Event()
+        own = own_address(host)
         self.buffer, self._name, number = kept.take_over(buffer, host) or kept.make(buffer, host, number, options)
         self._keeper = kept.Keeper(self._name)
         columns = wire.columns_of(self.buffer.get_all_transitions())
-        settings = {role: Settings(role, self._name, 0, columns, keys) for role in (DRAWING, STORING)}
+        settings = {role: Settings(role, self._name, own, 0, columns, keys) for role in (DRAWING, STORING)}
         self.servers = {role: Server(each) for role, each in settings.items()}
         drawing, storing = (self.servers[role].port for role in (DRAWING, STORING))
         self.address = Address(number, host, drawing, storing, self._name, node, columns)

@@ -285,10 +285,11 @@ def mangling(make_shards, keys) -> Iterator[SimpleNamespace]:
     end, stop = os.pipe()
     with ExitStack() as stack:
         stack.enter_context(os.fdopen(end))
-        router = stack.enter_context(bound(Settings(DRAWING, shard.address.segment, 0, shard.address.columns, keys)))
+        settings = Settings(DRAWING, shard.address.segment, "127.0.0.1", 0, shard.address.columns, keys)
+        router, strangers = stack.enter_context(bound(settings))
         port = int(router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
         made.address = replace(shard.address, drawing_port=port)
-        thread = threading.Thread(target=serve, args=(router, answer, SimpleNamespace(fileno=lambda: end)))
+        thread = threading.Thread(target=serve, args=(router, strangers, answer, SimpleNamespace(fileno=lambda: end)))
         thread.start()
         yield made
         os.close(stop)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import zmq
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.link import Link
+from cpprb_impl.hosts.shard import Shard
 from cpprb_impl.hosts.wire import Reply, Request
 
-from .conftest import are_whole, rows_with, with_and_without_encryption
+from .conftest import FIELDS, are_whole, rows_with, with_and_without_encryption
 
 LARGE_COMMAND = 64 << 20  # bytes: the frame of a handshake
 pytestmark = with_and_without_encryption
@@ -64,6 +66,20 @@ def test_other_keys_get_nothing(shard, link, keys, learn):
             assert replies(link(stranger, port), DRAW) == []
     assert len(replies(link(), DRAW)) == 1  # the control
     assert are_whole(learn([shard]).sample(32, 0.4))
+
+
+def test_servers_listen_at_the_address_of_their_host_only(keys):
+    with closing(Shard("of-one-address", 0, "127.0.0.2", "node", {"size": 10, "env_dict": FIELDS}, keys)) as shard:
+        for port in (shard.address.drawing_port, shard.address.storing_port):
+            socket.create_connection(("127.0.0.2", port)).close()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+
+
+def test_an_address_of_another_machine_is_refused_with_what_to_do(keys):
+    with pytest.raises(OSError, match=r"one of the machine's own, .* got 192\.0\.2\.77: .* --node-ip-address"):
+        Shard("of-another-machine", 0, "192.0.2.77", "node", {"size": 10, "env_dict": FIELDS}, keys)
+    assert not [*Path("/dev/shm").glob("*of-another-machine*")]
 
 
 def test_garbage_costs_one_connection(shard, link, learn):

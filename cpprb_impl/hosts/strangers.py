@@ -1,0 +1,82 @@
+"""The connections of a server that have not authenticated: see `Strangers`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+from contextlib import suppress
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+MOST = 512  # connections that may wait to authenticate; an owner of the keys needs a few round trips
+ENDPOINT = "inproc://replay-strangers"
+
+
+class Strangers:
+    """Closes the oldest connections that have not authenticated, once there are more than `most`.
+
+    ZeroMQ accepts every connection and closes one that stays silent after 30 s. Without a limit, silent ones would
+    take all descriptors of the process, and nobody else could connect. ZeroMQ reports connections by descriptor, but
+    not which of them have authenticated: only those send messages, so the server passes the first part of each.
+
+    Parameters
+    ----------
+    router : zmq.Socket
+        Not bound yet.
+    most : int
+    """
+
+    def __init__(self, router: zmq.Socket, most: int = MOST) -> None:
+        self.waiting: dict[int, None] = {}  # by descriptor, the oldest first
+        self._router, self._most, self._lock = router, most, threading.Lock()
+        router.monitor(ENDPOINT, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_MONITOR_STOPPED)
+        self._events: zmq.Socket = router.context.socket(zmq.PAIR)
+        self._events.set_hwm(0)  # otherwise ZeroMQ's own thread would wait for this one
+        self._events.connect(ENDPOINT)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while (event := recv_monitor_message(self._events))["event"] != zmq.EVENT_MONITOR_STOPPED:
+            descriptor = event["value"]
+            with self._lock:
+                self.waiting.pop(descriptor, None)
+                if event["event"] == zmq.EVENT_ACCEPTED:
+                    self.waiting[descriptor] = None
+                oldest = next(iter(self.waiting)) if len(self.waiting) > self._most else None
+                if oldest is not None:
+                    del self.waiting[oldest]
+            if oldest is not None:
+                _shut(oldest)
+        self._events.close(linger=0)
+
+    def has_sent(self, part: zmq.Frame) -> None:
+        """Note that the connection which sent this part has authenticated.
+
+        An owner whose first message is answered before its connection is reported waits until its second one.
+        """
+        with self._lock:
+            self.waiting.pop(int(part.get(zmq.SRCFD)), None)
+
+    def close(self) -> None:
+        """Stop watching. Connections stay open."""
+        self._router.disable_monitor()
+        self._thread.join()
+
+
+def _shut(descriptor: int) -> None:
+    """Let ZeroMQ find that the peer of a connection has closed it.
+
+    If it was closed meanwhile and the number belongs to another connection, that one connects again.
+    """
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def allow_connections() -> None:
+    """Raise this process's limit of open descriptors, often 1,024, to the most that it may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
