@@ -99,7 +99,7 @@ OURS_IN_A_SERVER = "cpprb_impl[replay server]"
 #: Buffers over several hosts. They are measured by the hosts suite only, with its own profile.
 OVER_HOSTS: dict[str, str] = {
     "cpprb_impl[Ray]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRay",
-    "cpprb_impl[Ray, encrypted]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRayEncrypted",
+    "cpprb_impl[Ray, unencrypted]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRayUnencrypted",
     "cpprb_impl[Ray, uncompressed]": "adapters.peers.cpprb_impl_on_ray:CpprbImplOnRayUncompressed",
     OURS_IN_A_SERVER: "adapters.peers.replay_server:CpprbImplReplayServer",
     "cpprb[replay server]": "adapters.peers.replay_server:CpprbReplayServer",

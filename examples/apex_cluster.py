@@ -115,11 +115,11 @@ def main() -> None:
     parser.add_argument("--address", default="local", help="of the cluster, such as auto; default: a new one here")
     parser.add_argument("--explorers", type=int, default=apex.EXPLORERS)
     parser.add_argument("--seconds", type=float, default=120)
-    parser.add_argument("--encrypt", action="store_true", help="the rows that are sent from host to host")
+    parser.add_argument("--unencrypted", action="store_true", help="send rows from host to host in clear text")
     args = parser.parse_args()
     cpus = {"num_cpus": args.explorers} if args.address == "local" else {}
     ray.init(args.address, runtime_env={"py_modules": [apex]}, **cpus)  # copies apex.py to all hosts
-    shared = PrioritizedReplayBuffer(100_000, apex.FIELDS, hosts=data_hosts(), encrypt=args.encrypt)
+    shared = PrioritizedReplayBuffer(100_000, apex.FIELDS, hosts=data_hosts(), encrypt=not args.unencrypted)
     weights = Weights()
     evaluator = Evaluator.remote()
     ray.get(evaluator.__ray_ready__.remote())  # if a package is missing there, the error is raised here

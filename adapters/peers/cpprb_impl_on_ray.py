@@ -20,7 +20,10 @@ from adapters.ray_cluster import connect
 class CpprbImplOnRay(CpprbAPI, HostsAdapter):
     name = "cpprb_impl[Ray]"
     distribution = "cpprb-impl"
-    usage = "cpprb_impl.ray.PrioritizedReplayBuffer over all data hosts, passed to explorers (this project's docs)"
+    usage = (
+        "cpprb_impl.ray.PrioritizedReplayBuffer over all data hosts, passed to explorers (this project's docs); "
+        "encrypted, as by default (CurveZMQ)"
+    )
     contract = replace(
         SHARED_CONTRACT,
         processes=Stated(Processes.ANY, "on any host; rows over ZeroMQ"),
@@ -29,7 +32,7 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
     )
     on_ray = True
     victim = "cpprb_impl.hosts.server"  # their supervisor starts them again, with the rows
-    encrypt: ClassVar[bool] = False
+    encrypt: ClassVar[bool] = True
     compress: ClassVar[bool] = True
 
     def __init__(self, spec: Spec, place: Place) -> None:
@@ -81,10 +84,10 @@ class CpprbImplOnRay(CpprbAPI, HostsAdapter):
         ray.shutdown()
 
 
-class CpprbImplOnRayEncrypted(CpprbImplOnRay):
-    name = "cpprb_impl[Ray, encrypted]"
-    usage = "the same with encrypt=True: CurveZMQ"
-    encrypt = True
+class CpprbImplOnRayUnencrypted(CpprbImplOnRay):
+    name = "cpprb_impl[Ray, unencrypted]"
+    usage = "the same with encrypt=False, which shows what encryption costs"
+    encrypt = False
 
 
 class CpprbImplOnRayUncompressed(CpprbImplOnRay):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -27,6 +28,10 @@ from cpprb_impl.ray.finder import Finder, asking, check_ray
 from cpprb_impl.ray.options import parse_deadline, parse_flag, parse_hosts, parse_prefetch
 from cpprb_impl.shared import MPPrioritizedReplayBuffer as OneHost
 
+UNENCRYPTED = (
+    "encrypt=False sends all rows, priorities and the buffer's password in clear text: any machine that can read the "
+    "network between the hosts can read and change the buffer. Omit encrypt unless that network is private"
+)
 START_SECONDS, CLOSE_SECONDS = 60.0, 15.0  # for the shards to start and to end
 
 
@@ -57,7 +62,8 @@ class PrioritizedReplayBuffer:
     when_lost : {"elsewhere", "wait"}
         Whether an explorer without a shard on its host sends rows to another host, or waits, if its shard is lost.
     encrypt : bool
-        Whether messages are encrypted (CurveZMQ). Otherwise a password is required, which is sent in clear text.
+        Whether messages are encrypted (CurveZMQ). Without encryption, all rows and the password that gives access to
+        them can be read on the network, and a warning says so.
     compress : bool
         Whether rows that are sent are compressed (LZ4) on each link whose user then waits for less: both ways are
         measured now and then.
@@ -69,6 +75,11 @@ class PrioritizedReplayBuffer:
     RuntimeError
         If Ray is not initialized, a host is not a node of the cluster, or a shard cannot be started there, for example
         for lack of shared memory.
+
+    Warns
+    -----
+    UserWarning
+        If `encrypt` is False.
     """
 
     def __init__(
@@ -87,14 +98,16 @@ class PrioritizedReplayBuffer:
         prefetch: int = 2,
         deadline: float = 1.0,
         when_lost: str = ELSEWHERE,
-        encrypt: bool = False,
+        encrypt: bool = True,
         compress: bool = True,
     ) -> None:
         if when_lost not in (ELSEWHERE, WAIT):
             raise ValueError(f"when_lost must be {ELSEWHERE!r} or {WAIT!r}, got {when_lost!r}")
         self._prefetch, self._deadline, self._when_lost = parse_prefetch(prefetch), parse_deadline(deadline), when_lost
         self._compress = parse_flag("compress", compress)
-        self._keys = Keys.make(parse_flag("encrypt", encrypt))
+        if not parse_flag("encrypt", encrypt):
+            warnings.warn(UNENCRYPTED, UserWarning, stacklevel=2)
+        self._keys = Keys.make(encrypt)
         if not native_fields(env_dict, default_dtype):
             raise ValueError(f"env_dict must have at least one field, got {env_dict!r}")
         check_ray()

@@ -287,7 +287,7 @@ def _over_hosts(context: Context, subject: str) -> Headline | None:
             f"highest are those of {wins}.",
         ],
         "All hosts share one machine and its processors, and nothing is trained: no real network card or switch takes "
-        "part.",
+        f"part. {hosts.formerly_unencrypted(jobs)}".rstrip(),
     )
 
 

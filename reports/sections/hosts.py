@@ -47,10 +47,15 @@ SUITE = Suite(
 )
 
 
+#: A way of the first peer in records from before its messages were encrypted by default.
+ENCRYPTED = "encrypted"
+
+
 @dataclass(frozen=True)
 class Hosts:
     launches: str
     checked: str
+    formerly: str  # which peer did not encrypt by default, if any
     tables: Sequence[MatrixTable]
     failures: Sequence[MatrixTable]
 
@@ -63,7 +68,7 @@ class Hosts:
             "are Linux namespaces of one machine, with a network each, and share its processors, so more hosts are "
             "not faster here; read ratios and CPU times. Staleness is the number of batches that are drawn after an "
             "update of priorities and before the first one that it affects."
-            f"{self.launches} {self.checked}"
+            f"{self.launches} {self.checked} {self.formerly}"
         )
 
     @property
@@ -92,7 +97,7 @@ def parts(context: Context) -> list[Part]:
             columns = [(label, by_benchmark[name]) for name, label in labels.items() if name in by_benchmark]
             if columns:
                 tables.append(matrix(context, f"{side}: {place}", columns, context.reference(SUITE)))
-    body = Hosts(per_cell(jobs), _checked(jobs), tables, [*_failures(context, jobs)])
+    body = Hosts(per_cell(jobs), _checked(jobs), formerly_unencrypted(jobs), tables, [*_failures(context, jobs)])
     return [Part("hosts", "hosts", SUITE.title, body)]
 
 
@@ -124,6 +129,18 @@ def _checked(jobs: Sequence[Job]) -> str:
         return ""
     found = f"wrong ones were found of {listed([*wrong])}" if wrong else "none was wrong"
     return f"Rows that were drawn beside an explorer were compared with those that were added ({counts}): {found}."
+
+
+def formerly_unencrypted(jobs: Sequence[Job]) -> str:
+    """Say which peer did not encrypt by default when it was measured, if its variant that did was measured, too."""
+    peers = {peer for job in jobs for peer in job.cells}
+    for peer in sorted(peers):
+        if (encrypted := f"{peer.removesuffix(']')}, {ENCRYPTED}]") in peers:
+            return (
+                f"{peer} sent rows in clear text, which was its default when this was measured. It now encrypts by "
+                f"default, as {encrypted} does here."
+            )
+    return ""
 
 
 def is_plain(job: Job) -> bool:

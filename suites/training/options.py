@@ -13,7 +13,7 @@ from suites.training.settings import BadSetting, Settings
 
 SETTINGS = "settings.json"
 MOST_HOSTS = 16  # made of one machine
-ON_HOSTS = ["cpprb_impl[Ray]", "cpprb_impl[Ray, encrypted]"]  # buffers over several hosts; the first is the default
+ON_HOSTS = ["cpprb_impl[Ray]", "cpprb_impl[Ray, unencrypted]"]  # buffers over several hosts; the first is the default
 
 
 def _option(field: str) -> str:

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from subprocess import PIPE
 
@@ -49,6 +51,22 @@ def buffer():
 def rows(first: int, count: int) -> dict[str, np.ndarray]:
     ids = np.arange(first, first + count)
     return {"id": ids, "obs": np.stack([ids] * 3, axis=1)}
+
+
+def test_messages_are_encrypted_by_default():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with closing(PrioritizedReplayBuffer(100, FIELDS)) as buffer:
+            assert buffer._keys.server and not buffer._keys.password
+
+
+def test_a_warning_says_what_can_be_read_without_encryption():
+    with pytest.warns(UserWarning, match="encrypt=False sends all rows, priorities and the buffer's password in clear"):
+        made = PrioritizedReplayBuffer(100, FIELDS, encrypt=False)
+    with closing(made) as buffer:
+        assert buffer._keys.password
+        buffer.add(**rows(0, 10))
+        assert len(buffer.sample(4)["id"]) == 4
 
 
 @ray.remote(num_cpus=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reports.answer.headlines import headlines
 from reports.build import build
 from reports.figures.formatting import TIMES
@@ -64,6 +66,20 @@ def test_there_is_no_headline_without_rates_of_one_data_host():
 def body(run: Run) -> hosts.Hosts:
     (part,) = hosts.parts(context_of(run))
     return part.body
+
+
+@pytest.mark.parametrize(("variant", "says_so"), [("encrypted", True), ("unencrypted", False)])
+def test_a_record_from_before_encryption_was_the_default_says_so(variant, says_so, tmp_path):
+    run = run_of()
+    for peer in (*PEERS, f"cpprb_impl[Ray, {variant}]"):
+        for benchmark, unit in (("learner", "batches/s"), ("explorer", "rows/s")):
+            add(run, peer, benchmark, unit, {**SPEED, "data_hosts": 1}, 100.0)
+    run.add_peer(f"cpprb_impl[Ray, {variant}]", "1", "invented")
+    sentence = "cpprb_impl[Ray] sent rows in clear text, which was its default when this was measured."
+    (headline,) = headlines(context_of(run))
+    assert (sentence in headline.not_shown) == says_so
+    for page in build(run, tmp_path):
+        assert (sentence in page.read_text()) == says_so
 
 
 def test_a_failure_that_a_peer_does_not_survive_is_no_figure():
