@@ -25,6 +25,7 @@ std::unique_ptr<PrivateStore> make_private_store(const RingOptions& options) {
   for (std::size_t f = 0; f < fields.size(); ++f)
     fields[f].compressed = options.compressed && options.fields[f].stacked;
   auto rows = std::make_unique<Rows>(std::move(fields), 0, options.environments);
+  Memory::remove_abandoned();  // whichever buffer the user makes next gives the memory of a killed job back
   return std::make_unique<PrivateStore>(std::move(rows), options.capacity, options.prioritized,
                                         options.check_for_update);
 }

@@ -45,27 +45,6 @@ std::string random_text() {
   return text;
 }
 
-// Removes segments that no live process uses, for example those of a maker that was killed. Each process that has a
-// segment open holds a shared flock on it, which the kernel releases when the process ends for any reason, in any PID
-// namespace. It is not released earlier: the lock belongs to the open file description, which the mapping keeps alive
-// even if other code closes the descriptor.
-void sweep_abandoned() {
-  DIR* folder = opendir(kFolder);
-  if (folder == nullptr) return;
-  while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): no other thread has this DIR
-    if (std::strncmp(entry->d_name, kPrefix, std::strlen(kPrefix)) != 0) continue;
-    const std::string name = std::string("/").append(entry->d_name);
-    const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
-    if (descriptor < 0) continue;
-    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-      RB_FAILPOINT(M0);
-      shm_unlink(name.c_str());
-    }
-    close(descriptor);
-  }
-  closedir(folder);
-}
-
 std::string amount(std::size_t bytes) {
   return bytes >> 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
 }
@@ -107,6 +86,26 @@ Memory Memory::make_private(std::size_t bytes) {
   return memory;
 }
 
+// Each process that has a segment open holds a shared flock on it, which the kernel releases when the process ends for
+// any reason, in any PID namespace. It is not released earlier: the lock belongs to the open file description, which
+// the mapping keeps alive even if other code closes the descriptor.
+void Memory::remove_abandoned() {
+  DIR* folder = opendir(kFolder);
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): no other thread has this DIR
+    if (std::strncmp(entry->d_name, kPrefix, std::strlen(kPrefix)) != 0) continue;
+    const std::string name = std::string("/").append(entry->d_name);
+    const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+    if (descriptor < 0) continue;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+      RB_FAILPOINT(M0);
+      shm_unlink(name.c_str());
+    }
+    close(descriptor);
+  }
+  closedir(folder);
+}
+
 const std::string& Memory::own_prefix() {
   static pid_t process = 0;
   static std::string prefix;
@@ -119,7 +118,7 @@ const std::string& Memory::own_prefix() {
 
 Memory Memory::make_shared(std::size_t reserved, std::size_t bytes) {
   static std::atomic<unsigned> made = 0;
-  sweep_abandoned();
+  remove_abandoned();
   Memory memory;
   for (;;) {
     memory.name_ = own_prefix() + std::to_string(++made);

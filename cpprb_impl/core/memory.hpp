@@ -13,8 +13,12 @@ class Memory {
   // Zero-filled memory, allocated by the system page by page on first access. Throws std::bad_alloc.
   static Memory make_private(std::size_t bytes);
 
-  // Creates a segment with a unique name, readable only by its owner. Space for its first `reserved` bytes is
-  // allocated, so that a full /dev/shm causes an exception here (std::system_error, ENOSPC) and not a bus error later.
+  // Removes segments that no live process has open: their makers were killed together with their watchdogs.
+  static void remove_abandoned();
+
+  // Removes abandoned segments, and creates one with a unique name, readable only by its owner. Space for its first
+  // `reserved` bytes is allocated, so that a full /dev/shm causes an exception here (std::system_error, ENOSPC) and not
+  // a bus error later.
   static Memory make_shared(std::size_t reserved, std::size_t bytes);
   // Allocates space for a further part of a shared segment, for all processes; throws the same exceptions.
   void allocate(std::size_t at, std::size_t bytes);

@@ -1,0 +1,188 @@
+"""Segments of a job that is killed as a whole, with its watchdog, go when the next buffer of any class is made.
+
+SLURM's scancel and a cgroup's OOM kill end jobs in this way. Segments that any live process has open stay.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cpprb_impl
+from cpprb_impl.hosts import kept
+
+from .jobs import wait_until
+from .test_watchdog import NEW_NAMESPACE, SHM, names_of, shells_of
+
+pytestmark = pytest.mark.timeout(120)
+
+FIELDS = {"x": {}, "done": {}}
+JOB = """
+import multiprocessing, sys, time
+import cpprb_impl
+from cpprb_impl.hosts import kept
+from tests.cpprb_impl.test_watchdog import add_until_told
+if __name__ == "__main__":
+    kind, method, stop = sys.argv[1:]
+    b = getattr(cpprb_impl, kind)(100, {'x': {}})
+    print(b.segment, flush=True)
+    context = multiprocessing.get_context(method)
+    for _ in range(2):
+        context.Process(target=add_until_told, args=(b, stop)).start()
+    time.sleep(600)
+"""
+SHARD = """
+import time
+from cpprb_impl.hosts import kept
+made = kept.make("killed-with-its-keeper", "127.0.0.1", 1, {"size": 100, "env_dict": {"x": {}}})
+keeper = kept.Keeper(made.name)
+print(made.name, flush=True)
+time.sleep(600)
+"""
+MAKERS: dict[str, Callable[[], object]] = {
+    **{
+        name: lambda name=name: getattr(cpprb_impl, name)(10, FIELDS)
+        for name in ("ReplayBuffer", "PrioritizedReplayBuffer", "ReverseReplayBuffer", "MPReplayBuffer")
+    },
+    "MPPrioritizedReplayBuffer": lambda: cpprb_impl.MPPrioritizedReplayBuffer(10, FIELDS),
+    "HindsightReplayBuffer": lambda: cpprb_impl.HindsightReplayBuffer(
+        10, {"obs": {}, "act": {}, "next_obs": {}}, 5, reward_func=lambda _s, _a, goals: np.zeros(len(goals))
+    ),
+    "SelectiveReplayBuffer": lambda: cpprb_impl.SelectiveReplayBuffer(5, 1, 1, Nepisodes=2),
+}
+
+
+def buffers() -> set[str]:
+    """The names of the public classes that store transitions."""
+    return {name for name in cpprb_impl.__all__ if hasattr(getattr(cpprb_impl, name), "add")}
+
+
+def is_running(process: int) -> bool:
+    """Whether any thread of the process has not ended: each keeps the memory."""
+    return any(map(_is_alive, Path("/proc").glob(f"{process}/task/*/stat")))
+
+
+def _is_alive(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def killed(tmp_path) -> Iterator[Callable[..., str]]:
+    """Start a job and kill it with its watchdog; the name of its segment, which remains."""
+    stop = tmp_path / "stop"
+
+    def kill(kind: str = "MPPrioritizedReplayBuffer", method: str = "spawn") -> str:
+        job = tmp_path / "job.py"
+        job.write_text(JOB)
+        command = [sys.executable, job, kind, method, stop]
+        env = {**os.environ, "PYTHONPATH": os.getcwd()}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0, env=env) as owner:
+            segment, *explorers = (owner.stdout.readline().strip() for _ in range(3))
+            shells = shells_of(segment)
+            for shell in shells:
+                os.kill(shell, signal.SIGKILL)
+            os.killpg(owner.pid, signal.SIGKILL)
+        dead = [owner.pid, *map(int, explorers), *shells]
+        assert len(shells) == 1
+        wait_until(lambda: not any(map(is_running, dead)))
+        return segment
+
+    yield kill
+    stop.touch()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("kind", ["MPReplayBuffer", "MPPrioritizedReplayBuffer"])
+def test_a_killed_jobs_name_remains_until_the_next_buffer(kind, method, killed):
+    segment = killed(kind, method)
+    assert names_of(segment) == {segment.strip("/")}
+    cpprb_impl.ReplayBuffer(10, {"x": {}})
+    assert not names_of(segment)
+
+
+@pytest.mark.parametrize("name", sorted(buffers()))
+def test_each_class_of_buffer_removes_it(name, killed):
+    segment = killed()
+    MAKERS[name]()
+    assert not names_of(segment)
+
+
+def test_a_shards_name_goes_with_it():
+    with subprocess.Popen([sys.executable, "-c", SHARD], stdout=subprocess.PIPE, text=True, process_group=0) as owner:
+        name = owner.stdout.readline().strip()
+        (keeper,) = [
+            int(process.name)
+            for process in Path("/proc").glob("[0-9]*")
+            if is_running(int(process.name)) and str(SHM / name.strip("/")).encode() in command_of(process)
+        ]
+        cpprb_impl.ReplayBuffer(10, {"x": {}})
+        assert kept.exists(name)
+        os.kill(keeper, signal.SIGKILL)
+        os.killpg(owner.pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(keeper))
+    assert kept.exists(name)
+    cpprb_impl.ReplayBuffer(10, {"x": {}})
+    assert not kept.exists(name)
+
+
+def command_of(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_segment_of_a_dead_maker_stays_while_an_explorer_lives(tmp_path):
+    """Its watchdog would remove the name: here, it was killed."""
+    buffer = cpprb_impl.MPReplayBuffer(10, {"x": {}})
+    code = "import sys; from cpprb_impl import MPReplayBuffer; b = MPReplayBuffer(100, {'x': {}}); print(b.segment)\n"
+    code += "sys.stdout.flush(); sys.stdin.read()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        segment = owner.stdout.readline().strip()
+        attached = cpprb_impl.MPReplayBuffer.attach(segment)
+        for shell in shells_of(segment):
+            os.kill(shell, signal.SIGKILL)
+        wait_until(lambda: not shells_of(segment))
+        owner.kill()
+    for make in MAKERS.values():
+        make()
+    assert names_of(segment) and names_of(buffer.segment)
+    attached.close()
+    cpprb_impl.ReplayBuffer(10, {"x": {}})
+    assert not names_of(segment) and names_of(buffer.segment)
+    buffer.close()
+
+
+def test_a_live_segment_of_another_pid_namespace_stays():
+    """Containers with --ipc=host share /dev/shm, and their process ids mean nothing here."""
+    if subprocess.run([*NEW_NAMESPACE, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no PID namespace can be made here")
+    code = "from cpprb_impl import *; b = MPReplayBuffer(100, {'x': {}}); print(b.segment, flush=True); input(); "
+    code += "b.add(x=1); print(b.get_stored_size(), flush=True); input()"
+    command = [*NEW_NAMESPACE, sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as inside:
+        segment = inside.stdout.readline().strip()
+        for make in MAKERS.values():
+            make()
+        assert names_of(segment)
+        inside.stdin.write("\n")
+        inside.stdin.flush()
+        assert inside.stdout.readline() == "1\n"
+        inside.kill()  # --kill-child: the namespace ends with it
+    wait_until(lambda: removed_by_a_new_buffer(segment))
+
+
+def removed_by_a_new_buffer(segment: str) -> bool:
+    cpprb_impl.ReplayBuffer(10, {"x": {}})
+    return not names_of(segment)
