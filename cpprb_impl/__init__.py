@@ -8,6 +8,9 @@ if "t" in sys.abiflags:
         f"install python{sys.version_info.major}.{sys.version_info.minor} without the suffix t"
     )
 
+from cpprb_impl import built  # noqa: F401 - first, since the others import the native part
+
+# isort: split
 from cpprb_impl import HER, LaBER, PyReplayBuffer, multiprocessing, util  # noqa: F401 - as in cpprb
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer, create_buffer
 from cpprb_impl.environments import create_before_add_func, create_env_dict

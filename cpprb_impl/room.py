@@ -53,6 +53,8 @@ def warn_if_too_large(
         what, rooms, advice = "memory", _room_in_memory(shared), f"{ADVICE}; mmap_prefix keeps the fields in files"
     where = min(rooms, key=rooms.__getitem__, default=None)
     if where is not None and needed > rooms[where]:
+        if where == SHM:
+            advice = f"{advice}; a container gets more with docker run --shm-size=8g"
         text = f"the buffer needs {_amount(needed)} of {what} when it is full, but {where} has {_amount(rooms[where])}"
         warnings.warn(f"{text}: {advice}", UserWarning, stacklevel=4)
 

@@ -31,6 +31,9 @@ namespace {
 
 constexpr const char* kFolder = "/dev/shm";
 constexpr const char* kPrefix = "cpprb_impl-";
+constexpr const char* kRemedy =
+    ": give a container more with docker run --shm-size=8g (in Kubernetes, mount a volume with medium: Memory there), "
+    "elsewhere with mount -o remount,size=8G /dev/shm, or make the buffer smaller";
 
 [[noreturn]] void fail(int code, const std::string& doing) {
   throw std::system_error(code, std::generic_category(), doing);
@@ -55,7 +58,7 @@ void check(int code, std::size_t bytes, const char* what) {
   statvfs(kFolder, &room);
   const std::size_t free_bytes = room.f_bavail * room.f_frsize;
   fail(code, "the buffer needs " + amount(bytes) + " of shared memory" + what + ", but " + kFolder + " has " +
-                 amount(free_bytes) + " free");
+                 amount(free_bytes) + " free" + (code == ENOSPC ? kRemedy : ""));
 }
 
 char* map(std::size_t bytes, int flags, int descriptor) {

@@ -1,0 +1,21 @@
+"""Raises an error that says what to do if the package is imported from sources whose native part is not built."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+try:
+    import cpprb_impl._native  # noqa: F401 - whether it is there
+except ModuleNotFoundError as error:
+    if error.name != "cpprb_impl._native":
+        raise
+    _folder = Path(__file__).resolve().parent
+    _others = ", ".join(sorted(path.name for path in _folder.glob("_native.*.so")))
+    raise ModuleNotFoundError(
+        f"cpprb_impl must be built before it is imported, and {_folder} has "
+        f"{f'{_others}, which is for another Python, but ' if _others else ''}"
+        f"no _native{sysconfig.get_config_var('EXT_SUFFIX')}: run `make setup` in {_folder.parent} and use its "
+        "`.venv/bin/python`, or run `pip install .` there and then Python in another folder",
+        name=error.name,
+    ) from None
