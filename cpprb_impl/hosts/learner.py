@@ -211,15 +211,14 @@ class Learner:
 
     def _receive(self, source: Source) -> None:
         socket = source.link.socket
-        while True:
+        # Not until `zmq.Again` is raised: pyzmq's wheels for Python 3.12 and later run Python code while they make the
+        # traceback of an exception, and a KeyboardInterrupt that is raised there disappears.
+        while int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             try:
-                head = socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return None
-            try:
-                self._take(source, Reply.read(head))
+                self._take(source, Reply.read(socket.recv()))
             except Malformed as error:
                 return self._lose(source, str(error))
+        return None
 
     def _take(self, source: Source, reply: Reply) -> None:
         source.link.heard = time.monotonic()

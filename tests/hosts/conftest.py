@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
+import zmq
 
 from cpprb_impl.hosts.keys import Keys
 from cpprb_impl.hosts.learner import Learner
@@ -35,6 +36,20 @@ with_and_without_encryption = pytest.mark.parametrize(
 def keys(request) -> Keys:
     """A password only, unless the test is marked otherwise."""
     return Keys.make(encrypt=getattr(request, "param", False))
+
+
+@pytest.fixture
+def exceptions_of_pyzmq(monkeypatch) -> list[str]:
+    """The names of the exceptions that pyzmq makes from now on."""
+    made: list[str] = []
+
+    def init(error: zmq.ZMQError, *args: object, **options: object) -> None:
+        made.append(type(error).__name__)
+        original(error, *args, **options)
+
+    original = zmq.ZMQError.__init__
+    monkeypatch.setattr(zmq.ZMQError, "__init__", init)
+    return made
 
 
 @pytest.fixture

@@ -106,6 +106,16 @@ def test_n_step_rows_are_those_of_a_local_buffer(make_shards, explore):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
+def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, explore, exceptions_of_pyzmq):
+    """While pyzmq's wheels for Python 3.12 and later make one, a KeyboardInterrupt disappears."""
+    (shard,) = make_shards(1, size=LARGE)
+    explorer = explore([shard])
+    for first in range(0, 10 * BATCH_ROWS, BATCH_ROWS):
+        explorer.add(**rows_with(np.arange(first, first + BATCH_ROWS)))
+    explorer.flush()
+    assert len(ids_in(shard)) == 10 * BATCH_ROWS and exceptions_of_pyzmq == []
+
+
 @pytest.mark.parametrize("when_lost", ["elsewhere", "wait"])
 def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_killed(when_lost, make_shards, explore):
     shards = make_shards(2, size=LARGE)

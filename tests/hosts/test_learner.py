@@ -235,6 +235,17 @@ def test_a_learner_goes_on_after_interrupted_calls(make_shards, learn):
     assert learner.get_stored_size() == sum(SIZES[:2])
 
 
+def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, learn, exceptions_of_pyzmq):
+    """While pyzmq's wheels for Python 3.12 and later make one, a KeyboardInterrupt disappears."""
+    shards = make_shards(2)
+    fill(shards)
+    learner = learn(shards)
+    for _ in range(50):
+        batch = learner.sample(64, 0.4)
+        learner.update_priorities(batch["indexes"], np.ones(64))
+    assert learner.get_stored_size() == sum(SIZES[:2]) and exceptions_of_pyzmq == []
+
+
 def test_new_priorities_are_sent_right_after_an_interrupted_call(make_shards, learn):
     shards = make_shards(1)
     fill(shards)
