@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import Ring
+from cpprb_impl.fields import parse_seed
 
 
 class BufferBase(Ring):
@@ -26,6 +27,14 @@ class BufferBase(Ring):
 
     def _attributes(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
         return values and {name: value for name, value in values.items() if name not in ("_recipe", *self._parts)}
+
+    def reseed(self, seed: int | None = None) -> None:
+        """Start this process's random numbers anew, as a buffer made with this `seed` does.
+
+        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. Raises TypeError or
+        ValueError for any other, and changes nothing then.
+        """
+        self._reseed(parse_seed(seed))
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """Return the transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).

@@ -12,6 +12,7 @@ import numpy as np
 
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.fields import field_names, integer, native_fields, next_fields, parse_seed, positive_integer
+from cpprb_impl.own_random import OwnRandom
 from cpprb_impl.row_reader import RowReader
 
 STRATEGIES = ("future", "episode", "random", "final")
@@ -22,7 +23,7 @@ def _themselves(states: np.ndarray) -> np.ndarray:
     return states
 
 
-class HindsightReplayBuffer:
+class HindsightReplayBuffer(OwnRandom):
     """Buffer of transitions, each with a goal and the reward for that goal.
 
     The transitions of an episode are held back until `on_episode_end(goal)`. They are then stored once with that goal,
@@ -114,6 +115,15 @@ class HindsightReplayBuffer:
         self._episode: list[dict[str, np.ndarray]] = []  # the rows of each call of add
         self._waiting = 0
         self.rng = np.random.default_rng(parse_seed(seed))
+
+    def reseed(self, seed: int | None = None) -> None:
+        """Start the random numbers of goals and samples anew, as a buffer made with this `seed` does.
+
+        `seed` is an int from 0 to 2**64 - 1, or None for a seed from the operating system. Raises TypeError or
+        ValueError for any other, and changes nothing then.
+        """
+        super().reseed(seed)
+        self.rb.reseed(seed)
 
     def add(self, **transition: Any) -> None:
         """Append one step to the episode, or many along axis 0.

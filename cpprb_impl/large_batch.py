@@ -15,9 +15,10 @@ import numpy as np
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import parse_seed, positive_integer
+from cpprb_impl.own_random import OwnRandom
 
 
-class LaBER:
+class LaBER(OwnRandom):
     """Draw rows of a large batch in proportion to priority + eps. Subclasses define `_normalize_weight`."""
 
     def __init__(self, batch_size: int, m: float = 4, *, eps: float = 1e-6, seed: int | None = None) -> None:

@@ -22,6 +22,15 @@ def overridden(buffer: object, ours: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
+def replaces(buffer: object, name: str, ours: type) -> bool:
+    """Return whether the method `name` of `buffer` is not that of `ours`, and does not call it by `super()`."""
+    method = vars(buffer).get(name) or inspect.getattr_static(type(buffer), name)
+    if method is inspect.getattr_static(ours, name):
+        return False
+    code = getattr(method, "__code__", None)
+    return code is None or "__class__" not in code.co_freevars
+
+
 def check_bases(kind: type, ours: type, names: tuple[str, ...]) -> None:
     """Raise TypeError if our class hides a method in `names` of a base of `kind` that comes after it."""
     bases = kind.__mro__

@@ -103,6 +103,10 @@ class SelectiveReplayBuffer:
             self._ends.extend((first + 1 + ended).tolist())
         return first
 
+    def reseed(self, seed: int | None = None) -> None:
+        """Start the random numbers anew, as a buffer made with this `seed` does; None for one from the system."""
+        self._ring.reseed(seed)
+
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
         """Return `batch_size` transitions, drawn uniformly with replacement: a dict of new arrays (batch_size, *shape).
 

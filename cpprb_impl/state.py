@@ -12,6 +12,7 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.fields import NativeField
+from cpprb_impl.own_random import this_process
 
 PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
 
@@ -180,9 +181,10 @@ class CopyableBuffer(BufferBase):
     """A buffer that can be copied, deep-copied and pickled.
 
     A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next. After that, the two are independent. `__init__` is not called for a copy. Its attributes
-    are copies, made with `__getstate__` and `__setstate__` if a subclass defines them, and every copy has its own
-    `_parts`.
+    original would draw next; but in another process, it draws numbers of its own, seeded by the operating system, so
+    that workers do not draw the same batches. After that, the two are independent. `__init__` is not called for a copy.
+    Its attributes are copies, made with `__getstate__` and `__setstate__` if a subclass defines them, and every copy
+    has its own `_parts`.
     """
 
     _recipe: tuple[int, list[NativeField], dict[str, Any]]
@@ -209,7 +211,7 @@ class CopyableBuffer(BufferBase):
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
         if self._get_head() != head:
             raise RuntimeError("another thread changed the buffer while it was copied")
-        return _revive, (type(self), self._recipe, held, parts), self.__getstate__()
+        return _revive, (type(self), self._recipe, held, parts, this_process()), self.__getstate__()
 
     def _ring_columns(self, slots: np.ndarray) -> Columns:
         """Return the native ring's contents in `held_slots`."""
@@ -217,11 +219,17 @@ class CopyableBuffer(BufferBase):
 
 
 def _revive(
-    kind: type[CopyableBuffer], recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]
+    kind: type[CopyableBuffer],
+    recipe: tuple[Any, ...],
+    held: tuple[Any, ...],
+    parts: dict[str, Any],
+    process: tuple[str, int] | None = None,
 ) -> CopyableBuffer:
     capacity, fields, options = recipe
     buffer = kind.__new__(kind)
     buffer._make(capacity, fields, **options)
     vars(buffer).update(parts)
     restore(buffer, *held)
+    if process != this_process():
+        buffer.reseed()
     return buffer

@@ -14,7 +14,7 @@ import numpy as np
 from cpprb_impl import steps
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.fields import positive_integer
-from cpprb_impl.overrides import attributes, check_bases, overridden
+from cpprb_impl.overrides import attributes, check_bases, overridden, replaces
 
 WHOLE = ""  # the name of an observation that has no parts
 # The methods that the replaced buffers call in `sample`, which a subclass overrides to change its batches.
@@ -122,6 +122,22 @@ class StepBuffer:
         self.actions, self.rewards, self.dones, self.timeouts = (
             steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)
         )
+
+    def reseed(self, seed: int | None = None) -> None:
+        """Start the random numbers anew, with a seed from 0 to 2**64 - 1, or one from the operating system.
+
+        Raises TypeError or ValueError for any other seed, and TypeError if NumPy's global generator draws the rows:
+        with `exact`, or if a method that `sample` calls is overridden, or `sample` itself without a call of `super()`.
+        """
+        if not self._draws_from_ring():
+            raise TypeError(
+                f"{type(self).__name__} has no reseed, since its rows are drawn with NumPy's global generator (exact, "
+                "or a subclass that draws by itself): call np.random.seed instead"
+            )
+        self._ring.reseed(seed)
+
+    def _draws_from_ring(self) -> bool:
+        return self._own_draws and not replaces(self, "sample", self._ours)
 
     @property
     def nbytes(self) -> int:

@@ -13,6 +13,7 @@ from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.buffers import check_exponent, check_normalize
 from cpprb_impl.fields import parse_seed, positive_integer
+from cpprb_impl.own_random import this_process
 from cpprb_impl.step_buffer import is_stack
 
 Key = tuple[str, ...]
@@ -61,7 +62,8 @@ class TensorDictReplayBuffer:
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
         self._frames_once, self._compress = optimize_memory_usage, compress
-        self._seed = int(torch.randint(2**63 - 1, ())) if seed is None else parse_seed(seed)
+        self._seed = _seed(seed)
+        self._seeded_in = this_process()
         self._ring: Ring | None = None
         self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
         self._shapes: dict[Key, torch.Size] = {}  # of one row
@@ -117,6 +119,15 @@ class TensorDictReplayBuffer:
         self._shapes = self._shapes or {key: data[key].shape[1:] for key in fields}
         return torch.arange(first, first + len(data)) % self.max_size
 
+    def reseed(self, seed: int | None = None) -> None:
+        """Start the random numbers anew, as a buffer made with this `seed` does; None draws it as the constructor does.
+
+        Raises TypeError or ValueError if it is not an int from 0 to 2**64 - 1, and changes nothing then.
+        """
+        self._seed, self._seeded_in = _seed(seed), this_process()
+        if self._ring is not None:
+            self._ring.reseed(self._seed)
+
     def _layout(self, data: TensorDictBase) -> dict[Key, str]:
         keys = [
             (key,) if isinstance(key, str) else key
@@ -136,7 +147,8 @@ class TensorDictReplayBuffer:
         env_dict = {name: {"shape": column.shape[1:], "dtype": column.dtype} for name, column in own.items()}
         stacks = {name: 0 for name in shared if is_stack(own[name].shape[1:], own[name].dtype)}
         once = {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
-        return self._ring_of(env_dict, {**once, "seed": self._seed})
+        seed = self._seed if self._seeded_in == this_process() else None  # not the one that other processes have too
+        return self._ring_of(env_dict, {**once, "seed": seed})
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
         return Ring(self.max_size, env_dict, **options)
@@ -247,6 +259,10 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
         indexes, priorities = array_of("index", index).reshape(-1), array_of("priority", priority).reshape(-1)
         ring.update_priorities(indexes, priorities)
+
+
+def _seed(given: int | None) -> int | None:
+    return int(torch.randint(2**63 - 1, ())) if given is None else parse_seed(given)
 
 
 def _is_shared(data: TensorDictBase, key: Key) -> bool:

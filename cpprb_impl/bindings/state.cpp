@@ -91,6 +91,14 @@ PyObject* set_random(PyObject* self, PyObject* words) {
   });
 }
 
+PyObject* reseed(PyObject* self, PyObject* seed) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const std::uint64_t number = seed == Py_None ? entropy() : unsigned_number(seed, "seed");
+    CallGuard(self).ring().random.reseed(number);
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* begin_at(PyObject* self, PyObject* slot) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t first = unsigned_number(slot, "a slot");
@@ -300,6 +308,8 @@ PyMethodDef methods[] = {
      "buffers."},
     {"_get_random", get_random, METH_NOARGS, "_get_random() -> tuple of int\n\nReturn the random generator's state."},
     {"_set_random", set_random, METH_O, "_set_random(state)\n\nSet the random generator's state."},
+    {"_reseed", reseed, METH_O,
+     "_reseed(seed)\n\nStart the random generator as a constructor with this seed does; None for one from the system."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
     {"_get_head", get_head, METH_NOARGS,

@@ -82,6 +82,15 @@ class Learner:
         self._ahead: deque[Batch] = deque()
         self._columns: Sequence[wire.Column] = ()
 
+    def reseed(self, seed: int | None = None) -> None:
+        """Start the numbers with which batches are divided over shards anew. Raise ValueError if a seed is given."""
+        if seed is not None:
+            raise ValueError(
+                f"seed must be None, got {seed!r}: each shard draws with a generator of its own, which the operating "
+                "system seeds and all learners use"
+            )
+        self._random = np.random.default_rng()
+
     # Shards that appear, answer, and are lost.
 
     def _look_for_shards(self) -> None:

@@ -289,6 +289,14 @@ class PrioritizedReplayBuffer:
         """Set the raw priorities of sampled transitions. Those that were overwritten or lost are skipped."""
         self._learner.update_priorities(indexes, priorities)
 
+    def reseed(self, seed: None = None) -> None:
+        """Start this learner's random numbers anew, with a seed from the operating system.
+
+        Raises ValueError if `seed` is not None: each shard draws with a generator of its own, so that no seed would
+        make batches reproducible. Copies in other processes never share random numbers.
+        """
+        self._learner.reseed(seed)
+
     def get_stored_size(self) -> int:
         """Return the number of transitions in the shards that answer, as far as this process knows."""
         return self._learner.get_stored_size()

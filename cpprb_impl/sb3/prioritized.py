@@ -14,6 +14,7 @@ from cpprb_impl import steps
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import check_exponent, check_normalize
 from cpprb_impl.fields import integer, positive_integer
+from cpprb_impl.overrides import replaces
 from cpprb_impl.sb3.buffers import ReplayBuffer
 
 
@@ -128,6 +129,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
                 "the environment of each step itself: make the buffer with n_envs=1, or override sample instead"
             )
         super()._choose_path(hooks)
+
+    def _draws_from_ring(self) -> bool:
+        return not replaces(self, "sample", self._ours)  # whichever other methods are overridden
 
     def update_priorities(self, indexes: np.ndarray, priorities: np.ndarray) -> None:
         """Set the priorities (n,) of sampled steps, such as their absolute TD errors.

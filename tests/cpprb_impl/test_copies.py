@@ -151,7 +151,7 @@ def draw(buffer, pipe):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_children_of_a_fork_draw_their_own_numbers_and_a_pickle_goes_on(method):
+def test_children_draw_their_own_numbers(method):
     buffer = pickle.loads(pickle.dumps(ReplayBuffer(100, ENV_DICT, seed=1)))
     buffer.add(**make_rows(0, 100))
     context = multiprocessing.get_context(method)
@@ -163,7 +163,7 @@ def test_children_of_a_fork_draw_their_own_numbers_and_a_pickle_goes_on(method):
         drawn.append(ours.recv())
         child.join()
     drawn.append(buffer.sample(50)["act"].ravel().tolist())
-    assert (drawn[0] == drawn[1], drawn[0] == drawn[2]) == ((True, True) if method == "spawn" else (False, False))
+    assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
 
 
 def test_cpprb_can_not():

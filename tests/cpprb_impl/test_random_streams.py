@@ -1,0 +1,205 @@
+"""Copies in other processes draw other numbers; copies in the same process go on as the original does."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cpprb_impl as m
+
+ROWS = np.arange(10_000)
+FIELDS = {"id": {"dtype": np.int64}}
+EPISODE = {"obs": {}, "act": {}, "next_obs": {}, "done": {}}
+
+
+def _filled(kind, **options):
+    buffer = kind(len(ROWS), FIELDS, **options)
+    buffer.add(id=ROWS)
+    return buffer
+
+
+def _hindsight(prioritized, **options):
+    buffer = m.HindsightReplayBuffer(
+        10_000, EPISODE, 1000, reward, additional_goals=0, prioritized=prioritized, **options
+    )
+    for start in range(0, 10_000, 1000):
+        numbers = np.arange(start, start + 1000)
+        buffer.add(obs=numbers, act=numbers, next_obs=numbers, done=np.zeros(1000))
+        buffer.on_episode_end(0.0)
+    return buffer
+
+
+def reward(states, actions, goals):
+    return np.zeros(len(states))
+
+
+def _selective(**options):
+    buffer = m.SelectiveReplayBuffer(100, Nepisodes=100, **options)
+    for number in range(100):
+        numbers = np.arange(100 * number, 100 * number + 100.0)
+        buffer.add(numbers, numbers, numbers, numbers, np.arange(100) == 99)
+    return buffer
+
+
+def _of_core(buffer):
+    return buffer.sample(16)["id"]
+
+
+def _of_obs(buffer):
+    return buffer.sample(16)["obs"]
+
+
+def _of_goals(buffer):
+    return buffer._reached_anywhere(np.arange(1000.0).reshape(-1, 1), 16)
+
+
+def _of_laber(laber):
+    return laber(priorities=np.ones(4 * 16), id=np.arange(4 * 16))["id"]
+
+
+# Each class that draws random numbers: how it is made, and what a call draws.
+MEMBERS = {
+    "ReplayBuffer": (lambda **o: _filled(m.ReplayBuffer, **o), _of_core),
+    "ReplayBuffer of objects": (lambda **o: _with_objects(m.ReplayBuffer, **o), _of_core),
+    "PrioritizedReplayBuffer": (lambda **o: _filled(m.PrioritizedReplayBuffer, **o), _of_core),
+    "sample_indexes": (lambda **o: _filled(m.ReplayBuffer, **o), lambda b: b.sample_indexes(16)),
+    "shuffled": (lambda **o: _filled(m.ReverseReplayBuffer, **o), lambda b: b.get_all_transitions(shuffle=True)["id"]),
+    "HindsightReplayBuffer": (lambda **o: _hindsight(False, **o), _of_obs),
+    "HindsightReplayBuffer, prioritized": (lambda **o: _hindsight(True, **o), _of_obs),
+    "HindsightReplayBuffer, goals": (lambda **o: _hindsight(False, strategy="random", **o), _of_goals),
+    "SelectiveReplayBuffer": (_selective, _of_obs),
+    "LaBERmean": (lambda **o: m.LaBERmean(16, **o), _of_laber),
+    "LaBERlazy": (lambda **o: m.LaBERlazy(16, **o), _of_laber),
+    "LaBERmax": (lambda **o: m.LaBERmax(16, **o), _of_laber),
+}
+SHARED = {
+    "MPReplayBuffer": (lambda **o: _filled(m.MPReplayBuffer, **o), _of_core),
+    "MPPrioritizedReplayBuffer": (lambda **o: _filled(m.MPPrioritizedReplayBuffer, **o), _of_core),
+}
+
+
+def _with_objects(kind, **options):
+    buffer = kind(1000, {"id": {"dtype": np.int64}, "what": {"dtype": object}}, **options)
+    buffer.add(id=ROWS[:1000], what=["a"] * 1000)
+    return buffer
+
+
+def drawn(name: str, buffer) -> tuple:
+    _, draw = (MEMBERS | SHARED)[name]
+    return tuple(np.asarray(draw(buffer)).ravel()[:16].tolist())
+
+
+def send_drawn(name: str, buffer, results) -> None:
+    """What a worker does."""
+    results.put([drawn(name, buffer) for _ in range(2)])
+
+
+def members(of):
+    return pytest.mark.parametrize("name", of)
+
+
+def test_every_public_class_that_draws_is_a_member():
+    made = {type(make()) for make, _ in (MEMBERS | SHARED).values()}
+    drawing = {
+        kind
+        for kind in (getattr(m, name) for name in m.__all__)
+        if isinstance(kind, type) and (hasattr(kind, "sample") or hasattr(kind, "rng"))
+    }
+    assert {kind for kind in drawing if not any(issubclass(each, kind) for each in made)} == set()
+    assert all(hasattr(kind, "reseed") for kind in drawing)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@members(["ReplayBuffer", "PrioritizedReplayBuffer", "MPReplayBuffer", "MPPrioritizedReplayBuffer"])
+def test_workers_draw_numbers_of_their_own(name, method, seed):
+    """The copies get the buffer as an argument, twice as in two epochs."""
+    make, _ = (MEMBERS | SHARED)[name]
+    buffer = make(seed=seed)
+    context = multiprocessing.get_context(method)
+    results = context.Queue()
+    batches = [drawn(name, buffer)]
+    for _ in range(2):
+        workers = [context.Process(target=send_drawn, args=(name, buffer, results)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        for _ in workers:
+            batches += results.get(timeout=60)
+        for worker in workers:
+            worker.join()
+    batches.append(drawn(name, buffer))
+    assert len(set(batches)) == len(batches) == 10
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_what_is_unpickled_in_another_process_draws_other_numbers(seed, tmp_path):
+    made = {name: make(seed=seed) for name, (make, _) in MEMBERS.items()}
+    (tmp_path / "pickled").write_bytes(pickle.dumps(made))
+    program = (
+        "import pickle, sys; from tests.cpprb_impl.test_random_streams import drawn; "
+        "made = pickle.load(open(sys.argv[1], 'rb')); print({name: drawn(name, made[name]) for name in made})"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "pickled")]
+    others = [
+        ast.literal_eval(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(2)
+    ]
+    for name, each in made.items():
+        assert len({drawn(name, each), *(other[name] for other in others)}) == 3, name
+
+
+@members(MEMBERS)
+def test_a_forked_child_draws_other_numbers(name):
+    make, _ = MEMBERS[name]
+    buffer = make(seed=3)
+    read, write = os.pipe()
+    for _ in range(2):
+        if not (child := os.fork()):
+            os.write(write, (str(drawn(name, buffer)) + "\n").encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+    os.close(write)
+    with open(read) as pipe:
+        others = set(pipe.read().split("\n")) - {""}
+    assert len(others | {str(drawn(name, buffer))}) == 3
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, copy.copy, lambda each: pickle.loads(pickle.dumps(each))])
+@members(MEMBERS)
+def test_a_copy_in_this_process_continues_exactly(name, way):
+    make, _ = MEMBERS[name]
+    buffer = make()
+    drawn(name, buffer)
+    if way is copy.copy and not isinstance(buffer, m.ReplayBuffer):
+        pytest.skip("shares its parts")
+    twin = way(buffer)
+    assert [drawn(name, twin) for _ in range(3)] == [drawn(name, buffer) for _ in range(3)]
+
+
+@members(MEMBERS | SHARED)
+def test_reseed_draws_what_an_object_made_with_the_seed_draws(name):
+    make, _ = (MEMBERS | SHARED)[name]
+    ours, other = make(), make(seed=7)
+    wanted = [drawn(name, other) for _ in range(3)]
+    for _ in range(2):
+        ours.reseed(7)
+        assert [drawn(name, ours) for _ in range(3)] == wanted
+    ours.reseed()
+    assert drawn(name, ours) != wanted[0]
+
+
+@pytest.mark.parametrize(("bad", "error"), [("1", TypeError), (True, TypeError), (-1, ValueError), (2**64, ValueError)])
+@members(MEMBERS | SHARED)
+def test_a_bad_seed_changes_nothing(name, bad, error):
+    make, _ = (MEMBERS | SHARED)[name]
+    ours, other = make(seed=7), make(seed=7)
+    with pytest.raises(error, match="seed"):
+        ours.reseed(bad)
+    assert drawn(name, ours) == drawn(name, other)
