@@ -8,6 +8,7 @@ import numpy as np
 
 from cpprb_impl._native import Ring
 from cpprb_impl.fields import parse_seed
+from cpprb_impl.hooks import FIXED, check_assigned
 
 
 class BufferBase(Ring):
@@ -18,6 +19,11 @@ class BufferBase(Ring):
 
     _parts: tuple[str, ...] = ()
     _recipe: Any  # the arguments with which the native ring was made; not pickled either
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED:
+            check_assigned(self, name)
+        super().__setattr__(name, value)
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()

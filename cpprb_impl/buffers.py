@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.fields import (
     NativeField,
     field_names,
@@ -41,6 +42,7 @@ Stacks = Names | Mapping[str, int]
 
 
 OF_PRIORITIES = ("alpha", "eps", "normalize", "check_for_update")
+OF_SAMPLE = ("weights", "indexes")  # columns that prioritized samples have besides the fields
 BEFORE_ENV_DICT = ("obs_dim", "obs_shape", "act_dim", "rew_dim", "is_discrete_action")
 
 
@@ -216,7 +218,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             n_envs=environments,
             compressed=compressed,
             add_through_python=bool(objects),
-            batch_through_python=bool(objects),
+            batch_through_python=bool(objects) or self._encodes(),
             **prioritized,
         )
 
@@ -232,9 +234,20 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         assert self._objects is not None
         return self._objects.add(rows, self)
 
-    def _batch_through(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        assert self._objects is not None
-        return self._objects.fill(batch)
+    def _batch_through(self, batch: dict[str, np.ndarray], indexes: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Return what the caller of a method receives for `batch`, of which a sample has `indexes`."""
+        if indexes is None or not self._encodes():
+            return batch if self._objects is None else self._objects.fill(batch)
+        encoded = self._encode_sample(indexes)
+        for name in OF_SAMPLE if isinstance(self, PrioritizedRing) else ():
+            if name in batch:
+                encoded[name] = batch[name]
+        return encoded
+
+    @classmethod
+    def _encodes(cls) -> bool:
+        """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
+        return cls._encode_sample is not BufferBase._encode_sample
 
     def _ring_columns(self, slots: np.ndarray) -> Columns:
         columns = columns_of(self, slots)

@@ -10,6 +10,7 @@ import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer
 from cpprb_impl.fields import native_fields, positive_integer
+from cpprb_impl.hooks import IN_SELECTIVE, refuse
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
 
@@ -64,6 +65,7 @@ class SelectiveReplayBuffer:
         **others: Any,
     ) -> None:
         ignore_siblings(type(self).__name__, others)
+        refuse(type(self), SelectiveReplayBuffer, IN_SELECTIVE)
         self._obs_shape = None if obs_shape is None else tuple(operator.index(length) for length in obs_shape)
         obs = {"shape": obs_dim if self._obs_shape is None else self._obs_shape}
         fields: dict[str, dict[str, Any]] = {
@@ -112,7 +114,9 @@ class SelectiveReplayBuffer:
 
         Raises ValueError if the buffer is empty.
         """
-        return self._ring.sample(batch_size)
+        if type(self)._encode_sample is SelectiveReplayBuffer._encode_sample:
+            return self._ring.sample(batch_size)
+        return self._encode_sample(self._ring.sample_indexes(batch_size))
 
     def get_episode(self, i: int) -> dict[str, np.ndarray]:
         """Return episode `i`, counted from 0, as a dict of new arrays (length, *shape), with 0 rows if there is none.

@@ -37,6 +37,7 @@ from cpprb_impl.fields import (
     stack_axes,
 )
 from cpprb_impl.files import SavableBuffer
+from cpprb_impl.hooks import IN_SHARED, refuse, refuse_overridden
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
@@ -103,6 +104,8 @@ class _SharedBuffer(SavableBuffer):
 
     def _make(self, recipe: Description, seed: int | None, segment: str | None = None) -> None:
         """Create a segment, or attach to the one named `segment`."""
+        refuse_overridden(type(self))
+        refuse(type(self), _SharedBuffer, IN_SHARED)
         number = parse_seed(seed)
         if segment is None:
             watch()

@@ -12,6 +12,7 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.fields import NativeField
+from cpprb_impl.hooks import refuse_overridden
 from cpprb_impl.own_random import this_process
 
 PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
@@ -191,6 +192,7 @@ class CopyableBuffer(BufferBase):
 
     def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:
         """Create the native ring, and remember its arguments for copies."""
+        refuse_overridden(type(self))
         super().__init__(capacity, fields, seed=seed, **options)
         self._recipe = (capacity, fields, options)
 

@@ -152,15 +152,20 @@ RecentBatches* recent_batches(Ring& ring) { return ring.batch_through_python ? n
 
 PyObject* for_batch(const Ring& ring, PyObject* out) {
   if (out != nullptr && out != Py_None && ring.batch_through_python)
-    raise(PyExc_TypeError, "out must be None for a buffer with fields of Python objects");
+    raise(PyExc_TypeError,
+          "out must be None for a buffer with fields of Python objects, and for a class that overrides _encode_sample");
   return out;
 }
 
-PyObject* finished(PyObject* self, Batch& batch) {
+PyObject* finished(PyObject* self, Batch& batch, const std::vector<std::size_t>* slots) {
   if (!ring_of(self).batch_through_python) [[likely]]
     return batch.give();
   const Ref columns(batch.give());
-  return PyObject_CallMethod(self, "_batch_through", "O", columns.get());
+  if (slots == nullptr) return PyObject_CallMethod(self, "_batch_through", "O", columns.get());
+  npy_intp rows = static_cast<npy_intp>(slots->size());
+  const Ref indexes(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
+  std::copy(slots->begin(), slots->end(), static_cast<npy_int64*>(PyArray_DATA(indexes.array())));
+  return PyObject_CallMethod(self, "_batch_through", "OO", columns.get(), indexes.get());
 }
 
 void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,

@@ -36,7 +36,8 @@ struct RingOptions {
   bool check_for_update = false;
   std::unique_ptr<Nstep> nstep;  // null if each step is a transition
   // For features written in Python: add() calls self._add_through(**rows), and every batch passes through
-  // self._batch_through(batch) before it is returned.
+  // self._batch_through(batch) before it is returned, or self._batch_through(batch, indexes) where the ring chose the
+  // rows.
   bool add_through_python = false, batch_through_python = false;
 };
 

@@ -47,7 +47,7 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     std::copy(drawn->slots.begin(), drawn->slots.end(), indexes);
     importance_weights(*drawn, beta, ring.priorities, call.store(), weights);
     if (drawn->sample != 0) batch.is_sample(drawn->sample, 1, ring.recent);
-    return finished(self, batch);
+    return finished(self, batch, &drawn->slots);
   });
 }
 

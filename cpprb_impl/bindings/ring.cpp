@@ -61,7 +61,7 @@ PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
       found = ring.sampler->sample(ring.random, *drawn, batch.places(), waiting);
     }
     if (found == Found::nothing) raise(PyExc_ValueError, "cannot sample from an empty buffer");
-    return finished(self, batch);
+    return finished(self, batch, &drawn->slots);
   });
 }
 
@@ -135,10 +135,11 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", const_cast<char**>(names), &shuffle)) throw PythonError();
     CallGuard call(self);
     std::optional<Batch> batch;
+    std::vector<std::size_t> slots;
     {
       PythonWaiting waiting(call);
       LearnerGuard guard(call.store(), waiting);
-      auto slots = call.store().stored_slots();
+      slots = call.store().stored_slots();
       if (shuffle)
         for (std::size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[call.ring().random.below(i)]);
       {
@@ -150,7 +151,7 @@ PyObject* ring_get_all_transitions(PyObject* self, PyObject* args, PyObject* kwa
       const std::size_t rows = call.store().read_stored(slots, batch->places(), waiting);
       if (rows != slots.size()) batch->shorten(static_cast<npy_intp>(rows));
     }
-    return finished(self, *batch);
+    return finished(self, *batch, &slots);
   });
 }
 

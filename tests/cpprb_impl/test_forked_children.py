@@ -206,9 +206,9 @@ def large(between: Callable[[ReplayBuffer], None]) -> ReplayBuffer:
     """A buffer with LARGE bytes of address space, which calls `between` in the midst of `sample`."""
 
     class Stopping(ReplayBuffer):
-        def _batch_through(self, batch):
+        def _batch_through(self, batch, indexes=None):
             between(self)
-            return super()._batch_through(batch)
+            return super()._batch_through(batch, indexes)
 
     buffer = Stopping(1 << 12, {"x": {"dtype": object}, "wide": {"shape": LARGE >> 12, "dtype": np.uint8}})
     buffer.add(x=None, wide=np.zeros(LARGE >> 12, np.uint8))
