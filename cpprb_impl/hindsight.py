@@ -6,12 +6,14 @@ M. Andrychowicz et al., "Hindsight Experience Replay", NeurIPS 2017, arXiv:1707.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.fields import field_names, integer, native_fields, next_fields, parse_seed, positive_integer
+from cpprb_impl.hooks import check_option
 from cpprb_impl.own_random import OwnRandom
 from cpprb_impl.row_reader import RowReader
 
@@ -19,8 +21,35 @@ STRATEGIES = ("future", "episode", "random", "final")
 MADE_HERE = ("rew", "goal")
 
 
+# What an assignment to an attribute does: it is checked, refused once the buffer is made, or simply has its effect.
+FIXED_HERE = frozenset({"state", "prioritized", "goal_shape"})
+FREE_HERE = frozenset({"reward_func", "action", "next_state"})
+IN_CPPRB = frozenset({"episode_rb"})
+
+
 def _themselves(states: np.ndarray) -> np.ndarray:
     return states
+
+
+def _strategy(value: Any) -> str:
+    if value not in STRATEGIES:
+        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {value!r}")
+    return str(value)
+
+
+def _additional_goals(value: Any) -> int:
+    goals = integer("additional_goals", value)
+    if goals < 0:
+        raise ValueError(f"additional_goals must not be negative, got {goals}")
+    return goals
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "strategy": _strategy,
+    "additional_goals": _additional_goals,
+    "max_episode_len": partial(positive_integer, "max_episode_len"),
+    "goal_func": lambda function: function or _themselves,
+}
 
 
 class HindsightReplayBuffer(OwnRandom):
@@ -60,6 +89,9 @@ class HindsightReplayBuffer(OwnRandom):
     **options
         Passed to the constructor of that buffer.
 
+    The attributes max_episode_len, reward_func, goal_func, action, next_state, strategy, additional_goals, rb and rng
+    may be assigned to, with effect from the next call on. Other options are fixed: AttributeError.
+
     Raises
     ------
     ValueError, TypeError, OverflowError, KeyError
@@ -84,15 +116,11 @@ class HindsightReplayBuffer(OwnRandom):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        if strategy not in STRATEGIES:
-            raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
         self.strategy = strategy
-        self.additional_goals = 1 if strategy == "final" else integer("additional_goals", additional_goals)
-        if self.additional_goals < 0:
-            raise ValueError(f"additional_goals must not be negative, got {additional_goals}")
-        self.max_episode_len = positive_integer("max_episode_len", max_episode_len)
+        self.additional_goals = 1 if strategy == "final" else additional_goals
+        self.max_episode_len = max_episode_len
         self.reward_func = reward_func
-        self.goal_func = goal_func or _themselves
+        self.goal_func: Callable[[np.ndarray], Any] = goal_func or _themselves
         self.state, self.action, self.next_state = state, action, next_state
         self.prioritized = bool(prioritized)
 
@@ -115,6 +143,15 @@ class HindsightReplayBuffer(OwnRandom):
         self._episode: list[dict[str, np.ndarray]] = []  # the rows of each call of add
         self._waiting = 0
         self.rng = np.random.default_rng(parse_seed(seed))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in CHECKS:
+            value = CHECKS[name](value)
+        elif name in FIXED_HERE and name in vars(self):
+            raise AttributeError(f"{name} must be given when the buffer is made: it cannot be changed later")
+        elif name not in FIXED_HERE | FREE_HERE:
+            check_option(self, name, IN_CPPRB)
+        super().__setattr__(name, value)
 
     def reseed(self, seed: int | None = None) -> None:
         """Start the random numbers of goals and samples anew, as a buffer made with this `seed` does.
@@ -150,7 +187,7 @@ class HindsightReplayBuffer(OwnRandom):
         if not self._episode:
             return
         steps = {name: np.concatenate([rows[name] for rows in self._episode]) for name in self._episode[0]}
-        length, copies = self._waiting, 1 + self.additional_goals
+        length, copies = self._waiting, 1 + (1 if self.strategy == "final" else self.additional_goals)
         goals = np.empty((copies, length, *self.goal_shape), self._goal_dtype)
         try:
             goals[0] = np.asarray(goal)

@@ -39,6 +39,13 @@ def refuse(kind: type, base: type, methods: Mapping[str, str]) -> None:
             raise TypeError(f"{kind.__name__} must not override {name}, which native code does not call: {instead}")
 
 
+def check_option(buffer: object, name: str, others: frozenset[str] = frozenset()) -> None:
+    """Raise AttributeError if `name` is that of an option, or one of `others`, and the class is one of this library."""
+    kind = type(buffer)
+    if name in OPTIONS | others and kind.__module__.partition(".")[0] == "cpprb_impl":
+        raise AttributeError(f"{name} must be given when the {kind.__name__} is made: it cannot be changed later")
+
+
 def check_assigned(buffer: object, name: str) -> None:
     """Raise AttributeError if assigning to the attribute `name`, one of `FIXED`, would have no effect.
 
@@ -47,5 +54,4 @@ def check_assigned(buffer: object, name: str) -> None:
     kind = type(buffer)
     if name in METHODS:
         raise AttributeError(f"{name} must not be assigned to a buffer: define it in a subclass of {kind.__name__}")
-    if kind.__module__.partition(".")[0] == "cpprb_impl":
-        raise AttributeError(f"{name} must be given when the {kind.__name__} is made: it cannot be changed later")
+    check_option(buffer, name)

@@ -15,6 +15,7 @@ import numpy as np
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.fields import parse_seed, positive_integer
+from cpprb_impl.hooks import check_option
 from cpprb_impl.own_random import OwnRandom
 
 
@@ -28,6 +29,11 @@ class LaBER(OwnRandom):
         self.eps = check_exponent("eps", eps)
         self.idx = np.arange(positive_integer("batch_size * m", self.batch_size * m))
         self.rng = np.random.default_rng(parse_seed(seed))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("batch_size", "eps"):  # these have their effect from the next call on, like idx and rng
+            check_option(self, name, frozenset({"m"}))
+        super().__setattr__(name, value)
 
     def __call__(self, *, priorities: Any, **arrays: Any) -> dict[str, Any]:
         """Draw `batch_size` rows of a large batch, with replacement.

@@ -10,7 +10,7 @@ import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer
 from cpprb_impl.fields import native_fields, positive_integer
-from cpprb_impl.hooks import IN_SELECTIVE, refuse
+from cpprb_impl.hooks import IN_SELECTIVE, check_option, refuse
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
 
@@ -85,6 +85,10 @@ class SelectiveReplayBuffer:
         )
         self._shapes = {name: column.shape[1:] for name, column in self._ring.get_all_transitions().items()}
         self._ends: list[int] = []  # end of each finished episode: index of the transition after it
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_option(self, name)
+        super().__setattr__(name, value)
 
     def add(self, obs: Any, act: Any, rew: Any, next_obs: Any, done: Any) -> int:
         """Store one transition, or many along axis 0; return the first one's index.

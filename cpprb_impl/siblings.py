@@ -13,7 +13,7 @@ from collections.abc import Iterable
 # By the class that introduces them; `create_buffer` adds prioritized, which HindsightReplayBuffer has too.
 OPTIONS = {
     "ReplayBuffer": ("size", "env_dict", "next_of", "stack_compress", "default_dtype", "Nstep", "mmap_prefix"),
-    "PrioritizedReplayBuffer": ("alpha", "eps", "check_for_update"),
+    "PrioritizedReplayBuffer": ("alpha", "eps", "check_for_update", "normalize"),
     "ReverseReplayBuffer": ("stride",),
     "MPReplayBuffer": ("logger", "ctx", "backend"),
     "HindsightReplayBuffer": (
