@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,20 @@ from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.buffers import check_exponent, check_normalize
 from cpprb_impl.fields import parse_seed, positive_integer
+from cpprb_impl.overrides import attributes, overridden
 from cpprb_impl.own_random import this_process
 from cpprb_impl.step_buffer import is_stack
+from cpprb_impl.torchrl_names import METHODS, OPTIONS, refuse_attribute, refuse_methods, refuse_options
 
 Key = tuple[str, ...]
 NEXT = "next"
 INDEX, WEIGHT = "index", "priority_weight"
+OF_UNIFORM = "td_error"  # the key for which TorchRL's uniform buffer calls update_priority
+# Methods that add and extend call if a subclass overrides them, as in TorchRL.
+HOOKS = ("update_priority", "update_tensordict_priority")
+FIXED = frozenset(
+    {"max_size", "optimize_memory_usage", "compress", "seed", "alpha", "eps", "normalize", "check_for_update"}
+)
 
 
 class TensorDictReplayBuffer:
@@ -45,10 +54,14 @@ class TensorDictReplayBuffer:
     Raises
     ------
     TypeError, ValueError
-        If a number is invalid.
+        If a number is invalid, an option is one of TorchRL's only, or a subclass overrides one of its private methods.
+
+    `batch_size`, and `beta` and `priority_key` of a prioritized buffer, may be assigned to. For other options, and for
+    attributes that only TorchRL's buffers have, that raises AttributeError.
     """
 
     priority_key: str | None = None
+    _replaced: frozenset[str] = frozenset()  # names in HOOKS
 
     def __init__(
         self,
@@ -58,15 +71,38 @@ class TensorDictReplayBuffer:
         optimize_memory_usage: bool = False,
         compress: str | None = None,
         seed: int | None = None,
+        **others: Any,
     ) -> None:
+        refuse_options(type(self), others)
+        refuse_methods(type(self))
+        self._replaced = overridden(self, self._hooks())
         self.max_size = positive_integer("max_size", max_size)
-        self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
+        self.batch_size = batch_size
         self._frames_once, self._compress = optimize_memory_usage, compress
         self._seed = _seed(seed)
         self._seeded_in = this_process()
         self._ring: Ring | None = None
         self._fields: dict[Key, str] = {}  # what a row consists of, and its names in the ring
         self._shapes: dict[Key, torch.Size] = {}  # of one row
+
+    @classmethod
+    def _hooks(cls) -> dict[str, Any]:
+        """Return our own methods by the names in HOOKS."""
+        return attributes(TensorDictReplayBuffer, HOOKS)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in CHECKS:
+            value = CHECKS[name](value)
+        elif name in FIXED and (name in vars(self) or type(self).__module__ == __name__) and self._is_made():
+            raise AttributeError(f"{name} must be given when the buffer is made: it cannot be changed later")
+        elif name in OPTIONS or name in METHODS:
+            refuse_attribute(type(self), name)
+        super().__setattr__(name, value)
+        if name in HOOKS:
+            super().__setattr__("_replaced", self._replaced | {name})
+
+    def _is_made(self) -> bool:
+        return "_shapes" in vars(self)
 
     @property
     def buffer(self) -> Ring:
@@ -79,8 +115,16 @@ class TensorDictReplayBuffer:
         return self._ring.get_stored_size() if self._ring else 0
 
     def add(self, data: TensorDictBase) -> int:
-        """Store one row, a TensorDict with an empty batch size, and return its index. Raises as `extend`."""
-        return int(self.extend(data.unsqueeze(0)))
+        """Store one row, a TensorDict with an empty batch size, and return its index. Raises as `extend`.
+
+        If a subclass overrides `update_tensordict_priority` or `update_priority`, it is called as in TorchRL, with the
+        index in `data`.
+        """
+        index = int(self._store(data.unsqueeze(0), with_priorities=not self._replaced))
+        if self._replaced:
+            data.set(INDEX, torch.tensor(index))
+            self.update_tensordict_priority(data)
+        return index
 
     def extend(self, data: TensorDictBase) -> torch.Tensor:
         """Store the rows of a TensorDict.
@@ -101,6 +145,20 @@ class TensorDictReplayBuffer:
             If `data` has another batch size, or if its values have no dtype of NumPy, have other shapes than those of
             the first TensorDict, or are missing. Nothing is stored then.
         """
+        calls = "update_priority" in self._replaced
+        indexes = self._store(data, with_priorities=not calls)
+        given = data.get(self.priority_key or OF_UNIFORM, None) if calls else None
+        if given is not None:
+            self.update_priority(indexes, given)
+        return indexes
+
+    def update_tensordict_priority(self, data: TensorDictBase) -> None:
+        """Do nothing, as in TorchRL: rows are drawn uniformly."""
+
+    def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
+        """Do nothing, as in TorchRL: rows are drawn uniformly."""
+
+    def _store(self, data: TensorDictBase, *, with_priorities: bool) -> torch.Tensor:
         if data.ndim != 1:
             raise ValueError(f"data must have one batch dimension, got batch_size={tuple(data.batch_size)}")
         if not len(data):
@@ -114,9 +172,10 @@ class TensorDictReplayBuffer:
                 )
         ring = self._ring or self._make_ring(rows)
         first = ring.get_next_index()
-        ring.add(**rows, **self._priorities(data))
-        self._ring, self._fields = ring, fields
-        self._shapes = self._shapes or {key: data[key].shape[1:] for key in fields}
+        ring.add(**rows, **(self._priorities(data) if with_priorities else {}))
+        if self._ring is None:
+            self._ring, self._fields = ring, fields
+            self._shapes = {key: data[key].shape[1:] for key in fields}
         return torch.arange(first, first + len(data)) % self.max_size
 
     def reseed(self, seed: int | None = None) -> None:
@@ -222,8 +281,12 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         self.alpha, self.eps = check_exponent("alpha", alpha), check_exponent("eps", eps)
         self.check_for_update = check_for_update
         self.normalize = check_normalize(normalize)
-        self.beta, self.priority_key = check_exponent("beta", beta), priority_key
+        self.beta, self.priority_key = beta, priority_key
         super().__init__(max_size, **options)
+
+    @classmethod
+    def _hooks(cls) -> dict[str, Any]:
+        return attributes(TensorDictPrioritizedReplayBuffer, HOOKS)
 
     def _ring_of(self, env_dict: dict[str, dict[str, Any]], options: dict[str, Any]) -> Ring:
         kept: dict[str, Any] = {"alpha": self.alpha, "eps": self.eps, "normalize": self.normalize}
@@ -246,9 +309,14 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Set the priorities of sampled rows: the key `priority_key` of a sample, of shape (n,) or (n, 1).
 
-        Raises KeyError without that key, ValueError if a priority is negative or not finite.
+        A single row of batch size () without that key gets the largest priority so far. Raises KeyError for others
+        without it, ValueError if a priority is negative or not finite.
         """
-        self.update_priority(data[INDEX], data[self.priority_key])
+        ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
+        priority = data.get(self.priority_key, None) if not data.ndim else data[self.priority_key]
+        if priority is None:
+            priority = torch.tensor(ring.get_max_priority())
+        self.update_priority(data[INDEX], priority)
 
     def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
         """Set the priorities (n,) of rows.
@@ -259,6 +327,12 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         ring: PrioritizedRing = self.buffer  # type: ignore[assignment]
         indexes, priorities = array_of("index", index).reshape(-1), array_of("priority", priority).reshape(-1)
         ring.update_priorities(indexes, priorities)
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "batch_size": lambda value: None if value is None else positive_integer("batch_size", value),
+    "beta": lambda value: check_exponent("beta", value),
+}
 
 
 def _seed(given: int | None) -> int | None:
