@@ -119,7 +119,8 @@ def test_no_call_depends_on_an_exception_of_pyzmq(make_shards, explore, exceptio
 @pytest.mark.parametrize("when_lost", ["elsewhere", "wait"])
 def test_no_row_is_stored_twice_and_no_acknowledged_one_is_lost_if_servers_are_killed(when_lost, make_shards, explore):
     shards = make_shards(2, size=LARGE)
-    explorer = explore(shards, when_lost=when_lost)
+    # Both servers may be starting again at the same time, which takes seconds where all processors are busy.
+    explorer = explore(shards, when_lost=when_lost, deadline=60.0)
     sent = 0
     for _ in range(5):
         for _ in range(20):
