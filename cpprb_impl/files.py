@@ -95,7 +95,11 @@ class SavableBuffer(BufferBase):
 
     def _contents_of(self, stream: IO[bytes]) -> file_format.Contents:
         with as_value_errors(_name_of(stream)):
-            return file_format.read(self, stream)
+            contents = file_format.read(self, stream)
+            kept = min(contents.rows, self.get_buffer_size())
+            if kept % self.n_envs:
+                raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
+            return contents
 
     def _append(self, contents: file_format.Contents, first: int, end: int) -> None:
         """Append the rows first .. end - 1 of a file."""

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her import her_replay_buffer as hindsight
 
 from cpprb_impl.fields import integer, positive_integer
+from cpprb_impl.sb3.loading import check_environments
 from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
 
@@ -48,6 +49,17 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     """
 
     draws_exactly: ClassVar[bool] = False  # whatever `exact` is
+
+    @property
+    def device(self) -> torch.device:
+        """The device of samples. A model that loads a buffer of another number of environments gets a ValueError."""
+        device: torch.device = vars(self)["device"]
+        return device
+
+    @device.setter
+    def device(self, device: torch.device) -> None:
+        check_environments(self)
+        self.__dict__["device"] = device
 
     def __init__(
         self,

@@ -185,3 +185,15 @@ def test_objects_and_shared_buffers_take_one_environment():
         ReplayBuffer(30, {"info": {"dtype": object}}, n_envs=3)
     with pytest.raises(TypeError, match="n_envs"):
         MPReplayBuffer(30, STACK, n_envs=3)
+
+
+def test_a_file_with_a_part_of_a_step_is_refused(tmp_path):
+    """Before the first row is added, and with the name of the file."""
+    saved = ReplayBuffer(20, {"x": {}})
+    saved.add(x=np.arange(20))
+    saved.save_transitions(tmp_path / "rows")
+    buffer = ReplayBuffer(60, {"x": {}}, n_envs=3)
+    buffer.add(x=np.arange(3))
+    with pytest.raises(ValueError, match=r"rows\.npz: .*must be a multiple of n_envs=3, got 20"):
+        buffer.load_transitions(tmp_path / "rows")
+    assert buffer.get_stored_size() == 3
