@@ -82,6 +82,7 @@ class RowReader(ForkSafe):
                         return ring.get_all_transitions()
                 finally:
                     ring.clear()
-                ring = self._make(count)
+                smaller, ring = ring, self._make(count)
+                ring._warn_no_more_than(smaller)
                 if ring.nbytes <= MOST_KEPT:
                     self._ring = ring

@@ -3,7 +3,7 @@
 
 namespace rb {
 
-Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
+Arguments read_rows(Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
                     Py_ssize_t nargs, PyObject* names, AddScratch& in) {
   if (nargs != 0) raise(PyExc_TypeError, "add() takes the fields of a transition as keyword arguments only");
   if (fields.empty()) raise(PyExc_KeyError, "the buffer has no fields: env_dict names none");
@@ -26,7 +26,7 @@ Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords
   // Read priorities first: converting them may run Python code, which must not run after read_sources.
   rows.has_priorities = priorities != nullptr;
   if (rows.has_priorities) rows.priorities = Numbers(priorities, "priorities");
-  const npy_intp count = read_sources(fields, values, in.sources);
+  const npy_intp count = read_sources(fields, values, ring.change_warnings, in.sources);
   rows.count = static_cast<std::size_t>(count);
   if (rows.count % ring.environments != 0)
     raise(PyExc_ValueError, "add() takes a row of each of %zu environments in turn (n_envs), got %zd rows",

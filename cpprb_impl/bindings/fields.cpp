@@ -37,31 +37,8 @@ Field parse_field(PyObject* entry) {
   if (__builtin_mul_overflow(field.elements, size, &field.bytes))
     raise(PyExc_ValueError, "%U: shape %R is too large", name, shape);
   field.put_numbers = put_numbers_for(descr);
+  field.numbers = number_type_of(descr);
   return field;
-}
-
-// Raises the pending exception again, with the field's name prepended and the original as its cause.
-[[noreturn]] void raise_naming(PyObject* name) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  if (trace) PyException_SetTraceback(value, trace);
-  Ref first(value), first_type(type), first_trace(trace);
-  const bool an_error =
-      PyErr_GivenExceptionMatches(type, PyExc_Exception) && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError);
-  if (!an_error) {
-    PyErr_Restore(first_type.give(), first.give(), first_trace.give());
-    throw PythonError();
-  }
-  PyObject* kind = PyErr_GivenExceptionMatches(type, PyExc_TypeError)       ? PyExc_TypeError
-                   : PyErr_GivenExceptionMatches(type, PyExc_OverflowError) ? PyExc_OverflowError
-                                                                            : PyExc_ValueError;
-  PyErr_Format(kind, "%U: %S", name, first.get());
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  PyException_SetCause(value, first.give());
-  PyErr_Restore(type, value, trace);
-  throw PythonError();
 }
 
 // Whether `value` is an array of the field's own type in C order, whose bytes can be copied directly.
@@ -136,8 +113,6 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
     source.rows = 1;
     source.data = source.own.data();
   }
-  if (put == Put::too_large)
-    raise(PyExc_OverflowError, "%U: %R does not fit in %S", field.name.get(), value, field.dtype.get());
   if (put != Put::done) source.data = nullptr;
   return put == Put::done;
 }
@@ -260,6 +235,29 @@ Ref checked_indexes(const Ref& indexes, int type) {
 
 }  // namespace
 
+void raise_naming(PyObject* name) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  Ref first(value), first_type(type), first_trace(trace);
+  const bool an_error =
+      PyErr_GivenExceptionMatches(type, PyExc_Exception) && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError);
+  if (!an_error) {
+    PyErr_Restore(first_type.give(), first.give(), first_trace.give());
+    throw PythonError();
+  }
+  PyObject* kind = PyErr_GivenExceptionMatches(type, PyExc_TypeError)       ? PyExc_TypeError
+                   : PyErr_GivenExceptionMatches(type, PyExc_OverflowError) ? PyExc_OverflowError
+                                                                            : PyExc_ValueError;
+  PyErr_Format(kind, "%U: %S", name, first.get());
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyException_SetCause(value, first.give());
+  PyErr_Restore(type, value, trace);
+  throw PythonError();
+}
+
 Field like(const Field& field) {
   Field other;
   other.name = Ref::borrow(field.name.get());
@@ -268,6 +266,7 @@ Field like(const Field& field) {
   other.elements = field.elements;
   other.bytes = field.bytes;
   other.put_numbers = field.put_numbers;
+  other.numbers = field.numbers;
   return other;
 }
 
@@ -422,7 +421,8 @@ void Keywords::warn_of(const std::vector<PyObject*>& ignored, const std::vector<
   throw PythonError();
 }
 
-npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources) {
+npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, ChangeWarnings& warnings,
+                      std::vector<Source>& sources) {
   sources.resize(fields.size());
   // First do everything that may run Python code (an object's __array__ or __float__), which could change the caller's
   // arrays. Only then check the arrays again and take pointers into them.
@@ -433,6 +433,14 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
     source.data = nullptr;
     if (usable_as_is(field, values[f])) continue;
     if (read_python_numbers(field, values[f], source)) continue;
+    if (field.numbers != nullptr) {
+      Converted converted = convert(values[f], field, warnings, source.converted);
+      source.owner = std::move(converted.array);
+      if (source.owner) continue;
+      source.rows = count_rows(field, converted.shape.data(), static_cast<int>(converted.shape.size()));
+      source.data = source.converted.data();
+      continue;
+    }
     Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
     source.owner =
         Ref(PyArray_FromAny(values[f], field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../core/rows.hpp"
+#include "conversions.hpp"
 #include "numbers.hpp"
 #include "python.hpp"
 
@@ -19,6 +20,7 @@ struct Field {
   npy_intp elements;                          // in one row
   npy_intp bytes;                             // in one row
   PutNumbers put_numbers = nullptr;           // converts Python numbers to its elements
+  const NumberType* numbers = nullptr;        // how arrays of numbers are converted; null if it holds none
   bool stacked = false;                       // one of its dimensions is a sliding window of frames:
   bool frames_first = false;                  // the first one, or else the last one
   std::size_t next_of = FieldStorage::kNone;  // the field whose next value this is
@@ -39,13 +41,16 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
 // not a valid file name, TypeError for any other type.
 std::string path_of(PyObject* text, const char* what);
 
+// Raises the pending exception again, with the field's name prepended and the original as its cause.
+[[noreturn]] void raise_naming(PyObject* name);
+
 // The rows of one field in one call of add(): a view of the caller's array, or a converted copy.
 struct Source {
   const char* data = nullptr;
   npy_intp rows = 0;
   Ref owner;                             // NumPy's converted copy, if any
   alignas(16) std::array<char, 32> own;  // the value of a scalar; wide enough for clongdouble
-  std::vector<char> converted;           // the elements of a list
+  std::vector<char> converted;           // the elements of a list, or of an array of another dtype
 
   // Releases large memory instead of keeping it for the next call.
   void release() {
@@ -77,9 +82,10 @@ class Keywords {
 };
 
 // Reads every value, converting it if needed. Returns the number of rows, which is the same for all fields. Raises
-// ValueError, TypeError or OverflowError naming the field. The buffer is not changed, and no Python code runs between
-// the last conversion and the return.
-npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, std::vector<Source>& sources);
+// ValueError, TypeError or OverflowError naming the field; see `convert` for what is only warned of. The buffer is not
+// changed, and no Python code runs between the last conversion and the return.
+npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values, ChangeWarnings& warnings,
+                      std::vector<Source>& sources);
 
 // Whether numbers of `type` can be read in place.
 bool has_plain_numbers(const Ref& array, int type);

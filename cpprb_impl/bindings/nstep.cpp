@@ -46,6 +46,7 @@ StepColumn sum_of(Field& field) {
   field.dtype = dtype_of(PyTypeNum_ISCOMPLEX(type) ? (extended ? NPY_CLONGDOUBLE : NPY_CDOUBLE)
                                                    : (extended ? NPY_LONGDOUBLE : NPY_DOUBLE));
   field.put_numbers = put_numbers_for(field.descr());
+  field.numbers = number_type_of(field.descr());
   column.bytes = times(column.numbers, extended ? sizeof(long double) : sizeof(double));
   field.bytes = static_cast<npy_intp>(column.bytes);
   return column;

@@ -1,5 +1,6 @@
 #include "numbers.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -16,8 +17,11 @@ struct Truth {};
 template <class T>
 Put put_number(PyObject* value, T& number) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (PyFloat_CheckExact(value)) {
+    if (PyFloat_CheckExact(value) || PyArray_IsScalar(value, Double)) {  // NumPy's is a subclass
       number = static_cast<T>(PyFloat_AS_DOUBLE(value));
+      if constexpr (sizeof(T) < sizeof(double))
+        if (std::abs(number) > std::numeric_limits<T>::max()) [[unlikely]]
+          return Put::left_to_numpy;
       return Put::done;
     }
     if (PyBool_Check(value)) {
@@ -30,7 +34,7 @@ Put put_number(PyObject* value, T& number) {
   const long long whole = PyLong_AsLongLongAndOverflow(value, &overflow);
   if (overflow != 0) return Put::left_to_numpy;
   if constexpr (std::is_integral_v<T>) {
-    if (!std::in_range<T>(whole)) return Put::too_large;
+    if (!std::in_range<T>(whole)) return Put::left_to_numpy;
     number = static_cast<T>(whole);
   } else {
     number = static_cast<T>(static_cast<double>(whole));  // like NumPy, which rounds twice beyond 2^53
@@ -43,10 +47,10 @@ Put put_truth(PyObject* value, npy_bool& truth) {
     truth = value == Py_True;
     return Put::done;
   }
-  long long whole;
+  long long whole = 0;
   const Put put = put_number(value, whole);
   truth = whole != 0;
-  return put;
+  return put == Put::done && (whole == 0 || whole == 1) ? Put::done : Put::left_to_numpy;
 }
 
 template <class T>

@@ -8,9 +8,10 @@
 
 namespace rb {
 
-enum class Put { done, left_to_numpy, too_large };
+enum class Put { done, left_to_numpy };
 
-// Writes `count` Python floats, ints or bools contiguously. Runs no Python code.
+// Writes `count` Python floats, ints or bools contiguously. Leaves numbers that the elements cannot hold to NumPy, and
+// thus to `convert`. Runs no Python code.
 using PutNumbers = Put (*)(PyObject* const* items, Py_ssize_t count, char* to);
 
 // Returns the converter for elements of `dtype`; null if NumPy must convert them.

@@ -240,7 +240,9 @@ PyMethodDef ring_methods[] = {
      "returns the index of the first one completed, or None.\n"
      "Raises KeyError if a field is missing; ValueError, TypeError or OverflowError naming the field that does not "
      "fit.\n"
-     "The buffer is then unchanged. Other names are ignored: the first time, a UserWarning names them."},
+     "The buffer is then unchanged. A UserWarning, one per field, says that its dtype changes numbers by more than\n"
+     "rounding: fractions into integers, finite numbers that become infinite, imaginary parts, and numbers other than\n"
+     "0 and 1 into bool. Other names are ignored: the first time, a UserWarning names them."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\n"
      "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},

@@ -56,6 +56,7 @@ struct Ring {
 
   std::uint64_t episode_rows = 0;
   Keywords keywords;
+  ChangeWarnings change_warnings;
   const std::unique_ptr<Nstep> nstep;  // null if each step is a transition
   AddScratch add_scratch;
   RecentBatches recent;
@@ -177,7 +178,7 @@ struct Arguments {
 };
 
 // Reads one call's arguments for `fields`; raises KeyError, TypeError, ValueError or OverflowError.
-Arguments read_rows(const Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
+Arguments read_rows(Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
                     Py_ssize_t nargs, PyObject* names, AddScratch& in);
 // Raises RuntimeError if rows must not be added because another process writes the same files.
 void check_files(const Ring& ring);

@@ -292,6 +292,14 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
   });
 }
 
+PyObject* warn_no_more_than(PyObject* self, PyObject* other) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (!PyObject_TypeCheck(other, &RingType)) raise(PyExc_TypeError, "other must be a Ring, got %R", other);
+    ring_of(self).change_warnings.follow(ring_of(other).change_warnings);
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
      "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None, axis), or "
@@ -322,6 +330,8 @@ PyMethodDef methods[] = {
     {"_get_unseen", get_unseen, METH_NOARGS,
      "_get_unseen() -> int\n\nReturn how many transitions were written since the last sample; 0 for shared buffers."},
     {"_set_unseen", set_unseen, METH_O, "_set_unseen(rows)"},
+    {"_warn_no_more_than", warn_no_more_than, METH_O,
+     "_warn_no_more_than(other)\n\nDo not warn of changed values in a field of which `other` has warned."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

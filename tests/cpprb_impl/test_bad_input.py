@@ -45,7 +45,7 @@ def test_a_bad_add_names_the_field_and_changes_nothing(make, change, error, says
 def test_an_integer_that_does_not_fit_is_refused():
     buffer = ReplayBuffer(4, {"act": {"dtype": np.uint8}})
     for value in (-1, 256):
-        with pytest.raises(OverflowError, match=f"act: {value} does not fit in uint8"):
+        with pytest.raises(OverflowError, match=f"act must be from 0 to 255, since its dtype is uint8, got {value}"):
             buffer.add(act=value)
     assert buffer.get_stored_size() == 0
 

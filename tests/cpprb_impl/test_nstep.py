@@ -165,7 +165,7 @@ def test_rewards_of_other_dtypes(dtype):
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32])
 def test_done_is_one_or_zero_in_its_own_dtype(dtype):
     buffer = ReplayBuffer(9, {"done": {"dtype": dtype}}, Nstep={"size": 3})
-    buffer.add(done=[0, 0, 0, 3, 5])
+    buffer.add(done=np.array([0, 0, 0, 3, 5]).astype(dtype))
     done = buffer.get_all_transitions()["done"]
     assert done.dtype == dtype and done.ravel().tolist() == [0, 1, 1]
 

@@ -1,0 +1,401 @@
+#include "conversions.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "fields.hpp"
+
+namespace rb {
+
+namespace {
+
+// npy_bool is an unsigned char like npy_ubyte, and half-precision numbers are converted by way of doubles.
+struct Truth {};
+struct Half {};
+
+template <class Type>
+struct Stored {
+  using type = Type;
+};
+template <>
+struct Stored<Truth> {
+  using type = npy_bool;
+};
+template <>
+struct Stored<Half> {
+  using type = double;
+};
+
+// What a loop found. A number is changed if a warning is enough, and refused if it needs an error.
+constexpr unsigned kChanged = 1, kRefused = 2;
+
+constexpr double kRoundsToInfiniteHalf = 65520;
+
+template <class Real>
+bool is_finite(Real number) {
+  return std::abs(number) <= std::numeric_limits<Real>::max();
+}
+
+// Both results are computed without branches, so that the loops can be vectorised.
+template <class To, class From>
+unsigned put(From from, typename Stored<To>::type& to) {
+  if constexpr (std::is_same_v<To, Truth>) {
+    to = from != 0;
+    unsigned found = kChanged * static_cast<unsigned>((from != 0) & (from != 1));
+    if constexpr (std::is_floating_point_v<From>) found |= kRefused * static_cast<unsigned>(!is_finite(from));
+    return found;
+  } else if constexpr (std::is_same_v<To, Half>) {
+    to = static_cast<double>(from);
+    bool too_large = std::abs(to) >= kRoundsToInfiniteHalf;
+    if constexpr (std::is_floating_point_v<From>) too_large &= is_finite(from);
+    to = too_large ? std::copysign(std::numeric_limits<double>::infinity(), to) : to;
+    return kChanged * static_cast<unsigned>(too_large);
+  } else if constexpr (std::is_floating_point_v<To>) {
+    to = static_cast<To>(from);
+    if constexpr (std::is_floating_point_v<From> && sizeof(To) < sizeof(From))
+      return kChanged * static_cast<unsigned>(is_finite(from) & !is_finite(to));
+    return 0;
+  } else if constexpr (std::is_floating_point_v<From>) {
+    constexpr From low = std::numeric_limits<To>::min();
+    constexpr From end = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;  // exact, unlike the maximum
+    const bool inside = (from >= low) & (from < end);                                    // not if it is NaN
+    to = inside ? static_cast<To>(from) : To{0};
+    return kChanged * static_cast<unsigned>(inside & (static_cast<From>(to) != from)) |
+           kRefused * static_cast<unsigned>(!inside);
+  } else {
+    to = static_cast<To>(from);
+    return kRefused * static_cast<unsigned>(!std::in_range<To>(from));
+  }
+}
+
+using Loop = unsigned (*)(const void* from, npy_intp count, void* to);
+
+template <class From, class To>
+unsigned convert_all(const void* from, npy_intp count, void* to) {
+  const auto* numbers = static_cast<const typename Stored<From>::type*>(from);
+  auto* results = static_cast<typename Stored<To>::type*>(to);
+  unsigned found = 0;
+  for (npy_intp i = 0; i < count; ++i)
+    if constexpr (std::is_same_v<From, Truth>)
+      found |= put<To>(static_cast<npy_bool>(numbers[i] != 0), results[i]);  // it may be a view of other bytes
+    else
+      found |= put<To>(numbers[i], results[i]);
+  return found;
+}
+
+// The types of C that numbers are converted from; NumPy converts the others to one of them first, exactly.
+template <template <class...> class Each>
+using OfTypes = Each<Truth, npy_byte, npy_ubyte, npy_short, npy_ushort, npy_int, npy_uint, npy_longlong, npy_ulonglong,
+                     float, double, npy_longdouble>;
+
+int place_of(int type) {
+  switch (type) {
+    case NPY_BOOL: return 0;
+    case NPY_BYTE: return 1;
+    case NPY_UBYTE: return 2;
+    case NPY_SHORT: return 3;
+    case NPY_USHORT: return 4;
+    case NPY_INT: return 5;
+    case NPY_UINT: return 6;
+    case NPY_LONG: return sizeof(npy_long) == sizeof(npy_int) ? 5 : 7;
+    case NPY_ULONG: return sizeof(npy_long) == sizeof(npy_int) ? 6 : 8;
+    case NPY_LONGLONG: return 7;
+    case NPY_ULONGLONG: return 8;
+    case NPY_FLOAT: return 9;
+    case NPY_DOUBLE: return 10;
+    case NPY_LONGDOUBLE: return 11;
+    default: return -1;
+  }
+}
+
+template <class To>
+struct LoopsTo {
+  template <class... From>
+  struct Each {
+    static constexpr std::array<Loop, sizeof...(From)> loops = {convert_all<From, To>...};
+  };
+};
+
+}  // namespace
+
+struct NumberType {
+  enum class Kind { truth, integer, real, complex } kind;
+  int computed;  // type of C that the loops write; of a complex number's parts
+  std::array<Loop, 12> loops;
+  long long least = 0;  // of integers
+  unsigned long long most = 0;
+};
+
+namespace {
+
+using Kind = NumberType::Kind;
+
+template <class To>
+constexpr NumberType integers(int type) {
+  return {Kind::integer, type, OfTypes<LoopsTo<To>::template Each>::loops, std::numeric_limits<To>::min(),
+          std::numeric_limits<To>::max()};
+}
+
+template <class To>
+constexpr NumberType reals(int type, Kind kind = Kind::real) {
+  return {kind, type, OfTypes<LoopsTo<To>::template Each>::loops};
+}
+
+constexpr NumberType kTruth{Kind::truth, NPY_BOOL, OfTypes<LoopsTo<Truth>::Each>::loops};
+constexpr NumberType kHalf = reals<Half>(NPY_DOUBLE);
+constexpr std::array kIntegers = {integers<npy_byte>(NPY_BYTE),         integers<npy_ubyte>(NPY_UBYTE),
+                                  integers<npy_short>(NPY_SHORT),       integers<npy_ushort>(NPY_USHORT),
+                                  integers<npy_int>(NPY_INT),           integers<npy_uint>(NPY_UINT),
+                                  integers<npy_longlong>(NPY_LONGLONG), integers<npy_ulonglong>(NPY_ULONGLONG)};
+constexpr std::array kReals = {reals<float>(NPY_FLOAT), reals<double>(NPY_DOUBLE),
+                               reals<npy_longdouble>(NPY_LONGDOUBLE)};
+constexpr std::array kComplex = {reals<float>(NPY_FLOAT, Kind::complex), reals<double>(NPY_DOUBLE, Kind::complex),
+                                 reals<npy_longdouble>(NPY_LONGDOUBLE, Kind::complex)};
+
+// Returns `array`, or a copy, as C-ordered numbers of that type in native byte order.
+Ref in_order(const Ref& array, int type) {
+  if (PyArray_TYPE(array.array()) == type && PyArray_ISCARRAY_RO(array.array())) return Ref::borrow(array.get());
+  return Ref(checked(PyArray_FROMANY(array.get(), type, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST)));
+}
+
+Ref with_dtype(const Ref& array, const Field& field) {
+  Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
+  const int flags = NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST;
+  return Ref(checked(PyArray_FromAny(array.get(), field.descr(), 0, 0, flags, nullptr)));
+}
+
+bool is_number(PyObject* object) {
+  return PyLong_Check(object) || PyFloat_Check(object) || PyArray_IsScalar(object, Number) ||
+         PyArray_IsScalar(object, Bool);
+}
+
+// Returns an object as a long double, which holds every 64-bit integer; a larger integer as one outside each range.
+// As in NumPy, None is NaN, and a field of bool holds whether an object is true; integers may be text.
+long double number_of(PyObject* object, Kind wanted) {
+  const bool is_text = wanted != Kind::real && (PyUnicode_Check(object) || PyBytes_Check(object));
+  if (wanted == Kind::truth && !is_text && !is_number(object)) {
+    const int truth = PyObject_IsTrue(object);
+    if (truth < 0) throw PythonError();
+    return truth;
+  }
+  if (object == Py_None) return std::numeric_limits<long double>::quiet_NaN();
+  if (!is_text && !PyLong_Check(object) && !PyArray_IsScalar(object, Integer)) {
+    const Ref number(checked(PyNumber_Float(object)));
+    return PyFloat_AS_DOUBLE(number.get());
+  }
+  const Ref whole(checked(is_text ? PyNumber_Long(object) : PyNumber_Index(object)));
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(whole.get(), &overflow);
+  if (overflow == 0) return number;
+  const unsigned long long larger = overflow > 0 ? PyLong_AsUnsignedLongLong(whole.get()) : 0;
+  if (overflow > 0 && !PyErr_Occurred()) return larger;
+  PyErr_Clear();
+  if (wanted != Kind::real) return overflow * 0x1p64L;
+  const double rounded = PyLong_AsDouble(whole.get());
+  if (PyErr_Occurred()) throw PythonError();
+  return rounded;
+}
+
+// Returns an array of objects, or of text, as one of long doubles. Raises TypeError or ValueError for what is no
+// number.
+Ref numbers_of_objects(const Ref& objects, Kind wanted) {
+  // A copy, since the objects' methods may change the array.
+  const Ref items(checked(PyArray_FROM_OTF(objects.get(), NPY_OBJECT, NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY)));
+  Ref numbers(checked(PyArray_SimpleNew(PyArray_NDIM(items.array()), PyArray_DIMS(items.array()), NPY_LONGDOUBLE)));
+  auto* const* item = static_cast<PyObject**>(PyArray_DATA(items.array()));
+  auto* number = static_cast<long double*>(PyArray_DATA(numbers.array()));
+  for (npy_intp i = 0; i < PyArray_SIZE(items.array()); ++i)
+    number[i] = number_of(item[i] == nullptr ? Py_None : item[i], wanted);
+  return numbers;
+}
+
+// Returns the number at a flat position, as Python shows it.
+Ref item_at(const Ref& array, npy_intp place) {
+  return Ref(checked(PyObject_CallMethod(array.get(), "item", "n", place)));
+}
+
+// Returns the position of the first number that `found` is about, in an array of long doubles.
+npy_intp first_of(const Ref& wide, npy_intp count, const Field& field, unsigned found) {
+  const NumberType& type = *field.numbers;
+  const bool is_half = field.descr()->type_num == NPY_HALF;
+  const auto* numbers = static_cast<const long double*>(PyArray_DATA(wide.array()));
+  const auto is_it = [&](long double number) {
+    if (type.kind == Kind::truth) return found & kRefused ? !is_finite(number) : number != 0 && number != 1;
+    if (type.kind == Kind::integer && (found & kRefused))
+      return !(number >= type.least && number < static_cast<long double>(type.most) + 1);
+    if (type.kind == Kind::integer) return number != std::trunc(number);
+    const long double size = std::abs(number);
+    if (!is_finite(number)) return false;
+    if (is_half) return size >= kRoundsToInfiniteHalf;
+    return type.computed == NPY_FLOAT ? !is_finite(static_cast<float>(number))
+                                      : !is_finite(static_cast<double>(number));
+  };
+  return std::find_if(numbers, numbers + count, is_it) - numbers;
+}
+
+// Warns of the changed numbers, or raises an error for the refused ones. `parts` are those that were converted.
+void judge(const Field& field, const Ref& given, const Ref& parts, npy_intp count, unsigned found,
+           ChangeWarnings& warnings) {
+  if (!(found & kRefused) && warnings.has(field)) return;
+  const Kind kind = field.numbers->kind;
+  const Ref wide = in_order(parts, kind == Kind::complex ? NPY_CLONGDOUBLE : NPY_LONGDOUBLE);
+  const npy_intp place = first_of(wide, count, field, found);
+  const Ref number = item_at(given, kind == Kind::complex ? place / 2 : place);
+  PyObject *name = field.name.get(), *dtype = field.dtype.get();
+  if (found & kRefused) {
+    if (!is_finite(static_cast<const long double*>(PyArray_DATA(wide.array()))[place]))
+      raise(PyExc_ValueError, "%U must be finite, since its dtype is %S, got %S", name, dtype, number.get());
+    raise(PyExc_OverflowError, "%U must be from %lld to %llu, since its dtype is %S, got %S", name,
+          field.numbers->least, field.numbers->most, dtype, number.get());
+  }
+  const char* what = "%U: numbers too large for its dtype, %S, become infinite, got %S: give the field a wider dtype";
+  if (kind == Kind::truth)
+    what =
+        "%U: numbers other than 0 and 1 become True, since its dtype is %S, got %S: give the field a dtype of numbers";
+  if (kind == Kind::integer)
+    what =
+        "%U: fractions are cut off, since its dtype is %S, got %S: scale the values before they are added, or give the "
+        "field a floating dtype";
+  warnings.warn(field, what, number.get());
+}
+
+// Returns whether any imaginary part is not 0, after a warning.
+bool has_imaginary_parts(const Ref& given, const Field& field, ChangeWarnings& warnings) {
+  const Ref wide = in_order(given, NPY_CLONGDOUBLE);
+  const auto* parts = static_cast<const long double*>(PyArray_DATA(wide.array()));
+  npy_intp i = 0;
+  while (i < PyArray_SIZE(wide.array()) && parts[2 * i + 1] == 0) ++i;
+  if (i == PyArray_SIZE(wide.array())) return false;
+  warnings.warn(field, "%U: imaginary parts are dropped, since its dtype is %S, got %S: give the field a complex dtype",
+                item_at(wide, i).get());
+  return true;
+}
+
+// The complex type that holds these numbers exactly.
+int complex_type_for(int type) {
+  return type == NPY_FLOAT || type == NPY_HALF || type == NPY_BOOL ? NPY_CFLOAT
+         : type == NPY_DOUBLE                                      ? NPY_CDOUBLE
+                                                                   : NPY_CLONGDOUBLE;
+}
+
+// Returns the numbers as C-ordered ones from which there is a loop, or an empty Ref if NumPy must convert them.
+Ref numbers_for(const Ref& given, const Field& field) {
+  const Kind kind = field.numbers->kind;
+  const bool complex = kind == Kind::complex;
+  const int type = PyArray_TYPE(given.array());
+  if (PyTypeNum_ISNUMBER(type)) {
+    const int other = complex && !PyTypeNum_ISCOMPLEX(type) ? complex_type_for(type) : type;
+    return in_order(given, other == NPY_HALF ? NPY_FLOAT : other);
+  }
+  if (PyTypeNum_ISUSERDEF(type) || (complex && type == NPY_OBJECT))
+    return in_order(given, complex ? NPY_CLONGDOUBLE : NPY_LONGDOUBLE);
+  if (type != NPY_OBJECT && !PyTypeNum_ISSTRING(type)) return {};
+  // NumPy parses text for the widest type exactly, and has its own words for the truth of text.
+  if (field.descr()->type_num == NPY_LONGDOUBLE || (type != NPY_OBJECT && (complex || kind == Kind::truth))) return {};
+  return numbers_of_objects(given, kind);
+}
+
+// Returns what `convert` returns, which may raise errors of NumPy, with the field's name in these.
+template <class Convert>
+Ref naming(const Field& field, Convert&& convert) {
+  try {
+    return convert();
+  } catch (const PythonError&) {
+    raise_naming(field.name.get());
+  }
+}
+
+int part_of(int type) {
+  return type == NPY_CFLOAT        ? NPY_FLOAT
+         : type == NPY_CDOUBLE     ? NPY_DOUBLE
+         : type == NPY_CLONGDOUBLE ? NPY_LONGDOUBLE
+                                   : type;
+}
+
+}  // namespace
+
+const NumberType* number_type_of(PyArray_Descr* dtype) {
+  const int type = dtype->type_num;
+  switch (type) {
+    case NPY_BOOL: return &kTruth;
+    case NPY_HALF: return &kHalf;
+    case NPY_CFLOAT:
+    case NPY_CDOUBLE:
+    case NPY_CLONGDOUBLE: return &kComplex[static_cast<std::size_t>(type - NPY_CFLOAT)];
+    default: break;
+  }
+  const int place = place_of(type);
+  if (place < 0) return nullptr;
+  return place < 9 ? &kIntegers[static_cast<std::size_t>(place - 1)] : &kReals[static_cast<std::size_t>(place - 9)];
+}
+
+bool ChangeWarnings::has(const Field& field) const {
+  return std::ranges::any_of(warned_, [&](const Ref& name) { return name.get() == field.name.get(); });
+}
+
+void ChangeWarnings::warn(const Field& field, const char* what, PyObject* value) {
+  if (has(field)) return;
+  warned_.push_back(Ref::borrow(field.name.get()));  // first, because a warning may run code that calls add() again
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1, what, field.name.get(), field.dtype.get(), value) == 0) return;
+  std::erase_if(warned_, [&](const Ref& name) { return name.get() == field.name.get(); });
+  throw PythonError();  // the filter made it an error, which the next call raises again
+}
+
+void ChangeWarnings::follow(const ChangeWarnings& other) {
+  for (const auto& name : other.warned_) warned_.push_back(Ref::borrow(name.get()));
+}
+
+Converted convert(PyObject* value, const Field& field, ChangeWarnings& warnings, std::vector<char>& bytes) {
+  const NumberType& type = *field.numbers;
+  const bool complex = type.kind == Kind::complex;
+  const bool is_list = PyList_Check(value) || PyTuple_Check(value);
+  Ref given = naming(field, [&] {
+    if (PyArray_CheckExact(value)) return Ref::borrow(value);
+    Ref array(checked(PyArray_FromAny(value, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr)));
+    // NumPy has converted integers of several types to floats if no integer type holds all of them.
+    if (is_list && PyArray_TYPE(array.array()) == NPY_DOUBLE && type.kind == Kind::integer)
+      return Ref(checked(PyArray_FROM_OTF(value, NPY_OBJECT, NPY_ARRAY_ENSUREARRAY)));
+    return array;
+  });
+  if (PyArray_ISCOMPLEX(given.array()) && !complex) {
+    if (is_list || PyComplex_CheckExact(value))
+      raise(PyExc_TypeError, "%U must be real, since its dtype is %S, got %S", field.name.get(), field.dtype.get(),
+            value);
+    const bool changes = has_imaginary_parts(given, field, warnings);
+    if (changes && type.kind == Kind::truth) return {naming(field, [&] { return with_dtype(given, field); }), {}};
+    given = Ref(checked(PyObject_GetAttrString(given.get(), "real")));
+  }
+  const npy_intp size = PyArray_SIZE(given.array());
+  const bool is_converted = size != 0 && PyArray_TYPE(given.array()) != field.descr()->type_num;
+  Ref numbers = naming(field, [&] { return is_converted ? numbers_for(given, field) : Ref(); });
+  if (!numbers) {
+    // NumPy reads text in other ways if it knows the dtype from the beginning.
+    const bool is_text = PyTypeNum_ISSTRING(PyArray_TYPE(given.array()));
+    return {naming(field, [&] { return with_dtype(is_text ? Ref::borrow(value) : std::move(given), field); }), {}};
+  }
+
+  const npy_intp count = complex ? 2 * size : size;
+  const int dimensions = PyArray_NDIM(numbers.array());
+  npy_intp* dims = PyArray_DIMS(numbers.array());
+  const Loop loop = type.loops[static_cast<std::size_t>(place_of(part_of(PyArray_TYPE(numbers.array()))))];
+  unsigned found;
+  Converted converted;
+  if (!PyDataType_ISBYTESWAPPED(field.descr()) && field.descr()->type_num != NPY_HALF) {
+    bytes.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(field.bytes / field.elements));
+    found = loop(PyArray_DATA(numbers.array()), count, bytes.data());
+    converted.shape.assign(dims, dims + dimensions);
+  } else {  // NumPy changes the layout of the results, which does not change their values further
+    const Ref results(checked(PyArray_SimpleNew(dimensions, dims, complex ? field.descr()->type_num : type.computed)));
+    found = loop(PyArray_DATA(numbers.array()), count, PyArray_DATA(results.array()));
+    converted.array = with_dtype(results, field);
+  }
+  if (found != 0) [[unlikely]]
+    judge(field, given, numbers, count, found, warnings);
+  return converted;
+}
+
+}  // namespace rb
