@@ -114,6 +114,23 @@ PyObject* begin_at(PyObject* self, PyObject* slot) {
   });
 }
 
+PyObject* hold(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (nargs != 2) raise(PyExc_TypeError, "_hold() takes an index and a number of transitions");
+    const std::uint64_t next = unsigned_number(args[0], "an index"),
+                        count = unsigned_number(args[1], "a number of rows");
+    PrivateCallGuard call(self, "_hold");
+    PrivateStore& store = call.store();
+    if (store.rows().has_frames()) raise(PyExc_ValueError, "_hold() requires a buffer that stores no frame once");
+    if (next >= store.capacity() || count > store.capacity())
+      raise(PyExc_IndexError, "an index and a number of rows must fit the capacity %llu",
+            static_cast<unsigned long long>(store.capacity()));
+    store.hold(next, count, store.prioritized() ? call.ring().leaf_of_max_priority() : 0);
+    store.sampled_at = store.head();
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* set_episode_len(PyObject* self, PyObject* rows) {
   return guarded<PyObject*>(nullptr, [&] {
     const std::uint64_t length = unsigned_number(rows, "an episode's length");
@@ -319,6 +336,10 @@ PyMethodDef methods[] = {
     {"_reseed", reseed, METH_O,
      "_reseed(seed)\n\nStart the random generator as a constructor with this seed does; None for one from the system."},
     {"_begin_at", begin_at, METH_O, "_begin_at(slot)\n\nStore an empty buffer's next transition in `slot`."},
+    {"_hold", method(hold), METH_FASTCALL,
+     "_hold(next_index, stored)\n\n"
+     "Make the `stored` slots before `next_index` those that hold a transition: the data that is in them. Those that\n"
+     "held none get the largest priority, and each priority can be updated at once."},
     {"_set_episode_len", set_episode_len, METH_O, "_set_episode_len(rows)"},
     {"_get_head", get_head, METH_NOARGS,
      "_get_head() -> int\n\nReturn the number of the next transition, which never decreases."},

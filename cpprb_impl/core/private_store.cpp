@@ -121,6 +121,25 @@ void PrivateStore::set_leaves(std::vector<std::size_t>& slots, const float* leav
   tree_.refresh_scattered(slots);
 }
 
+void PrivateStore::hold(std::uint64_t next, std::uint64_t count, float leaf) {
+  if (count == 0) return clear_to(next);
+  const std::uint64_t written = (next + capacity_ - next_slot()) % capacity_;
+  if (std::min(stored() + written, capacity_) == count) {
+    for (std::uint64_t row = head_; prioritized_ && row < head_ + written; ++row)
+      tree_.leaves()[row % capacity_] = leaf;
+    head_ += written;
+  } else {
+    const auto is_held_then = [&](std::uint64_t slot) { return (next + capacity_ - 1 - slot) % capacity_ < count; };
+    for (std::uint64_t slot = 0; prioritized_ && slot < capacity_; ++slot)
+      if (holds(slot) != is_held_then(slot)) tree_.leaves()[slot] = is_held_then(slot) ? leaf : 0;
+    head_ = (head_ + capacity_ - 1) / capacity_ * capacity_ + next;
+    if (head_ < count) head_ += capacity_;
+    in_tree_ = head_;
+    if (prioritized_) tree_.rebuild();  // every leaf may have changed
+  }
+  tail_ = head_ - count;
+}
+
 void PrivateStore::clear_to(std::uint64_t slot) {
   if (prioritized_) {
     bring_tree_up_to_date();

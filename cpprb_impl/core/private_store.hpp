@@ -54,6 +54,10 @@ class PrivateStore final : public Store {
   void set_max_priority(double priority) override { max_priority_ = priority; }
   // Removes every row; the next one goes to `slot`.
   void clear_to(std::uint64_t slot);
+  // Makes the `count` slots before slot `next` those that hold a row: the data that is in them. A slot that held none
+  // gets `leaf`; so do all from next_slot() to `next` if the rest stays as it is, as if they had been added. Not for
+  // rows with frames.
+  void hold(std::uint64_t next, std::uint64_t count, float leaf);
 
   std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample has
 

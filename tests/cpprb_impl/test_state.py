@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -153,3 +155,57 @@ def test_a_shared_ring_begins_at_slot_0():
     with pytest.raises(ValueError, match="requires a buffer that is not shared"):
         buffer._begin_at(1)
     buffer.close()
+
+
+def held(buffer):
+    return buffer._get_stored_slots().tolist()
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+def test_exactly_the_slots_named_are_held(kind):
+    """Each change from each state, against the definition."""
+    for rows, next_index, stored in itertools.product((0, 3, 8, 13), range(8), range(9)):
+        buffer = kind(8, ENV_DICT, seed=1)
+        if rows:
+            buffer.add(**make_rows(0, rows))
+        head = buffer._get_head()
+        buffer._hold(next_index, stored)
+        expected = sorted((next_index - 1 - back) % 8 for back in range(stored))
+        assert (held(buffer), buffer.get_next_index()) == (expected, next_index)
+        assert buffer._get_head() >= head, "numbers of rows are not reused"
+        if stored:
+            assert set(buffer.sample(200, **({} if kind is ReplayBuffer else {"beta": 1.0}))) >= {"act"}
+            assert set(buffer.sample_indexes(300).tolist()) == set(expected)
+        buffer.add(**make_rows(20, 1))
+        assert next_index in held(buffer)
+        assert len(held(buffer)) == min(8, stored + 1)
+
+
+def test_slots_that_held_no_row_get_the_largest_priority(prioritized):
+    largest = prioritized._get_leaves([4])
+    for stored in (7, 2, 5):
+        prioritized._hold(stored, stored)
+    leaves = prioritized._get_leaves(np.arange(5))
+    np.testing.assert_array_equal(leaves[2:], np.repeat(largest, 3))
+    assert (np.diff(leaves[:2]) > 0).all() and leaves[1] < largest
+
+
+def test_priorities_of_rows_that_are_held_are_accepted_before_the_first_sample():
+    buffer = PrioritizedReplayBuffer(8, ENV_DICT, alpha=1, eps=0, check_for_update=True)
+    buffer._hold(4, 4)
+    buffer.update_priorities(np.arange(4), [1, 2, 3, 4])
+    np.testing.assert_allclose(buffer._get_leaves(np.arange(4)), [1, 2, 3, 4])
+
+
+def test_slots_cannot_be_held_in_a_buffer_with_frames_or_beyond_the_capacity():
+    with pytest.raises(ValueError, match="no frame once"):
+        ReplayBuffer(8, {"obs": {"shape": 4}}, next_of="obs")._hold(1, 1)
+    buffer = ReplayBuffer(8, ENV_DICT)
+    for wrong in ((8, 0), (0, 9)):
+        with pytest.raises(IndexError, match="capacity 8"):
+            buffer._hold(*wrong)
+    with pytest.raises(TypeError):
+        buffer._hold(1)
+    for wrong in ((-1, 0), (0, -1)):
+        with pytest.raises(ValueError, match="from 0"):
+            buffer._hold(*wrong)
