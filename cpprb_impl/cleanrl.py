@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cpprb_impl.step_buffer import StepBuffer, of_each_part
+from cpprb_impl.step_buffer import WHOLE, StepBuffer, of_each_part
 
 if TYPE_CHECKING:
     import torch
@@ -83,15 +83,14 @@ class ReplayBuffer(StepBuffer):
             compress=compress,
             exact=exact,
         )
+        shapes = {name: shape[1:] or (1,) for name, shape in self._shapes.items()}
+        self.obs_shape = shapes.get(WHOLE, shapes)
+        self.action_dim = self.actions.shape[-1]
 
     def extend(self, *args: Any) -> None:
         """Store several steps: each argument is a sequence of what `add` takes."""
         for step in zip(*args, strict=True):
             self.add(*step)
-
-    def size(self) -> int:
-        """Return the number of stored steps of each environment."""
-        return self.buffer_size if self.full else self.pos
 
     def sample(self, batch_size: int) -> ReplayBufferSamples:
         """Return uniformly drawn steps, with replacement.

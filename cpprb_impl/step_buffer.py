@@ -12,18 +12,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cpprb_impl import steps
-from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.fields import positive_integer
 from cpprb_impl.overrides import attributes, check_bases, overridden, replaces
+from cpprb_impl.step_state import ARRAYS, Parts, StepState, check_attributes
 
 WHOLE = ""  # the name of an observation that has no parts
 # The methods that the replaced buffers call in `sample`, which a subclass overrides to change its batches.
 HOOKS = ("_get_samples", "to_torch", "_normalize_obs", "_normalize_reward")
 METHODS = (*HOOKS, "add", "extend", "reset", "sample", "size")
-VIEWS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
-class StepBuffer:
+class StepBuffer(StepState):
     """Steps of `n_envs` environments, stored in one of our buffers.
 
     `observations`, `rewards` and the other arrays of the replaced buffer are views of its memory, of shape
@@ -31,10 +30,6 @@ class StepBuffer:
     read as `observations[steps, environments]`.
     """
 
-    buffer_size: int  # steps of each environment
-    n_envs: int
-    pos: int  # the step that the next `add` writes
-    full: bool
     handle_timeout_termination: bool
     exact: bool
     _maybe_cast_dtype: Callable[[Any], Any]  # of actions, as in Stable-Baselines3
@@ -42,7 +37,6 @@ class StepBuffer:
     _our_hooks: ClassVar[Mapping[str, Any]]
     _overridden: frozenset[str]  # the hooks that a subclass or this instance replaces
     _own_draws: bool  # whether `sample` draws with the ring's generator, rather than NumPy's
-    _ring: Ring
     _fields: Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
     _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
 
@@ -70,9 +64,9 @@ class StepBuffer:
         generator, unless the rows drawn are to be `exact`.
         """
         check_bases(type(self), self._ours, METHODS)
+        check_attributes(type(self), self._ours, self._fixed)
         self.n_envs = positive_integer("n_envs", n_envs)
         self.buffer_size = max(positive_integer("buffer_size", buffer_size) // self.n_envs, 1)
-        self.pos, self.full = 0, False
         spaces = _parts(observation_space)
         observations = {
             name: _kind(f"observation_space[{name!r}]" if name else "observation_space", space)
@@ -104,10 +98,10 @@ class StepBuffer:
         self._own_draws = not hooks and not self.exact
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in HOOKS and "_ring" in vars(self):
+        if name in HOOKS and self._is_made():
             self._choose_path(overridden(self, self._our_hooks) | {name})
         super().__setattr__(name, value)
-        if name == "exact" and "_ring" in vars(self):
+        if name == "exact" and self._is_made():
             self._choose_path(self._overridden)
 
     def __delattr__(self, name: str) -> None:
@@ -116,12 +110,14 @@ class StepBuffer:
             self._choose_path(overridden(self, self._our_hooks))
 
     def _make_views(self) -> None:
-        self.observations, self.next_observations = self._obs_and_next_obs(
-            lambda field: steps.column(self._ring, field)
+        columns = (
+            *self._obs_and_next_obs(lambda field: steps.column(self._ring, field)),
+            *(steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)),
         )
-        self.actions, self.rewards, self.dones, self.timeouts = (
-            steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)
-        )
+        self._views = {
+            name: Parts(name, column) if isinstance(column, dict) else column
+            for name, column in zip(ARRAYS, columns, strict=True)
+        }
 
     def reseed(self, seed: int | None = None) -> None:
         """Start the random numbers anew, with a seed from 0 to 2**64 - 1, or one from the operating system.
@@ -145,11 +141,10 @@ class StepBuffer:
         return self._ring.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in VIEWS}
+        return self._state()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._make_views()
+        self._set_state(state)
         self._choose_path(overridden(self, self._our_hooks))
 
     def add(
@@ -196,9 +191,6 @@ class StepBuffer:
                 self._check("next_obs", name, next_seen)
             rows[field], rows[next_field] = seen, next_seen
         self._ring.add(**rows)
-        self.pos += 1
-        if self.pos == self.buffer_size:
-            self.full, self.pos = True, 0
 
     def _check(self, what: str, name: str, value: Any) -> None:
         """Raise ValueError unless a part of an observation has its shape. One environment needs no axis."""
@@ -224,11 +216,6 @@ class StepBuffer:
         if given != self.n_envs:
             raise ValueError(f"infos must have one dict per environment ({self.n_envs}), got {given}")
         return [info.get("TimeLimit.truncated", False) for info in infos]
-
-    def reset(self) -> None:
-        """Remove all steps."""
-        self._ring.clear()
-        self.pos, self.full = 0, False
 
     def _arrays(self, rows: Mapping[str, np.ndarray]) -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]:
         """Return observations, actions, next observations, dones (n, 1) and rewards (n, 1) of drawn rows.

@@ -35,6 +35,12 @@ class FramedColumn:
     def __array__(self, *_args: Any, **_options: Any) -> np.ndarray:
         raise TypeError(f"{self._name} is no array: its frames are stored once; read it as [steps, environments]")
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            f"{self._name} cannot be written, since its frames are stored once: make the buffer with "
+            "optimize_memory_usage=False, or call add"
+        )
+
     def __getitem__(self, key: Any) -> np.ndarray:
         """Return a new array.
 

@@ -17,6 +17,8 @@ from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.sb3.loading import check_environments
 from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
+ALWAYS_EXACT = {"exact": "n-step and hindsight buffers always draw Stable-Baselines3's rows"}
+
 
 class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     """Steps of `n_envs` environments, stored in one of our buffers.
@@ -151,6 +153,7 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
     """
 
     draws_exactly = True
+    _fixed: ClassVar[Mapping[str, str]] = {**ReplayBuffer._fixed, **ALWAYS_EXACT}
     sample = theirs.BaseBuffer.sample
 
     def __init__(
@@ -174,6 +177,7 @@ class HerReplayBuffer(hindsight.HerReplayBuffer, DictReplayBuffer):
     """
 
     draws_exactly = True
+    _fixed: ClassVar[Mapping[str, str]] = {**ReplayBuffer._fixed, **ALWAYS_EXACT}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in DictReplayBuffer.__getstate__(self).items() if name != "env"}

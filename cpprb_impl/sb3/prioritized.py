@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -59,6 +60,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     _ring: PrioritizedRing
     n_steps: int = 1  # of a file that was written before there was this option
     gamma: float = 0.99
+    _fixed: ClassVar[Mapping[str, str]] = {
+        **ReplayBuffer._fixed,
+        **dict.fromkeys(
+            ("alpha", "eps", "normalize", "check_for_update"), "pass it to the constructor of a new buffer"
+        ),
+        "exact": "Stable-Baselines3 has no such buffer",
+    }
 
     def __init__(
         self,

@@ -1,0 +1,234 @@
+"""The attributes that the replaced buffers let their users set, each of which changes the ring, or refuses to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cpprb_impl.buffers import ReplayBuffer as Ring
+from cpprb_impl.steps import FramedColumn
+
+ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+POSITION = ("pos", "full")
+
+
+class Parts(dict[str, Any]):
+    """The arrays of an observation's parts, over the ring's memory. An array that is assigned is copied into it."""
+
+    def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
+        super().__init__(parts)
+        self._name = name
+
+    def __setitem__(self, part: str, value: Any) -> None:
+        self.update({part: value})
+
+    def update(self, *others: Any, **parts: Any) -> None:
+        """Copy arrays into those of the same parts; none if one of them does not fit."""
+        given = dict(*others, **parts)
+        if unknown := given.keys() - self.keys():
+            raise KeyError(f"{self._name} has the parts {', '.join(self)}, got {', '.join(unknown)}")
+        fitting = {part: _fitting(f"{self._name}[{part!r}]", self[part], value) for part, value in given.items()}
+        for part, value in fitting.items():
+            self[part][...] = value
+
+    def __ior__(self, other: Any) -> Parts:  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
+    def _refuse(self, *_args: Any) -> Any:
+        raise TypeError(f"{self._name} always has the parts {', '.join(self)}: arrays can only be assigned to them")
+
+    __delitem__ = clear = pop = popitem = setdefault = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+def _fill(name: str, array: Any, value: Any) -> None:
+    """Copy `value` into an array of the ring. Raises unless all of it fits."""
+    if isinstance(array, Parts):
+        if not isinstance(value, Mapping) or value.keys() != array.keys():
+            given = ", ".join(value) if isinstance(value, Mapping) else type(value).__name__
+            raise ValueError(f"{name} must be a dict of {', '.join(array)}, got {given}")
+        array.update(value)
+    elif value is not array:
+        array[...] = _fitting(name, array, value)
+
+
+def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
+    """Return `value` as an array. Raises unless it can replace `array`."""
+    if isinstance(array, FramedColumn):
+        raise AttributeError(
+            f"{name} cannot be assigned, since its frames are stored once: make the buffer with "
+            "optimize_memory_usage=False, or call add"
+        )
+    given = np.asarray(value)
+    if given.shape != array.shape:
+        raise ValueError(f"{name} must have the shape {array.shape}, got {given.shape}: make a buffer of another size")
+    if given.dtype != array.dtype and not _fits(given, array.dtype):
+        raise ValueError(f"{name} must have values that fit {array.dtype}, got {given.dtype} values that do not")
+    return given
+
+
+def _fits(values: np.ndarray, dtype: np.dtype) -> bool:
+    """Return whether values change by no more than rounding to a float."""
+    if values.dtype.kind not in "biuf":
+        return False
+    with np.errstate(all="ignore"):
+        converted = values.astype(dtype)
+    if dtype.kind == "f":
+        return np.array_equal(np.isfinite(converted), np.isfinite(values))
+    return np.array_equal(converted, values)
+
+
+class StoredArray:
+    """One of `ARRAYS` as an attribute: a view of the ring's memory, into which a value that is assigned is copied."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, buffer: StepState | None, kind: type | None = None) -> Any:
+        return self if buffer is None else buffer._views[self._name]
+
+    def __set__(self, buffer: StepState, value: Any) -> None:
+        if buffer._is_made():
+            _fill(self._name, buffer._views[self._name], value)
+            buffer._written = buffer.buffer_size
+
+
+class StepState:
+    """The state of a buffer of steps, all of which is in its ring."""
+
+    observations, next_observations = StoredArray(), StoredArray()
+    actions, rewards, dones, timeouts = StoredArray(), StoredArray(), StoredArray(), StoredArray()
+
+    buffer_size: int  # steps of each environment
+    n_envs: int
+    _ring: Ring
+    _views: dict[str, Any]  # by name in ARRAYS
+    _past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
+    _written: int = 0  # the steps before this one may have data without being stored, since pos was set back
+    # The attributes that cannot be changed, since the memory was laid out for them, and what to do.
+    _fixed: ClassVar[Mapping[str, str]] = {
+        "buffer_size": "make a buffer of that size, and add the steps to it",
+        "n_envs": "make a buffer with that n_envs",
+        "observation_space": "make a buffer for that space",
+        "action_space": "make a buffer for that space",
+        "obs_shape": "make a buffer for the space that has it",
+        "action_dim": "make a buffer for the space that has it",
+        "optimize_memory_usage": "pass it to the constructor",
+    }
+
+    def _is_made(self) -> bool:
+        """Return whether the ring exists. What a constructor assigns before, the original's would replace."""
+        return "_ring" in vars(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._fixed and self._is_made() and getattr(self, name, value) != value:
+            raise AttributeError(
+                f"{name} cannot be changed from {getattr(self, name)!r} to {value!r}: {self._fixed[name]}"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def pos(self) -> int:
+        """The step that the next `add` writes. Unless the buffer is full, exactly the steps before it are stored.
+
+        Raises TypeError or ValueError unless set to an integer from 0 to `buffer_size`, AttributeError if frames are
+        stored once.
+        """
+        return self.buffer_size if self._is_past_end() else self._ring.get_next_index() // self.n_envs
+
+    @pos.setter
+    def pos(self, step: int) -> None:
+        if not self._is_made():
+            return
+        given = operator.index(step)
+        if not 0 <= given <= self.buffer_size:
+            raise ValueError(f"pos must be from 0 to {self.buffer_size}, got {given}")
+        self._hold("pos", given, self.full)
+
+    @property
+    def full(self) -> bool:
+        """Whether all `buffer_size` steps are stored, rather than those before `pos`. May be set, as `pos`."""
+        return self._stored_steps() == self.buffer_size and not self._is_past_end()
+
+    @full.setter
+    def full(self, value: bool) -> None:
+        if self._is_made():
+            self._hold("full", self.pos, bool(value))
+
+    def _is_past_end(self) -> bool:
+        return self._past_end is not None and self._past_end == self._ring._get_head()
+
+    def _hold(self, name: str, pos: int, full: bool) -> None:
+        """Make the steps before `pos`, or all if `full`, those that are stored."""
+        if (pos, full) == (self.pos, self.full):
+            return
+        if self._has_frames():
+            raise AttributeError(
+                f"{name} cannot be assigned, since frames are stored once: call reset() to remove all steps, or make "
+                "the buffer with optimize_memory_usage=False"
+            )
+        self._written = max(self._written, self._stored_steps())
+        stored = self.buffer_size if full else pos
+        self._ring._hold(pos % self.buffer_size * self.n_envs, stored * self.n_envs)
+        self._past_end = self._ring._get_head() if pos == self.buffer_size and not full else None
+
+    def _has_frames(self) -> bool:
+        values = self._views["observations"]
+        return any(
+            isinstance(each, FramedColumn) for each in (values.values() if isinstance(values, Parts) else [values])
+        )
+
+    def reset(self) -> None:
+        """Remove all steps."""
+        self._written = max(self._written, self._stored_steps())
+        self._ring.clear()
+
+    def size(self) -> int:
+        """Return the number of stored steps of each environment."""
+        return self._stored_steps()
+
+    def _stored_steps(self) -> int:
+        return self._ring.get_stored_size() // self.n_envs
+
+    def _state(self) -> dict[str, Any]:
+        """Return the attributes that a copy needs, and the data of steps that are not stored."""
+        state = {name: value for name, value in vars(self).items() if name != "_views"}
+        state["_past_end"] = self._is_past_end()
+        if self._written > self._stored_steps() and not self._has_frames():
+            state["_beyond"] = [array[self._stored_steps() : self._written].copy() for array in self._arrays_by_field()]
+        return state
+
+    def _set_state(self, state: Mapping[str, Any]) -> None:
+        """Set what `_state` returned, perhaps in an earlier version, in which the ring's state existed twice."""
+        ignored = (*POSITION, *ARRAYS, "_past_end", "_beyond")
+        self.__dict__.update({name: value for name, value in state.items() if name not in ignored})
+        self._past_end = self._ring._get_head() if state.get("_past_end") else None
+        self._make_views()
+        if "_beyond" in state:
+            for array, values in zip(self._arrays_by_field(), state["_beyond"], strict=True):
+                array[self._stored_steps() : self._written] = values
+
+    def _arrays_by_field(self) -> list[np.ndarray]:
+        return [
+            array for each in self._views.values() for array in (each.values() if isinstance(each, Parts) else [each])
+        ]
+
+    def _make_views(self) -> None:
+        raise NotImplementedError
+
+
+def check_attributes(kind: type, ours: type, fixed: Iterable[str]) -> None:
+    """Raise TypeError if a subclass of our class replaces an attribute that is a part of the ring's state."""
+    for base in kind.__mro__[: kind.__mro__.index(ours)]:
+        for name, value in vars(base).items():
+            if name in ARRAYS or name in POSITION or (name in fixed and hasattr(value, "__set__")):
+                raise TypeError(
+                    f"{base.__name__} must not define {name}, which is in the memory of {ours.__name__}: override "
+                    "_get_samples to change what is sampled, or add to change what is stored"
+                )
