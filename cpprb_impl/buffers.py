@@ -16,6 +16,7 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffer_base import BufferBase
+from cpprb_impl.copies import CopyableBuffer
 from cpprb_impl.fields import (
     NativeField,
     field_names,
@@ -34,7 +35,6 @@ from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, wit
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
-from cpprb_impl.state import Columns, CopyableBuffer, columns_of
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -248,10 +248,6 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     def _encodes(cls) -> bool:
         """Return whether a subclass overrides `_encode_sample`, through which its samples then go."""
         return cls._encode_sample is not BufferBase._encode_sample
-
-    def _ring_columns(self, slots: np.ndarray) -> Columns:
-        columns = columns_of(self, slots)
-        return columns if self._objects is None else {**columns, **self._objects.numbers(len(slots))}
 
     def on_episode_end(self) -> None:
         """Mark the end of an episode. Pending n-step transitions are completed with the steps that are available."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
-from cpprb_impl.buffer_base import BufferBase
-from cpprb_impl.fields import NativeField
-from cpprb_impl.hooks import refuse_overridden
 from cpprb_impl.own_random import this_process
 
 PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
@@ -72,8 +68,10 @@ def framed_columns(buffer: Ring) -> dict[str, Frames]:
     for name, (_, shape) in kinds_of(buffer).items():
         found = buffer._get_frames(name)
         if found is not None:
-            frames, first, next_first, axis = found
-            stack = shape[axis] if frames.ndim == len(shape) else None
+            none, count, _, axis = found
+            stack = shape[axis] if none.ndim == len(shape) else None
+            frames = buffer._read_frames(name, np.arange(count))
+            first, next_first = buffer._get_frame_numbers(name, 0, buffer.get_stored_size())
             columns[name] = Frames(frames, first, stack, axis)
             if next_first is not None:
                 columns[f"next_{name}"] = Frames(frames, next_first, stack, axis)
@@ -171,6 +169,12 @@ def restore(
     add_columns(buffer, columns, 0, rows)
     if leaves is not None:
         buffer._set_leaves(held_slots(buffer), leaves)
+    set_position(buffer, position, waiting)
+
+
+def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, np.ndarray]) -> None:
+    """Restore the state that `position_of` returned, and pending steps, in a buffer whose rows are restored."""
+    if isinstance(buffer, PrioritizedRing) and "max_priority" in position:
         buffer._set_max_priority(position["max_priority"])
     buffer._set_unseen(position["unseen"])
     buffer._set_episode_len(position["episode_len"])
@@ -178,55 +182,14 @@ def restore(
     add_waiting(buffer, waiting)
 
 
-class CopyableBuffer(BufferBase):
-    """A buffer that can be copied, deep-copied and pickled.
-
-    A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next; but in another process, it draws numbers of its own, seeded by the operating system, so
-    that workers do not draw the same batches. After that, the two are independent. `__init__` is not called for a copy.
-    Its attributes are copies, made with `__getstate__` and `__setstate__` if a subclass defines them, and every copy
-    has its own `_parts`.
-    """
-
-    _recipe: tuple[int, list[NativeField], dict[str, Any]]
-
-    def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:
-        """Create the native ring, and remember its arguments for copies."""
-        refuse_overridden(type(self))
-        super().__init__(capacity, fields, seed=seed, **options)
-        self._recipe = (capacity, fields, options)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._recipe[2].get("mmap_prefix") is not None:
-            raise TypeError(
-                "a buffer with mmap_prefix cannot be copied, since its data is in files; use save_transitions"
-            )
-        head, slots = self._get_head(), held_slots(self)
-        held = (
-            position_of(self),
-            self._ring_columns(slots),
-            len(slots),
-            leaves_of(self, slots),
-            waiting_steps(self),
-        )
-        # Copy the attributes, whatever their type, because the copy must not share their contents.
-        parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
-        if self._get_head() != head:
-            raise RuntimeError("another thread changed the buffer while it was copied")
-        return _revive, (type(self), self._recipe, held, parts, this_process()), self.__getstate__()
-
-    def _ring_columns(self, slots: np.ndarray) -> Columns:
-        """Return the native ring's contents in `held_slots`."""
-        return columns_of(self, slots)
-
-
 def _revive(
-    kind: type[CopyableBuffer],
+    kind: Any,
     recipe: tuple[Any, ...],
     held: tuple[Any, ...],
     parts: dict[str, Any],
     process: tuple[str, int] | None = None,
-) -> CopyableBuffer:
+) -> Any:
+    """Return a buffer from a pickle that was written before buffers were pickled in pieces."""
     capacity, fields, options = recipe
     buffer = kind.__new__(kind)
     buffer._make(capacity, fields, **options)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "../core/private_store.hpp"
 
@@ -227,18 +228,23 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
   });
 }
 
-// The position of each stored transition's first frame, oldest transition first: `streams` are one after the other.
-PyObject* first_frames(PrivateStore& store, std::size_t field, const std::vector<FrameStream>& streams) {
-  std::vector<std::uint64_t> before;  // by stream: the frames of the streams before it
-  std::uint64_t frames = 0;
-  for (const auto& stream : streams) {
-    before.push_back(frames);
-    frames += stream.end() - stream.first();
-  }
-  auto rows = static_cast<npy_intp>(store.stored());
+// The frames of a field's streams are counted one stream after the other: how many there are before each stream, and
+// the number of all.
+std::vector<std::uint64_t> frame_counts(const std::vector<FrameStream>& streams) {
+  std::vector<std::uint64_t> counts{0};
+  for (const auto& stream : streams) counts.push_back(counts.back() + stream.end() - stream.first());
+  return counts;
+}
+
+// The position of each transition's first frame in `streams`, for the transitions begin, begin + 1, ..., end - 1 from
+// the oldest.
+PyObject* first_frames(PrivateStore& store, std::size_t field, const std::vector<FrameStream>& streams,
+                       std::uint64_t begin, std::uint64_t end) {
+  const std::vector<std::uint64_t> before = frame_counts(streams);
+  auto rows = static_cast<npy_intp>(end - begin);
   Ref array(checked(PyArray_SimpleNew(1, &rows, NPY_INT64)));
   auto* first = static_cast<npy_int64*>(PyArray_DATA(array.array()));
-  for (std::uint64_t row = store.tail(); row < store.head(); ++row) {
+  for (std::uint64_t row = store.tail() + begin; row < store.tail() + end; ++row) {
     const std::uint64_t slot = row % store.capacity(), newest = store.rows().number_at(field, slot);
     const std::size_t nth = slot % streams.size();
     const FrameStream& stream = streams[nth];
@@ -279,33 +285,90 @@ PyObject* view(PyObject* self, PyObject* name) {
   });
 }
 
+// A field whose frames are stored once.
+struct Framed {
+  std::size_t field, next;  // next is the number of fields if next_* is not stored with its frames
+  const std::vector<FrameStream>& streams;
+};
+
+std::optional<Framed> framed_named(PrivateCallGuard& call, PyObject* name) {
+  const Ring& ring = call.ring();
+  std::size_t next = 0;
+  const std::size_t f = field_named(ring, name);
+  if (f == ring.fields.size() || call.store().rows().streams_of(f).empty()) return std::nullopt;
+  while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
+  return Framed{f, next, call.store().rows().streams_of(f)};
+}
+
+Framed framed_field(PrivateCallGuard& call, PyObject* name) {
+  const std::optional<Framed> framed = framed_named(call, name);
+  if (!framed) raise(PyExc_KeyError, "%R is no field whose frames are stored once", name);
+  return *framed;
+}
+
+// A new array of `count` frames of a field.
+PyObject* frames_array(const Field& field, std::uint64_t count) {
+  const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
+  npy_intp dims[33] = {static_cast<npy_intp>(count)};
+  const bool first_axis = field.stacked && field.frames_first;
+  std::copy_n(field.shape.begin() + (first_axis ? 1 : 0), dimensions - 1, dims + 1);
+  Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
+  return checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr));
+}
+
 PyObject* get_frames(PyObject* self, PyObject* name) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (ring_of(self).is_shared) Py_RETURN_NONE;  // its frames are in chunks that processes reuse
     PrivateCallGuard call(self, "_get_frames");
-    Ring& ring = call.ring();
-    std::size_t next = 0;
-    const std::size_t f = field_named(ring, name);
-    if (f == ring.fields.size() || call.store().rows().streams_of(f).empty()) Py_RETURN_NONE;
-    const std::vector<FrameStream>& streams = call.store().rows().streams_of(f);
-    while (next < ring.fields.size() && ring.fields[next].next_of != f) ++next;
+    const std::optional<Framed> framed = framed_named(call, name);
+    if (!framed) Py_RETURN_NONE;
+    const Field& field = call.ring().fields[framed->field];
+    Ref none(frames_array(field, 0));
+    const std::uint64_t count = frame_counts(framed->streams).back();
+    return Py_BuildValue("(OKNi)", none.get(), static_cast<unsigned long long>(count),
+                         PyBool_FromLong(framed->next < call.ring().fields.size()),
+                         field.stacked && field.frames_first ? 0 : -1);
+  });
+}
 
-    const Field& field = ring.fields[f];
-    const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
-    npy_intp dims[33] = {0};
-    for (const auto& stream : streams) dims[0] += static_cast<npy_intp>(stream.end() - stream.first());
-    const bool first_axis = field.stacked && field.frames_first;
-    std::copy_n(field.shape.begin() + (first_axis ? 1 : 0), dimensions - 1, dims + 1);
-    Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
-    Ref all(
-        checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr)));
-    char* to = PyArray_BYTES(all.array());
-    for (const auto& stream : streams)
-      for (std::uint64_t number = stream.first(); number < stream.end(); ++number, to += stream.shape().frame_bytes())
-        stream.read_frame(number, to);
-    Ref first(first_frames(call.store(), f, streams));
-    Ref next_first(next < ring.fields.size() ? first_frames(call.store(), next, streams) : Py_NewRef(Py_None));
-    return Py_BuildValue("(OOOi)", all.get(), first.get(), next_first.get(), first_axis ? 0 : -1);
+PyObject* get_frame_numbers(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (nargs != 3) raise(PyExc_TypeError, "_get_frame_numbers() takes a field, begin and end");
+    const std::uint64_t begin = unsigned_number(args[1], "begin"), end = unsigned_number(args[2], "end");
+    PrivateCallGuard call(self, "_get_frame_numbers");
+    const Framed framed = framed_field(call, args[0]);
+    PrivateStore& store = call.store();
+    if (begin > end || end > store.stored())
+      raise(PyExc_IndexError, "transitions must be from 0 to %llu", static_cast<unsigned long long>(store.stored()));
+    Ref first(first_frames(store, framed.field, framed.streams, begin, end));
+    const bool has_next = framed.next < call.ring().fields.size();
+    Ref next_first(has_next ? first_frames(store, framed.next, framed.streams, begin, end) : Py_NewRef(Py_None));
+    return Py_BuildValue("(OO)", first.get(), next_first.get());
+  });
+}
+
+PyObject* read_frames(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
+    if (nargs != 2) raise(PyExc_TypeError, "_read_frames() takes a field and numbers");
+    const Ref numbers(checked(PyArray_FROMANY(args[1], NPY_INT64, 1, 1, NPY_ARRAY_CARRAY_RO)));
+    const auto* number = static_cast<const npy_int64*>(PyArray_DATA(numbers.array()));
+    const auto count = static_cast<std::uint64_t>(PyArray_SIZE(numbers.array()));
+    PrivateCallGuard call(self, "_read_frames");
+    const Framed framed = framed_field(call, args[0]);
+    const std::vector<std::uint64_t> before = frame_counts(framed.streams);
+    Ref frames(frames_array(call.ring().fields[framed.field], count));
+    char* to = PyArray_BYTES(frames.array());
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto wanted = static_cast<std::uint64_t>(number[i]);
+      if (wanted >= before.back())
+        raise(PyExc_IndexError, "frame numbers must be from 0 to %llu",
+              static_cast<unsigned long long>(before.back()) - 1);
+      const auto nth = static_cast<std::size_t>(std::ranges::upper_bound(before, wanted) - before.begin()) - 1;
+      const FrameStream& stream = framed.streams[nth];
+      stream.read_frame(stream.first() + wanted - before[nth], to);
+      to += stream.shape().frame_bytes();
+    }
+    return frames.give();
   });
 }
 
@@ -319,14 +382,17 @@ PyObject* warn_no_more_than(PyObject* self, PyObject* other) {
 
 PyMethodDef methods[] = {
     {"_get_frames", get_frames, METH_O,
-     "_get_frames(field) -> (frames (F, *frame_shape), first (n,) int64, next_first (n,) int64 or None, axis), or "
-     "None\n\n"
-     "For a field whose frames are stored once, by environment: the value of transition n, counted from the oldest, is "
-     "the\n"
-     "frames\n"
-     "first[n], first[n] + 1, ... (as many as a stack has) along the axis if it is one of stack_compress.\n"
-     "next_first is the same for its next_*, if it is one of next_of. Returns None for any other field, and for shared "
-     "buffers."},
+     "_get_frames(field) -> (an empty array (0, *frame_shape), number of frames, whether next_* has frames of them, "
+     "axis)\n\n"
+     "For a field whose frames are stored once; None for any other field, and for shared buffers. A value consists of\n"
+     "consecutive frames along the axis if it is one of stack_compress, otherwise of one. Frames are counted by\n"
+     "environment."},
+    {"_get_frame_numbers", method(get_frame_numbers), METH_FASTCALL,
+     "_get_frame_numbers(field, begin, end) -> (first, next_first): int64 (end - begin,), or None\n\n"
+     "The first frame of the values of transitions begin, begin + 1, ..., end - 1, counted from the oldest, and of\n"
+     "those of its next_*."},
+    {"_read_frames", method(read_frames), METH_FASTCALL,
+     "_read_frames(field, numbers) -> array (len(numbers), *frame_shape)"},
     {"_view", view, METH_O,
      "_view(field) -> array (capacity, *shape) over the ring's memory, or None\n\n"
      "Valid until the buffer is closed. Returns None for a field whose frames are stored once, and for shared "

@@ -56,7 +56,9 @@ def test_batches_are_what_was_added(kind, dtype):
 
 def test_frames_are_stored_once():
     buffer, added = filled(ReplayBuffer, np.uint8)
-    frames, _, next_first, axis = buffer._get_frames("obs")
+    _, count, _, axis = buffer._get_frames("obs")
+    frames = buffer._read_frames("obs", np.arange(count))
+    _, next_first = buffer._get_frame_numbers("obs", 0, buffer.get_stored_size())
     assert axis == 0 and frames.shape[1:] == (6, 6) and len(frames) < 1.5 * 200
     stacks = frames[next_first[:, None] + np.arange(4)]
     np.testing.assert_array_equal(stacks, added["next_obs"][300:])

@@ -72,8 +72,8 @@ def test_samples_are_what_was_added(n_envs):
 
 def test_environments_share_frames_with_their_own_steps_only():
     def bytes_per_row(buffer: ReplayBuffer) -> float:
-        stored, *_ = buffer._get_frames("obs")
-        return len(stored) / buffer.get_stored_size()
+        _, stored, *_ = buffer._get_frames("obs")
+        return stored / buffer.get_stored_size()
 
     assert bytes_per_row(filled(8)[0]) < 1.5  # frames; 5 for an episode's first step
     assert bytes_per_row(filled(1)[0]) > 4  # the control: each step follows one of another environment

@@ -162,7 +162,8 @@ def test_frames_are_stored_once() -> None:
     buffer = ReplayBuffer(capacity, env_dict(frame=frame), next_of="obs", stack_compress="obs")
     for at in range(0, 4000, 100):
         buffer.add(**episode(at, 100, frame=frame))
-    frames, first, next_first, _ = buffer._get_frames("obs")
+    first, next_first = buffer._get_frame_numbers("obs", 0, buffer.get_stored_size())
+    frames = buffer._read_frames("obs", np.arange(buffer._get_frames("obs")[1]))
     assert frames.shape[1:] == frame
     # Each episode of 100 has 101 frames; its first stack is written whole, and a chunk more may be alive.
     assert capacity <= len(frames) <= capacity * 1.05 + 2 * STACK
@@ -175,13 +176,14 @@ def test_without_sharing_more_frames_are_stored() -> None:
     buffer = ReplayBuffer(100, env_dict(), next_of="obs", stack_compress="obs")
     for at in range(100):
         buffer.add(**episode(2 * at, 1))
-    assert len(buffer._get_frames("obs")[0]) == 100 * (STACK + 1)
+    assert buffer._get_frames("obs")[1] == 100 * (STACK + 1)
 
 
 def test_frames_and_first_frames_are_the_rows() -> None:
     buffer = ReplayBuffer(10, env_dict(), next_of="obs", stack_compress="obs")
     buffer.add(**joined(episode(0, 9), episode(40, 8)))
-    frames, first, next_first, _ = buffer._get_frames("obs")
+    first, next_first = buffer._get_frame_numbers("obs", 0, buffer.get_stored_size())
+    frames = buffer._read_frames("obs", np.arange(buffer._get_frames("obs")[1]))
     slots = (buffer.get_next_index() + np.arange(10)) % 10
     held = buffer.get(slots)
     for name, start in (("obs", first), ("next_obs", next_first)):
