@@ -254,5 +254,7 @@ def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
-    """Return whether this is an image with channels first, of which a frame stack has one per frame."""
-    return len(shape) == 3 and dtype == np.uint8 and shape[0] == min(shape)
+    """Return whether frames are stacked along the first axis: an image with channels first, or several images."""
+    if dtype != np.uint8:
+        return False
+    return len(shape) == 4 or (len(shape) == 3 and shape[0] == min(shape))
