@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from cpprb_impl._native import Ring
 from cpprb_impl.fields import parse_seed
 from cpprb_impl.hooks import FIXED, check_assigned
+from cpprb_impl.some_environments import chosen_rows
 
 
 class BufferBase(Ring):
@@ -41,6 +43,12 @@ class BufferBase(Ring):
         ValueError for any other, and changes nothing then.
         """
         self._reseed(parse_seed(seed))
+
+    def _add_some(self, env_ids: Any, **rows: Any) -> int | None:
+        """Implement `add` with env_ids."""
+        elements = {name: math.prod(column.shape[1:]) for name, column in self.get([]).items()} | {"priorities": 1}
+        environments, chosen = chosen_rows(env_ids, rows, self.n_envs, elements)
+        return self._add_of(environments, **chosen) if len(environments) else None
 
     def _encode_sample(self, idx: Any) -> dict[str, np.ndarray]:
         """Return the transitions at `idx` as a dict of fresh arrays (*idx.shape, *shape).

@@ -35,6 +35,7 @@ from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, wit
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
+from cpprb_impl.some_environments import Autoreset, add_steps
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -115,7 +116,12 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     n_envs : int
         The number of environments whose steps are added together: each call of `add` has a row of each in turn, or
         several such groups. Each environment has its own n-step window, and shares frames with its own steps only.
-        With "truncated", `on_episode_end` is not needed. `size` must be a multiple.
+        With "truncated", `on_episode_end` is not needed. `size` must be a multiple. `add(env_ids=...)` adds rows of
+        only some of them: numbers (rows,), or a mask (n_envs,) of bools.
+    autoreset : "next_step", optional
+        How the vector environment begins new episodes, if `add` gets all of its steps: with Gymnasium's
+        AutoresetMode.NEXT_STEP, the step after the end of an episode only resets the environment. It is left out. The
+        ends are those of the fields "done", "terminated", "truncated" and Nstep's "truncated". `add` is slower.
     seed : int, optional
         From 0 to 2**64 - 1; makes sampling reproducible. By default, the seed comes from the operating system, and
         every forked child gets a new one.
@@ -142,7 +148,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     _read: RowReader | None = None
     _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
-    _parts = ("_read", "_window", "_objects")
+    _parts = ("_read", "_window", "_objects", "_autoreset")
+    _autoreset: Autoreset | None = None
 
     def __init__(
         self,
@@ -155,6 +162,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         n_envs: int = 1,
+        autoreset: str | None = None,
         mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
         **others: Any,
@@ -162,7 +170,16 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         ignore_siblings(type(self).__name__, others)
         fields = native_fields(env_dict, default_dtype)
         self._build(
-            size, fields, next_of, stack_compress, Nstep, mmap_prefix, compress=compress, n_envs=n_envs, seed=seed
+            size,
+            fields,
+            next_of,
+            stack_compress,
+            Nstep,
+            mmap_prefix,
+            compress=compress,
+            n_envs=n_envs,
+            autoreset=autoreset,
+            seed=seed,
         )
 
     def _build(
@@ -176,6 +193,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         *,
         compress: str | None = None,
         n_envs: int = 1,
+        autoreset: str | None = None,
         seed: int | None,
         **prioritized: Any,
     ) -> None:
@@ -202,11 +220,15 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
                     "n_envs, and Nstep's truncated and discount, need a buffer without fields of Python objects"
                 )
             refuse_objects(objects, stacked, prefix)
+            if autoreset is not None:
+                raise ValueError("autoreset needs a buffer without fields of Python objects")
             self._objects = ObjectColumns(fields, capacity)
             if steps is None:
                 self._read = RowReader(given, prioritized or None)
             else:
                 self._window = NstepWindow(steps, given, prioritized or None)
+        if autoreset is not None:
+            self._autoreset = Autoreset(autoreset, given, steps, environments)
         self._make(
             capacity,
             without_objects(fields),
@@ -217,13 +239,15 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             nstep=None if objects else steps,
             n_envs=environments,
             compressed=compressed,
-            add_through_python=bool(objects),
+            add_through_python=bool(objects) or autoreset is not None,
             batch_through_python=bool(objects) or self._encodes(),
             **prioritized,
         )
 
     def _add_through(self, **rows: Any) -> int | None:
-        """Implement `add` for buffers with fields of Python objects."""
+        """Implement `add` for buffers with fields of Python objects, and with autoreset."""
+        if self._autoreset is not None:
+            return add_steps(self, self._autoreset, rows)
         if self._window is None:
             assert self._read is not None
             return self._add_read(**self._read(rows))
@@ -257,6 +281,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
 
     def clear(self) -> None:
         """Remove every transition, including pending n-step transitions."""
+        if self._autoreset is not None:
+            self._autoreset.clear()
         if self._objects is None:
             super().clear()
         else:
@@ -267,6 +293,13 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Return whether N-step transitions are stored."""
         return super().is_Nstep() or self._window is not None
+
+    def _own_state(self) -> dict[str, np.ndarray]:
+        return super()._own_state() | ({} if self._autoreset is None else {"over": self._autoreset.over})
+
+    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
+        found = super()._read_own_state(state)
+        return found if self._autoreset is None else found | {"_autoreset": self._autoreset.at(state.get("over"))}
 
     def _options(self) -> Mapping[str, Any]:
         options: Mapping[str, Any] = self._recipe[2]
@@ -289,7 +322,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
 
     Parameters
     ----------
-    size, env_dict, next_of, stack_compress, compress, default_dtype, Nstep, n_envs, mmap_prefix, seed
+    size, env_dict, next_of, stack_compress, compress, default_dtype, Nstep, n_envs, autoreset, mmap_prefix, seed
         As for `ReplayBuffer`. An n-step transition gets the priority with which its first step was added.
     alpha : float
         Exponent of the priorities: 0 is uniform, 1 fully proportional. Must not be negative.
@@ -325,6 +358,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
         n_envs: int = 1,
+        autoreset: str | None = None,
         mmap_prefix: str | PathLike[str] | None = None,
         seed: int | None = None,
         **others: Any,
@@ -339,6 +373,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             mmap_prefix,
             compress=compress,
             n_envs=n_envs,
+            autoreset=autoreset,
             seed=seed,
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),

@@ -19,7 +19,7 @@ from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import dtype_named
 from cpprb_impl.nstep import read_options
 
-OPTIONS = {"lock", "next_of", "stack_compress", "mmap_prefix", "prefault", *OF_PRIORITIES}
+OPTIONS = {"n_envs", "autoreset", "lock", "next_of", "stack_compress", "mmap_prefix", "prefault", *OF_PRIORITIES}
 NAME = re.compile(r"/?(cpprb_impl-[\w-]+)")
 
 

@@ -116,6 +116,12 @@ class HindsightReplayBuffer(OwnRandom):
         seed: int | None = None,
         **options: Any,
     ) -> None:
+        for name in ("n_envs", "autoreset"):
+            if options.get(name) not in (None, 1):
+                raise ValueError(
+                    f"{name} must not be given to HindsightReplayBuffer, got {options[name]!r}: its goals are of one "
+                    "episode at a time, so make a buffer for each environment"
+                )
         self.strategy = strategy
         self.additional_goals = 1 if strategy == "final" else additional_goals
         self.max_episode_len = max_episode_len

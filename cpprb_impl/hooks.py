@@ -21,7 +21,7 @@ IN_SELECTIVE = dict.fromkeys(
 )
 
 METHODS = frozenset({*IN_ALL, *IN_PRIORITIZED, *IN_SHARED})
-OPTIONS = KNOWN | {"compress", "n_envs", "lock", "prefault", "seed"}
+OPTIONS = KNOWN | {"autoreset", "compress", "n_envs", "lock", "prefault", "seed"}
 FIXED = METHODS | OPTIONS
 
 

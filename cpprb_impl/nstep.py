@@ -106,6 +106,8 @@ def fitting_steps(
     """
     fitting = {}
     for name, wanted in like.items():
+        if name == "env_ids":
+            continue
         column = steps[name]
         if column.dtype != wanted.dtype and column.dtype.kind == "V":  # a file stores some dtypes as raw bytes
             column = column.view(wanted.dtype)
@@ -119,7 +121,20 @@ def fitting_steps(
         raise ValueError(
             f"Nstep: fewer than {most} steps must be pending, equally many per field, got {sorted(counts)}"
         )
+    if options is not None and "env_ids" in steps:
+        fitting["env_ids"] = _fitting_environments(steps["env_ids"], counts, options)
     return fitting
+
+
+def _fitting_environments(given: np.ndarray, counts: set[int], options: Mapping[str, Any]) -> np.ndarray:
+    environments = options.get("n_envs", 1)
+    if given.dtype.kind not in "iu" or given.ndim != 1 or {len(given)} != counts:
+        raise ValueError(f"Nstep: env_ids must be one int per pending step, got {given.dtype} of shape {given.shape}")
+    if len(given) and not 0 <= given.min() <= given.max() < environments:
+        raise ValueError(f"Nstep: env_ids must be from 0 to {environments - 1}, got {given.min()} to {given.max()}")
+    if len(given) and np.bincount(given).max() >= options["size"]:
+        raise ValueError(f"Nstep: fewer than {options['size']} steps of each environment must be pending")
+    return given.astype(np.int64)
 
 
 class NstepWindow(ForkSafe):

@@ -29,6 +29,7 @@ from cpprb_impl.description import Description, attach_errors, description_of
 from cpprb_impl.fields import (
     NativeField,
     field_names,
+    integer,
     native_fields,
     next_fields,
     parse_seed,
@@ -43,6 +44,7 @@ from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.siblings import ignore_siblings
+from cpprb_impl.some_environments import Autoreset, add_steps
 from cpprb_impl.watchdog import watch
 
 LOCKS = ("none", "critical", "buffer")
@@ -62,6 +64,19 @@ class _SharedBuffer(SavableBuffer):
     """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
 
     _recipe: Description
+    _autoreset: Autoreset | None = None
+    _parts = ("_autoreset",)
+
+    def _add_through(self, **rows: Any) -> int | None:
+        """Implement `add` with autoreset."""
+        assert self._autoreset is not None
+        return add_steps(self, self._autoreset, rows)
+
+    def clear(self) -> None:
+        """Remove every transition, including pending n-step transitions."""
+        if self._autoreset is not None:
+            self._autoreset.clear()
+        super().clear()
 
     def _build(
         self,
@@ -76,6 +91,8 @@ class _SharedBuffer(SavableBuffer):
         *,
         seed: int | None,
         ctx: Any,
+        n_envs: int = 1,
+        autoreset: str | None = None,
         **native: Any,
     ) -> None:
         """Create a buffer from its constructor's arguments."""
@@ -92,6 +109,10 @@ class _SharedBuffer(SavableBuffer):
         known = {f"next_{name}" for name in following}
         fields = [field for field in fields if field[0] not in known]
         native |= {"next_of": following, "stack_compress": stacked}
+        if (environments := integer("n_envs", n_envs)) != 1:
+            native["n_envs"] = environments
+        if autoreset is not None:
+            native["autoreset"] = autoreset
         prioritized = isinstance(self, PrioritizedRing)
         prefix, capacity = path_prefix(mmap_prefix), parse_size(size)
         if prefix:
@@ -109,6 +130,11 @@ class _SharedBuffer(SavableBuffer):
         number = parse_seed(seed)
         if segment is None:
             watch()
+        options = dict(recipe.options)
+        if (mode := options.pop("autoreset", None)) is not None:
+            given = recipe.fields + next_fields(recipe.fields, options["next_of"])
+            self._autoreset = Autoreset(mode, given, recipe.nstep, options.get("n_envs", 1))
+            options["add_through_python"] = True
         super().__init__(
             recipe.size,
             recipe.fields,
@@ -116,7 +142,7 @@ class _SharedBuffer(SavableBuffer):
             segment=segment,
             description=recipe.text(),
             nstep=recipe.nstep,
-            **recipe.options,
+            **options,
         )
         self._recipe = recipe
         _open.add(self)
@@ -161,7 +187,8 @@ class _SharedBuffer(SavableBuffer):
         return self._recipe.options
 
     def _steps(self) -> Mapping[str, Any] | None:
-        return self._recipe.nstep
+        steps = self._recipe.nstep
+        return steps if steps is None or self.n_envs == 1 else {**steps, "n_envs": self.n_envs}
 
     def __copy__(self) -> None:
         raise TypeError("a shared buffer cannot be copied; pickle it to use the same buffer in another process")
@@ -201,6 +228,9 @@ class MPReplayBuffer(_SharedBuffer):
         As for `ReplayBuffer`. Each process has its own window, initially empty, for the steps of its own episode:
         `on_episode_end` and `clear` do not affect other processes' windows. Threads of a process share its window, so
         only one of them may add steps. Pending steps are lost when their process ends.
+    n_envs, autoreset
+        As for `ReplayBuffer`, for the environments of each process. `size` need not be a multiple. Frames are stored
+        once only if consecutive rows continue each other, which those of several environments do not.
     mmap_prefix : str or path, optional
         As for `ReplayBuffer`: files hold the fields. Every process maps them, so all must be able to open them. The
         segment then holds only the bookkeeping of rows. Fields of `next_of` and `stack_compress` are stored whole.
@@ -252,6 +282,8 @@ class MPReplayBuffer(_SharedBuffer):
         stack_compress: Stacks = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
+        autoreset: str | None = None,
         mmap_prefix: str | PathLike[str] | None = None,
         lock: str = "none",
         prefault: bool = False,
@@ -274,6 +306,8 @@ class MPReplayBuffer(_SharedBuffer):
             backend,
             seed=seed,
             ctx=ctx,
+            n_envs=n_envs,
+            autoreset=autoreset,
             prefault=bool(prefault),
         )
 
@@ -293,7 +327,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         As for `PrioritizedReplayBuffer`.
     check_for_update
         Accepted for compatibility with cpprb: as there, a shared buffer always checks.
-    next_of, stack_compress, Nstep, mmap_prefix, lock, prefault, seed, backend, ctx, logger, **others
+    next_of, stack_compress, Nstep, n_envs, autoreset, mmap_prefix, lock, prefault, seed, backend, ctx, logger, **others
         As for `MPReplayBuffer`, with the same exceptions.
     """
 
@@ -310,6 +344,8 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
         stack_compress: Stacks = None,
         default_dtype: Any = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
+        autoreset: str | None = None,
         mmap_prefix: str | PathLike[str] | None = None,
         lock: str = "none",
         prefault: bool = False,
@@ -331,6 +367,8 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
             backend,
             seed=seed,
             ctx=ctx,
+            n_envs=n_envs,
+            autoreset=autoreset,
             prefault=bool(prefault),
             check_for_update=True,
             alpha=check_exponent("alpha", alpha),

@@ -11,6 +11,7 @@ import numpy as np
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.own_random import this_process
 
+ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
 PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
 
 
@@ -110,16 +111,22 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
 
 def waiting_steps(buffer: Ring) -> dict[str, np.ndarray]:
     """Return the pending steps of n-step transitions, as `Ring._get_waiting` does; an empty dict without n-step."""
-    return buffer._get_waiting() or {}
+    steps, environments = buffer._get_waiting() or {}, buffer._get_waiting_environments()
+    return steps if environments is None else {**steps, ENV_IDS: environments}
 
 
 def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
     """Restore the pending `steps`, as returned by `waiting_steps`, in a buffer that has none."""
-    for at in range(0, len(steps["done"]) if steps else 0, buffer.n_envs):
-        step = {name: column[at : at + buffer.n_envs] for name, column in steps.items()}
+    environments = steps.get(ENV_IDS)
+    rows = buffer.n_envs if environments is None else 1
+    for at in range(0, len(steps["done"]) if steps else 0, rows):
+        step = {name: column[at : at + rows] for name, column in steps.items() if name != ENV_IDS}
         if isinstance(buffer, PrioritizedRing) and np.isnan(step["priorities"]).all():
             del step["priorities"]
-        Ring.add(buffer, **step)
+        if environments is None:
+            Ring.add(buffer, **step)
+        else:
+            buffer._add_of(environments[at : at + 1], **step)
 
 
 def held_slots(buffer: Ring) -> np.ndarray:

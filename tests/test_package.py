@@ -62,7 +62,7 @@ def test_the_package_page_examples_run(number, tmp_path):
 
 def test_the_program_of_several_environments_runs(tmp_path):
     page = (ROOT / "docs/using.md").read_text(encoding="utf-8")
-    (example,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "n_envs" in each]
+    (example,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "stack_compress" in each]
     program = tmp_path / "example.py"
     program.write_text(f"{example}\nprint(batch['obs'].shape, batch['discount'].shape)", encoding="utf-8")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)

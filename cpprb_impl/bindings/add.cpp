@@ -4,7 +4,7 @@
 namespace rb {
 
 Arguments read_rows(Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
-                    Py_ssize_t nargs, PyObject* names, AddScratch& in) {
+                    Py_ssize_t nargs, PyObject* names, std::size_t environments, AddScratch& in) {
   if (nargs != 0) raise(PyExc_TypeError, "add() takes the fields of a transition as keyword arguments only");
   if (fields.empty()) raise(PyExc_KeyError, "the buffer has no fields: env_dict names none");
 
@@ -28,9 +28,11 @@ Arguments read_rows(Ring& ring, const std::vector<Field>& fields, Keywords& keyw
   if (rows.has_priorities) rows.priorities = Numbers(priorities, "priorities");
   const npy_intp count = read_sources(fields, values, ring.change_warnings, in.sources);
   rows.count = static_cast<std::size_t>(count);
-  if (rows.count % ring.environments != 0)
-    raise(PyExc_ValueError, "add() takes a row of each of %zu environments in turn (n_envs), got %zd rows",
-          ring.environments, count);
+  if (rows.count % environments != 0)
+    raise(PyExc_ValueError,
+          "add() takes a row of each of %zu environments in turn (n_envs), got %zd rows: pass env_ids with the rows of "
+          "some",
+          environments, count);
   if (const Numbers& numbers = rows.priorities; rows.has_priorities) {
     if (numbers.changed())
       raise(PyExc_ValueError, "priorities: the array was changed while a field was being converted");
@@ -52,10 +54,19 @@ void check_files(const Ring& ring) {
           "a forked child cannot add to a buffer with mmap_prefix: its parent writes the same files");
 }
 
-PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  Ring& ring = ring_of(self);
-  BorrowedAddScratch in(ring.add_scratch);
-  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, *in);
+void check_environments(const Ring& ring, const std::vector<npy_int64>& environments, std::size_t rows) {
+  if (environments.size() != rows)
+    raise(PyExc_ValueError, "env_ids must have one value per row, got %zu values for %zu rows", environments.size(),
+          rows);
+  for (std::size_t i = 0; i < rows; ++i)
+    if (environments[i] < 0 || static_cast<std::size_t>(environments[i]) >= ring.environments)
+      raise(PyExc_IndexError, "env_ids[%zu] must be from 0 to %zu, got %lld", i, ring.environments - 1,
+            static_cast<long long>(environments[i]));
+}
+
+namespace {
+
+inline PyObject* store_rows(PyObject* self, Ring& ring, const Arguments& rows, BorrowedAddScratch& in) {
   CallGuard call(self);
   check_files(ring);
   const float leaf_of_max = ring.prioritized && !rows.has_priorities ? ring.leaf_of_max_priority() : 0;
@@ -65,6 +76,24 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   const std::uint64_t slot = call.store().add(all, waiting);
   ring.episode_rows += rows.count;
   return PyLong_FromUnsignedLongLong(slot);
+}
+
+}  // namespace
+
+PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments) {
+  Ring& ring = ring_of(self);
+  BorrowedAddScratch in(ring.add_scratch);
+  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, environments, *in);
+  return store_rows(self, ring, rows, in);
+}
+
+PyObject* add_rows_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
+                      PyObject* names) {
+  Ring& ring = ring_of(self);
+  BorrowedAddScratch in(ring.add_scratch);
+  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, 0, names, 1, *in);
+  check_environments(ring, environments, rows.count);
+  return store_rows(self, ring, rows, in);
 }
 
 }  // namespace rb

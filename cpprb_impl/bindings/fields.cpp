@@ -387,6 +387,7 @@ const std::vector<int>& Keywords::meaning(PyObject* names, const std::vector<Fie
     if (found >= 0) given[static_cast<std::size_t>(found)] = true;
     if (found == kIgnored && takes_priorities_ && PyUnicode_CompareWithASCIIString(name, "priorities") == 0)
       found = kPriorities;
+    if (found == kIgnored && PyUnicode_CompareWithASCIIString(name, "env_ids") == 0) throw EnvironmentsGiven();
     meaning.push_back(found);
   }
   if (std::ranges::find(given, false) != given.end()) raise_missing(fields, given, names);

@@ -61,6 +61,9 @@ struct Source {
 
 // Maps the keywords of a call to fields. Calls from one place in the code pass the same names in the same order, so the
 // result is cached between calls.
+// Thrown if add() was given the keyword env_ids, which Python code reads.
+struct EnvironmentsGiven {};
+
 class Keywords {
  public:
   static constexpr int kIgnored = -1, kPriorities = -2;

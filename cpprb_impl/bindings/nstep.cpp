@@ -82,9 +82,9 @@ StepEnd end_of(const Field& field, std::size_t column) {
 
 // Stores the transitions that begin with the oldest `count` steps, and removes those steps. Returns the first one's
 // slot.
-std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
+std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, Waiting& waiting) {
   Nstep& nstep = *ring.nstep;
-  const char* const* data = nstep.window.transitions(count);
+  const char* const* data = window.transitions(count);
   NewRows rows{data, count, nullptr, 0, 0};
   if (ring.prioritized) {
     const auto* priority = reinterpret_cast<const double*>(data[ring.fields.size()]);
@@ -99,9 +99,65 @@ std::uint64_t store_oldest(Ring& ring, std::size_t count, Waiting& waiting) {
     rows.leaves = nstep.leaves.data();
   }
   const std::uint64_t slot = ring.store->add(rows, waiting);
-  nstep.window.drop(count);
+  window.drop(count);
   ring.episode_rows += count;
   return slot;
+}
+
+// Sets the values of the steps that were read, by column of the window.
+void set_values(const Ring& ring, Nstep& nstep, const AddScratch& in) {
+  nstep.values.assign(ring.fields.size(), nullptr);
+  for (std::size_t f = 0; f < nstep.fields.size(); ++f) nstep.values[nstep.columns[f]] = in.data[f];
+  if (ring.prioritized) {
+    nstep.values.push_back(reinterpret_cast<const char*>(in.priorities.data()));
+    nstep.values.push_back(reinterpret_cast<const char*>(in.leaves.data()));
+  }
+}
+
+void read_priorities(const Ring& ring, const Arguments& rows, AddScratch& in) {
+  if (!ring.prioritized) return;
+  in.priorities.assign(rows.count, std::numeric_limits<double>::quiet_NaN());
+  in.leaves.resize(rows.count);
+  if (rows.has_priorities)
+    rows.priorities.read([&](const auto* first) { std::copy_n(first, rows.count, in.priorities.begin()); });
+}
+
+// Appends step `nth` of those at `values`, by column.
+void append_one(NstepWindow& window, const std::vector<const char*>& values, std::size_t nth) {
+  std::vector<const char*> value(values);
+  for (std::size_t c = 0; c < value.size(); ++c)
+    if (value[c] != nullptr) value[c] += nth * window.bytes(c);
+  window.append(value.data(), 1);
+}
+
+// Appends each step to the window of its environment, and stores the transitions that this completes. Returns the
+// first one's slot, or none. If a store fails, the steps whose environments come later are not appended.
+std::optional<std::uint64_t> add_divided(Ring& ring, const std::vector<npy_int64>& environments, Waiting& waiting) {
+  Nstep& nstep = *ring.nstep;
+  std::vector<std::size_t> added(ring.environments);
+  for (std::size_t i = 0; i < environments.size(); ++i) {
+    const auto environment = static_cast<std::size_t>(environments[i]);
+    append_one(nstep.windows[environment], nstep.values, i);
+    ++added[environment];
+  }
+  std::optional<std::uint64_t> first;
+  for (std::size_t e = 0; e < ring.environments; ++e) {
+    const std::size_t complete = nstep.windows[e].complete();
+    if (complete == 0) continue;
+    try {
+      const std::uint64_t slot = store_oldest(ring, nstep.windows[e], complete, waiting);
+      if (!first) first = slot;
+    } catch (...) {
+      for (std::size_t later = e; later < ring.environments; ++later) nstep.windows[later].drop_newest(added[later]);
+      throw;
+    }
+  }
+  return first;
+}
+
+PyObject* slot_or_none(std::optional<std::uint64_t> slot) {
+  if (!slot) Py_RETURN_NONE;
+  return PyLong_FromUnsignedLongLong(*slot);
 }
 
 }  // namespace
@@ -112,6 +168,24 @@ Nstep::Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_colu
       columns(std::move(field_columns)),
       keywords(prioritized),
       window(std::move(steps)) {}
+
+std::size_t Nstep::waiting() const {
+  std::size_t steps = window.waiting();
+  for (const auto& each : windows) steps += each.waiting();
+  return steps;
+}
+
+void Nstep::divide(std::size_t environments) {
+  if (!windows.empty()) return;
+  std::vector<NstepWindow> all;
+  for (std::size_t e = 0; e < environments; ++e) all.push_back(window.of_one());
+  std::vector<const char*> steps;
+  for (std::size_t c = 0; c < window.columns(); ++c)
+    steps.push_back(window.waiting() != 0 ? window.column(c) : nullptr);
+  for (std::size_t i = 0; i < window.waiting(); ++i) append_one(all[i % environments], steps, i);
+  windows = std::move(all);
+  window.clear();
+}
 
 Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
   while (nstep.taken && !is_ending()) {  // when the interpreter exits, the thread that holds it never continues
@@ -174,15 +248,18 @@ PyObject* waiting_steps(const Ring& ring) {
   const Nstep& nstep = *ring.nstep;
   // Created first: allocating a dict, unlike an array, may run the garbage collector, and so code that adds steps.
   Ref steps(checked(PyDict_New()));
-  const NstepWindow& window = nstep.window;
   const auto column = [&](std::size_t c, PyObject* name, PyArray_Descr* dtype, const std::vector<npy_intp>& shape) {
-    npy_intp dims[33] = {static_cast<npy_intp>(window.waiting())};
+    npy_intp dims[33] = {static_cast<npy_intp>(nstep.waiting())};
     std::copy(shape.begin(), shape.end(), dims + 1);
     Py_INCREF(dtype);  // PyArray_NewFromDescr steals a reference
     const Ref array(checked(PyArray_NewFromDescr(&PyArray_Type, dtype, static_cast<int>(shape.size()) + 1, dims,
                                                  nullptr, nullptr, 0, nullptr)));
-    if (window.waiting() != 0)
-      std::copy_n(window.column(c), PyArray_NBYTES(array.array()), PyArray_BYTES(array.array()));
+    char* to = PyArray_BYTES(array.array());
+    const auto copy = [&](const NstepWindow& window) {
+      if (window.waiting() != 0) to = std::copy_n(window.column(c), window.waiting() * window.bytes(c), to);
+    };
+    copy(nstep.window);
+    for (const auto& each : nstep.windows) copy(each);
     if (PyDict_SetItem(steps.get(), name, array.get()) < 0) throw PythonError();
   };
   for (std::size_t f = 0; f < nstep.fields.size(); ++f)
@@ -198,29 +275,24 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
   BorrowedAddScratch in(ring.add_scratch);
-  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, *in);
-  if (ring.prioritized) {
-    in->priorities.assign(rows.count, std::numeric_limits<double>::quiet_NaN());
-    in->leaves.resize(rows.count);
-    if (rows.has_priorities)
-      rows.priorities.read([&](const auto* first) { std::copy_n(first, rows.count, in->priorities.begin()); });
-  }
+  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, ring.environments, *in);
+  read_priorities(ring, rows, *in);
   CallGuard call(self);
   check_files(ring);
   PythonWaiting waiting(call);
   const Nstep::Guard guard(nstep, waiting);
-  nstep.values.assign(ring.fields.size(), nullptr);
-  for (std::size_t f = 0; f < nstep.fields.size(); ++f) nstep.values[nstep.columns[f]] = in->data[f];
-  if (ring.prioritized) {
-    nstep.values.push_back(reinterpret_cast<const char*>(in->priorities.data()));
-    nstep.values.push_back(reinterpret_cast<const char*>(in->leaves.data()));
+  set_values(ring, nstep, *in);
+  if (!nstep.windows.empty()) {
+    std::vector<npy_int64> in_turn(rows.count);
+    for (std::size_t i = 0; i < rows.count; ++i) in_turn[i] = static_cast<npy_int64>(i % ring.environments);
+    return slot_or_none(add_divided(ring, in_turn, waiting));
   }
   nstep.window.append(nstep.values.data(), rows.count);
   const std::size_t complete = nstep.window.complete();
   if (complete == 0) Py_RETURN_NONE;
   std::uint64_t slot;
   try {
-    slot = store_oldest(ring, complete, waiting);
+    slot = store_oldest(ring, nstep.window, complete, waiting);
   } catch (...) {
     nstep.window.drop_newest(rows.count);
     throw;
@@ -228,14 +300,45 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   return PyLong_FromUnsignedLongLong(slot);
 }
 
+PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
+                       PyObject* names) {
+  Ring& ring = ring_of(self);
+  Nstep& nstep = *ring.nstep;
+  BorrowedAddScratch in(ring.add_scratch);
+  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, 0, names, 1, *in);
+  check_environments(ring, environments, rows.count);
+  read_priorities(ring, rows, *in);
+  CallGuard call(self);
+  check_files(ring);
+  PythonWaiting waiting(call);
+  const Nstep::Guard guard(nstep, waiting);
+  set_values(ring, nstep, *in);
+  nstep.divide(ring.environments);
+  return slot_or_none(add_divided(ring, environments, waiting));
+}
+
+PyObject* waiting_environments(const Ring& ring) {
+  if (ring.nstep == nullptr || ring.nstep->windows.empty()) Py_RETURN_NONE;
+  auto steps = static_cast<npy_intp>(ring.nstep->waiting());
+  Ref array(checked(PyArray_SimpleNew(1, &steps, NPY_INT64)));
+  auto* to = static_cast<npy_int64*>(PyArray_DATA(array.array()));
+  for (std::size_t e = 0; e < ring.nstep->windows.size(); ++e)
+    to = std::fill_n(to, ring.nstep->windows[e].waiting(), static_cast<npy_int64>(e));
+  return array.give();
+}
+
 void flush_steps(PyObject* self) {
-  if (ring_of(self).nstep->window.waiting() == 0) return;
+  if (ring_of(self).nstep->waiting() == 0) return;
   CallGuard call(self);
   Ring& ring = call.ring();
   check_files(ring);
   PythonWaiting waiting(call);
   const Nstep::Guard guard(*ring.nstep, waiting);
-  if (const std::size_t count = ring.nstep->window.waiting(); count != 0) store_oldest(ring, count, waiting);
+  const auto flush = [&](NstepWindow& window) {
+    if (const std::size_t count = window.waiting(); count != 0) store_oldest(ring, window, count, waiting);
+  };
+  flush(ring.nstep->window);
+  for (auto& each : ring.nstep->windows) flush(each);
 }
 
 void clear_steps(PyObject* self) {
@@ -243,6 +346,7 @@ void clear_steps(PyObject* self) {
   PythonWaiting waiting(call);
   const Nstep::Guard guard(*call.ring().nstep, waiting);
   call.ring().nstep->window.clear();
+  for (auto& each : call.ring().nstep->windows) each.clear();
 }
 
 }  // namespace rb

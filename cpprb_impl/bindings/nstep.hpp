@@ -22,6 +22,11 @@ struct Nstep {
   Keywords keywords;
   // Its columns are the fields and, for a prioritized ring, priorities (double, NaN where none was given) and leaves.
   NstepWindow window;
+  // A window for each environment, from the first add() on that had steps of only some; `window` is then empty.
+  std::vector<NstepWindow> windows;
+  std::size_t waiting() const;
+  // Moves the pending steps to a window for each environment.
+  void divide(std::size_t environments);
   std::vector<const char*> values;  // of the steps being added, by column of the window
   std::vector<float> leaves;        // of the transitions being stored
   bool taken = false;               // guarded by the interpreter's lock
@@ -48,6 +53,10 @@ PyObject* waiting_steps(const Ring& ring);
 
 // add(), on_episode_end() and clear() of a ring with a window.
 PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
+                       PyObject* names);
+// The environment of each pending step, int64 (steps,), if each has a window of its own; None otherwise.
+PyObject* waiting_environments(const Ring& ring);
 void flush_steps(PyObject* self);
 void clear_steps(PyObject* self);
 

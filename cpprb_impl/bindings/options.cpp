@@ -73,10 +73,8 @@ RingOptions parse_options(PyObject* args, PyObject* kwargs, bool prioritized) {
   if (capacity < 1) raise(PyExc_ValueError, "size must be at least 1, got %zd", capacity);
   options.capacity = static_cast<std::uint64_t>(capacity);
   if (environments < 1) raise(PyExc_ValueError, "n_envs must be at least 1, got %zd", environments);
-  if (capacity % environments != 0)
+  if (lock == nullptr && capacity % environments != 0)  // a shared ring has no frames of single environments
     raise(PyExc_ValueError, "size must be a multiple of n_envs=%zd, got %zd", environments, capacity);
-  if (environments > 1 && lock != nullptr)
-    raise(PyExc_ValueError, "n_envs must be 1 in a shared buffer, got %zd", environments);
   options.environments = static_cast<std::size_t>(environments);
   options.fields = parse_fields(fields, next_of, stack_compress);
   options.file_prefix = path_of(mmap_prefix, "mmap_prefix");

@@ -29,19 +29,40 @@ void ring_dealloc(PyObject* self) {
 }
 
 PyObject* ring_add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names); });
+  return guarded<PyObject*>(nullptr, [&] { return add_rows(self, args, nargs, names, 1); });
 }
 
 PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
     const Ring& ring = ring_of(self);
-    if (!ring.add_through_python) [[likely]]
-      return ring.nstep ? add_steps(self, args, nargs, names) : add_rows(self, args, nargs, names);
+    const char* through = "_add_through";
+    if (!ring.add_through_python) [[likely]] {
+      try {
+        return ring.nstep ? add_steps(self, args, nargs, names) : add_rows(self, args, nargs, names, ring.environments);
+      } catch (const EnvironmentsGiven&) {
+        through = "_add_some";
+      }
+    }
     std::vector<PyObject*> all{self};
     all.insert(all.end(), args, args + nargs + (names ? PyTuple_GET_SIZE(names) : 0));
-    const Ref through(checked(PyUnicode_InternFromString("_add_through")));
-    return PyObject_VectorcallMethod(through.get(), all.data(), static_cast<std::size_t>(nargs) + 1, names);
+    const Ref method(checked(PyUnicode_InternFromString(through)));
+    return PyObject_VectorcallMethod(method.get(), all.data(), static_cast<std::size_t>(nargs) + 1, names);
   });
+}
+
+PyObject* ring_add_of(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (nargs != 1) raise(PyExc_TypeError, "_add_of() takes env_ids, and the fields of a transition as keywords");
+    const Ref given = as_indexes(args[0]);
+    const auto* from = static_cast<const npy_int64*>(PyArray_DATA(given.array()));
+    const std::vector<npy_int64> environments(from, from + PyArray_SIZE(given.array()));
+    const bool steps = ring_of(self).nstep != nullptr;
+    return steps ? add_steps_of(self, environments, args + 1, names) : add_rows_of(self, environments, args + 1, names);
+  });
+}
+
+PyObject* ring_get_waiting_environments(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] { return waiting_environments(ring_of(self)); });
 }
 
 PyObject* ring_sample(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -242,10 +263,16 @@ PyMethodDef ring_methods[] = {
      "fit.\n"
      "The buffer is then unchanged. A UserWarning, one per field, says that its dtype changes numbers by more than\n"
      "rounding: fractions into integers, finite numbers that become infinite, imaginary parts, and numbers other than\n"
-     "0 and 1 into bool. Other names are ignored: the first time, a UserWarning names them."},
+     "0 and 1 into bool. Other names are ignored: the first time, a UserWarning names them.\n\n"
+     "With n_envs, env_ids names the environments whose rows are given: their numbers (rows,), or a mask (n_envs,)\n"
+     "of bools; then the fields may also hold a row of every environment, of which the chosen ones are added. An\n"
+     "environment's steps must be added in their order. Raises TypeError, ValueError or IndexError for others."},
     {"_add_rows", method(ring_add_rows), METH_FASTCALL | METH_KEYWORDS,
      "_add_rows($self, /, **rows)\n--\n\n"
      "Store transitions as they are: do not form N-step transitions, and skip features written in Python."},
+    {"_add_of", method(ring_add_of), METH_FASTCALL | METH_KEYWORDS,
+     "_add_of($self, env_ids, /, **transition)\n--\n\n"
+     "As `add`, for rows of the environments env_ids (rows,), which need not be all of them."},
     {"sample", RB_SLOWED(sample, ring_sample), METH_FASTCALL | METH_KEYWORDS,
      "sample($self, /, batch_size, out=None)\n--\n\n"
      "Return transitions drawn uniformly, with replacement: a dict of arrays (batch_size, *shape). The arrays are\n"
@@ -274,6 +301,9 @@ PyMethodDef ring_methods[] = {
      "_get_waiting($self, /)\n--\n\n"
      "Return the pending steps: a dict of new arrays (steps, *shape), including \"priorities\" (NaN where none was\n"
      "given). Rewards have the dtype in which they are summed. Returns None without N-step transitions."},
+    {"_get_waiting_environments", ring_get_waiting_environments, METH_NOARGS,
+     "_get_waiting_environments($self, /)\n--\n\n"
+     "Return the environment of each pending step, int64 (steps,), or None if those of all come in turn."},
     {"get_current_episode_len", ring_get_current_episode_len, METH_NOARGS,
      "get_current_episode_len($self, /)\n--\n\n"
      "Return the number of transitions that this process has added since the last end of an episode."},

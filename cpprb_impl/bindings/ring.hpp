@@ -177,14 +177,20 @@ struct Arguments {
   double largest = 0;  // of the priorities
 };
 
-// Reads one call's arguments for `fields`; raises KeyError, TypeError, ValueError or OverflowError.
+// Reads one call's arguments for `fields`, with a number of rows that is a multiple of `environments`. Raises KeyError,
+// TypeError, ValueError or OverflowError. Throws EnvironmentsGiven.
 Arguments read_rows(Ring& ring, const std::vector<Field>& fields, Keywords& keywords, PyObject* const* args,
-                    Py_ssize_t nargs, PyObject* names, AddScratch& in);
+                    Py_ssize_t nargs, PyObject* names, std::size_t environments, AddScratch& in);
+// Raises ValueError or IndexError unless there is one environment per row, and each exists.
+void check_environments(const Ring& ring, const std::vector<npy_int64>& environments, std::size_t rows);
 // Raises RuntimeError if rows must not be added because another process writes the same files.
 void check_files(const Ring& ring);
 
 // Stores the rows of one call of add() without further processing; returns the first row's slot.
-PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments);
+// The same for rows of some environments.
+PyObject* add_rows_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
+                      PyObject* names);
 
 extern PyTypeObject RingType;
 extern PyTypeObject PrioritizedRingType;

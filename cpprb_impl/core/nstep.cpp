@@ -68,6 +68,10 @@ NstepWindow::NstepWindow(std::uint64_t size, double gamma, std::size_t environme
   }
 }
 
+NstepWindow NstepWindow::of_one() const {
+  return {size_, gamma_, 1, std::vector<StepColumn>(columns_.begin(), columns_.end()), done_, truncated_};
+}
+
 void NstepWindow::append(const char* const* values, std::size_t count) {
   make_room(count);
   for (std::size_t c = 0; c < columns_.size(); ++c) {

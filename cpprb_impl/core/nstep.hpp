@@ -48,7 +48,12 @@ class NstepWindow {
   NstepWindow(std::uint64_t size, double gamma, std::size_t environments, std::vector<StepColumn> columns, StepEnd done,
               std::optional<StepEnd> truncated);
 
+  // Returns an empty window for the steps of one environment.
+  NstepWindow of_one() const;
+
   std::size_t waiting() const { return waiting_; }
+  std::size_t columns() const { return columns_.size(); }
+  std::size_t bytes(std::size_t c) const { return columns_[c].bytes; }
   const char* column(std::size_t c) const { return at(c, 0); }  // the values of the waiting steps
 
   // Appends `count` steps, a multiple of E: values[column] are their contiguous values. Throws std::bad_alloc; nothing

@@ -24,7 +24,7 @@ PrivateStore::PrivateStore(std::unique_ptr<Rows> rows, std::uint64_t capacity, b
 
 std::uint64_t PrivateStore::add(const NewRows& rows, Waiting&) {
   const std::size_t skip = rows.count > capacity_ ? rows.count - capacity_ : 0;
-  rows_->prepare(rows.data, skip, rows.count);
+  rows_->prepare(rows.data, skip, rows.count, head_);
   const std::uint64_t first = std::exchange(head_, head_ + rows.count);
   if (head_ - tail_ > capacity_) tail_ = head_ - capacity_;
   const std::uint64_t slot = (first + skip) % capacity_;

@@ -107,7 +107,7 @@ std::vector<MappedFile::Identity> Rows::files() const {
   return all;
 }
 
-void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count) {
+void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row) {
   if (!has_frames_) return;
   std::vector<std::uint64_t> ends;
   for (const auto& streams : streams_)
@@ -119,7 +119,7 @@ void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count)
       numbers_[f].resize(count);
       if (next != FieldStorage::kNone) numbers_[next].resize(count);
       for (std::size_t i = skip; i < count; ++i) {
-        FrameStream& stream = streams_[f][i % environments_];
+        FrameStream& stream = streams_[f][(row + i) % environments_];
         numbers_[f][i] = stream.append(data[f] + i * fields_[f].bytes);
         if (next != FieldStorage::kNone) numbers_[next][i] = stream.append_next(data[next] + i * fields_[f].bytes);
       }

@@ -53,7 +53,7 @@ class Rows {
 
   // Rows skip .. count - 1 of data[field] are written in two steps. The first step does everything that may fail, and
   // makes no visible change.
-  void prepare(const char* const* data, std::size_t skip, std::size_t count);
+  void prepare(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row);
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
   std::size_t bytes() const { return bytes_; }  // size of a transition as returned
   // Releases frames older than those of the row in `oldest_slot`, the oldest row still needed.

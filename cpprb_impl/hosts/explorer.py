@@ -162,7 +162,9 @@ class RemoteExplorer:
         self._context = zmq.Context()
         self._name = secrets.token_bytes(16)
         # Its leaves are the raw priorities: alpha is 1, and eps 0.
-        self._capacity = STAGED + int((options.get("Nstep") or {}).get("size", 0))
+        self._environments = int(options.get("n_envs", 1))
+        steps = int((options.get("Nstep") or {}).get("size", 0)) * self._environments
+        self._capacity = STAGED + steps + -(STAGED + steps) % self._environments
         self._staged = PrioritizedReplayBuffer(**{**options, "size": self._capacity, "alpha": 1.0, "eps": 0.0})
         columns = {name: rows for name, rows in self._staged.get_all_transitions().items() if name not in EXTRA}
         fields = [(name, rows.dtype, rows.shape[1:]) for name, rows in columns.items()]
@@ -200,11 +202,14 @@ class RemoteExplorer:
         if np.size(given.get(name, 0)) <= wire.MOST_ADDED * math.prod(shape):
             yield given
             return
+        if "env_ids" in given:
+            raise ValueError(f"a call with env_ids must have at most {wire.MOST_ADDED} rows: divide it")
         columns = self._read(given)  # checks all of them before any is staged
         if not self._own_priorities:
             del columns["priorities"]
-        for at in range(0, len(columns[name]), wire.MOST_ADDED):
-            yield {key: column[at : at + wire.MOST_ADDED] for key, column in columns.items()}
+        most = max(wire.MOST_ADDED // self._environments, 1) * self._environments
+        for at in range(0, len(columns[name]), most):
+            yield {key: column[at : at + most] for key, column in columns.items()}
 
     def on_episode_end(self) -> None:
         """End the episode: with n-step rewards, the remaining steps become rows."""

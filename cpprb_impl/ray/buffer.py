@@ -51,7 +51,7 @@ class PrioritizedReplayBuffer:
         Transitions in all shards together; a float is truncated.
     env_dict : dict of dict
         As for `cpprb_impl.MPPrioritizedReplayBuffer`, with at least one field.
-    alpha, eps, normalize, next_of, stack_compress, Nstep, default_dtype
+    alpha, eps, normalize, next_of, stack_compress, Nstep, n_envs, autoreset, default_dtype
         As for `cpprb_impl.MPPrioritizedReplayBuffer`.
     hosts : sequence of str, optional
         Addresses of the nodes that hold data; by default, all nodes that are alive.
@@ -93,6 +93,8 @@ class PrioritizedReplayBuffer:
         next_of: Names = None,
         stack_compress: Stacks = None,
         Nstep: Mapping[str, Any] | None = None,  # noqa: N803 - cpprb's own name
+        n_envs: int = 1,
+        autoreset: str | None = None,
         default_dtype: Any = None,
         hosts: Sequence[str] | None = None,
         prefetch: int = 2,
@@ -121,6 +123,8 @@ class PrioritizedReplayBuffer:
             "next_of": next_of,
             "stack_compress": stack_compress,
             "Nstep": Nstep,
+            "n_envs": n_envs,
+            "autoreset": autoreset,
             "default_dtype": default_dtype,
         }
         with closing(OneHost(**{**self._options, "size": 1})) as trial:  # raises here what each shard would raise

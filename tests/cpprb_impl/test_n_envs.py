@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cpprb_impl import MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
 
 STACK = {"obs": {"shape": (8, 8, 4), "dtype": np.uint8}, "id": {"dtype": np.int64}}
 SHARED = {"next_of": "obs", "stack_compress": "obs"}
@@ -180,11 +180,9 @@ def test_rows_of_too_few_environments_are_refused():
     assert buffer.get_stored_size() == 0
 
 
-def test_objects_and_shared_buffers_take_one_environment():
+def test_objects_take_one_environment():
     with pytest.raises(ValueError, match="need a buffer without fields of Python objects"):
         ReplayBuffer(30, {"info": {"dtype": object}}, n_envs=3)
-    with pytest.raises(TypeError, match="n_envs"):
-        MPReplayBuffer(30, STACK, n_envs=3)
 
 
 def test_a_file_with_a_part_of_a_step_is_refused(tmp_path):
