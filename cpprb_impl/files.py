@@ -97,7 +97,7 @@ class SavableBuffer(BufferBase):
         with as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
             kept = min(contents.rows, self.get_buffer_size())
-            if kept % self.n_envs:
+            if kept % self.n_envs and contents.position is None:  # not of an equal buffer, which may have rows of some
                 raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
             return contents
 
