@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from cpprb_impl._native import Ring
 from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import ArrayReader, ArrayWriter
-from cpprb_impl.state import Columns, Frames, Kinds, columns_of, framed_columns, rows_per_piece
+from cpprb_impl.pieces import NUMBER, PIECE, Framed, framed_fields
+from cpprb_impl.state import Columns, Frames, Kinds, row_bytes
 
 
 def plain(dtype: np.dtype) -> np.dtype:
@@ -24,27 +26,41 @@ def plain(dtype: np.dtype) -> np.dtype:
 
 def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
     """Write the transitions in `slots`, which must be `held_slots(buffer)`; return the description of each member."""
-    columns = columns_of(buffer, slots) if framed_columns(buffer) else {}
+    framed = framed_fields(buffer, kinds)
     described: list[dict[str, Any]] = []
     for name, (dtype, shape) in kinds.items():
         if any(name in column["names"] for column in described):
             continue
         about: dict[str, Any] = {"names": [name], "kind": "rows", "dtype": str(dtype)}
         member = f"column_{len(described)}"
-        column = columns.get(name)
-        if isinstance(column, Frames):
-            frames = column.frames
-            streams = {n: of for n, of in columns.items() if isinstance(of, Frames) and of.frames is frames}
-            about |= {"names": list(streams), "kind": "frames", "stack": column.stack}
-            about |= {"axis": 0} if column.axis == 0 else {}
-            writer.write(member, plain(dtype), column.frames.shape, [column.frames])
-            for number, stream in enumerate(streams.values()):
-                writer.write(f"{member}_first_{number}", stream.first.dtype, stream.first.shape, [stream.first])
+        field = framed.get(name)
+        if field is not None:
+            about["names"] += [f"next_{name}"] if field.has_next else []
+            about |= {"kind": "frames", "stack": field.stack}
+            about |= {"axis": 0} if field.axis == 0 else {}
+            writer.write(member, plain(dtype), (field.frames, *field.frame), _frame_pieces(buffer, name, field))
+            for number in range(len(about["names"])):
+                pieces = _number_pieces(buffer, name, number, len(slots))
+                writer.write(f"{member}_first_{number}", NUMBER, (len(slots),), pieces)
         else:
-            pieces = iter([column]) if column is not None else _pieces(buffer, slots, name, rows_per_piece(kinds))
+            pieces = _pieces(buffer, slots, name, max(1, PIECE // max(1, row_bytes(kinds))))
             writer.write(member, plain(dtype), (len(slots), *shape), pieces)
         described.append(about)
     return described
+
+
+def _frame_pieces(buffer: Ring, name: str, field: Framed) -> Iterator[np.ndarray]:
+    step = max(1, PIECE // max(1, field.dtype.itemsize * math.prod(field.frame)))
+    for at in range(0, field.frames, step):
+        yield buffer._read_frames(name, np.arange(at, min(at + step, field.frames)))
+
+
+def _number_pieces(buffer: Ring, name: str, which: int, rows: int) -> Iterator[np.ndarray]:
+    step = PIECE // NUMBER.itemsize
+    for at in range(0, rows, step):
+        numbers = buffer._get_frame_numbers(name, at, min(at + step, rows))[which]
+        assert numbers is not None
+        yield numbers
 
 
 def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:

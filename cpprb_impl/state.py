@@ -63,37 +63,6 @@ def row_bytes(kinds: Kinds) -> int:
     return sum(dtype.itemsize * math.prod(shape) for dtype, shape in kinds.values())
 
 
-def framed_columns(buffer: Ring) -> dict[str, Frames]:
-    """Return the columns whose values share frames, oldest transition first."""
-    columns = {}
-    for name, (_, shape) in kinds_of(buffer).items():
-        found = buffer._get_frames(name)
-        if found is not None:
-            none, count, _, axis = found
-            stack = shape[axis] if none.ndim == len(shape) else None
-            frames = buffer._read_frames(name, np.arange(count))
-            first, next_first = buffer._get_frame_numbers(name, 0, buffer.get_stored_size())
-            columns[name] = Frames(frames, first, stack, axis)
-            if next_first is not None:
-                columns[f"next_{name}"] = Frames(frames, next_first, stack, axis)
-    return columns
-
-
-def columns_of(buffer: Ring, slots: np.ndarray) -> Columns:
-    """Return the columns of the transitions in `slots`, which must be `held_slots(buffer)`."""
-    columns = framed_columns(buffer)
-    if not columns:
-        return buffer.get(slots)
-    kinds = kinds_of(buffer)
-    rest = {name: np.empty((len(slots), *s), d) for name, (d, s) in kinds.items() if name not in columns}
-    step = rows_per_piece(kinds)
-    for at in range(0, len(slots) if rest else 0, step):
-        rows = buffer.get(slots[at : at + step])
-        for name, column in rest.items():
-            column[at : at + step] = rows[name]
-    return {name: columns[name] if name in columns else rest[name] for name in kinds}
-
-
 def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     """Add the transitions first, first + 1, ..., rows - 1 of `columns`.
 
