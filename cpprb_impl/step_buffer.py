@@ -163,8 +163,10 @@ class StepBuffer(StepState):
         obs, next_obs : array (n_envs, *shape), or dict of arrays
         action : array (n_envs, *shape)
         reward, done : array (n_envs,)
+            As in the replaced buffer, values that NumPy broadcasts to these shapes are taken as well, such as a number.
         infos : sequence of dict
-            One per environment. Only "TimeLimit.truncated" is read, and only with `handle_timeout_termination`.
+            One per environment, or one for all. Only "TimeLimit.truncated" is read, and only with
+            `handle_timeout_termination`.
 
         Raises
         ------
@@ -174,9 +176,10 @@ class StepBuffer(StepState):
         """
         # The ring would also take several steps of each environment, and values whose axes are in another order.
         numbers = (self.n_envs,)
-        if np.shape(reward) != numbers or np.shape(done) != numbers:
-            what, given = ("reward", reward) if np.shape(reward) != numbers else ("done", done)
-            raise ValueError(f"{what} must have the shape {numbers}, got {np.shape(given)}")
+        if np.shape(reward) != numbers:
+            reward = _spread("reward", reward, numbers)
+        if np.shape(done) != numbers:
+            done = _spread("done", done, numbers)
         rows: dict[str, Any] = {
             steps.ACTION: action,
             steps.REWARD: reward,
@@ -187,18 +190,16 @@ class StepBuffer(StepState):
             seen, next_seen = (obs, next_obs) if name == WHOLE else (obs[name], next_obs[name])
             expected = self._shapes[name]
             if not (getattr(seen, "shape", None) == getattr(next_seen, "shape", None) == expected):
-                self._check("obs", name, seen)
-                self._check("next_obs", name, next_seen)
+                seen, next_seen = self._fit("obs", name, seen), self._fit("next_obs", name, next_seen)
             rows[field], rows[next_field] = seen, next_seen
         self._ring.add(**rows)
 
-    def _check(self, what: str, name: str, value: Any) -> None:
-        """Raise ValueError unless a part of an observation has its shape. One environment needs no axis."""
-        expected, given = self._shapes[name], np.shape(value)
-        allowed = [expected, (*expected, 1)] if len(expected) == 1 else [expected]  # numbers may be a column
-        if given not in allowed and (1, *given) != expected:
-            what = what if name == WHOLE else f"{what}[{name!r}]"
-            raise ValueError(f"{what} must have the shape {expected}, got {given}")
+    def _fit(self, what: str, name: str, value: Any) -> np.ndarray:
+        """Return a part of an observation in its shape, as the replaced buffers store it, or raise ValueError."""
+        expected = self._shapes[name]
+        if len(expected) == 1 and np.size(value) == self.n_envs:  # one number per environment, in any shape
+            return np.reshape(value, expected)
+        return _spread(what if name == WHOLE else f"{what}[{name!r}]", value, expected)
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
         if not self.handle_timeout_termination:
@@ -213,9 +214,10 @@ class StepBuffer(StepState):
         except TypeError:
             what = type(infos).__name__
             raise TypeError(f"infos must be a sequence of one dict per environment, got {what}") from None
-        if given != self.n_envs:
+        if given not in (1, self.n_envs):
             raise ValueError(f"infos must have one dict per environment ({self.n_envs}), got {given}")
-        return [info.get("TimeLimit.truncated", False) for info in infos]
+        truncated = [info.get("TimeLimit.truncated", False) for info in infos]
+        return truncated * self.n_envs if given == 1 else truncated
 
     def _arrays(self, rows: Mapping[str, np.ndarray]) -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]:
         """Return observations, actions, next observations, dones (n, 1) and rewards (n, 1) of drawn rows.
@@ -246,6 +248,17 @@ def _kind(what: str, space: Any) -> steps.Kind:
     if shape is None or dtype is None:
         raise NotImplementedError(f"{what} must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}")
     return tuple(shape) or (1,), dtype  # a Discrete has the shape ()
+
+
+def _spread(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return `value` as NumPy assigns it to an array of `shape`. Raises ValueError if it cannot be."""
+    given = np.asarray(value)
+    spread = np.empty(shape, given.dtype)
+    try:
+        spread[...] = given
+    except ValueError:
+        raise ValueError(f"{what} must have the shape {shape}, got {given.shape}") from None
+    return spread
 
 
 def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:

@@ -17,6 +17,8 @@ from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.sb3.loading import check_environments
 from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
+# Named here, since a program may put our classes in place of these in Stable-Baselines3's modules.
+THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer
 ALWAYS_EXACT = {"exact": "n-step and hindsight buffers always draw Stable-Baselines3's rows"}
 
 
@@ -107,7 +109,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
 
     def _get_samples(self, batch_inds: np.ndarray, env: VecNormalize | None = None) -> Any:
         if not self._overridden <= {"_get_samples"}:
-            original = theirs.DictReplayBuffer if isinstance(self.observations, dict) else theirs.ReplayBuffer
+            original = THEIRS_OF_PARTS if isinstance(self.observations, dict) else THEIRS
             return original._get_samples(self, batch_inds, env)
         environments = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
         return self._tensors(self._ring.get(batch_inds * self.n_envs + environments), env)
