@@ -103,5 +103,6 @@ def test_copies_and_pickles_need_little_memory_beside_the_buffer(kind, tmp_path)
     operations = ("4", "load", "5", "load", "deepcopy", *(["save"] if kind != "objects" else []))
     needed = {operation: extra(operation) / size for operation in operations}
 
-    assert max(needed["4"], needed["5"], needed.get("save", 0)) < 0.25
+    assert max(needed["4"], needed["5"]) < 0.25
+    assert needed.get("save", 0) < 0.5  # a file also needs the slots of all rows, and whole rows of frames
     assert max(needed["load"], needed["deepcopy"]) < 1.25
