@@ -9,10 +9,13 @@ import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 import pytest
+
+needs_atari = pytest.mark.skipif(find_spec("ale_py") is None, reason="ale-py has no wheel for this Python")
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"

@@ -12,6 +12,8 @@ from suites.apex.spec import BENCHMARKS, ONCE, PROFILES, SUITE
 from suites.runner.explorers import exploring
 from tests.reports.synthetic_runs import empty_run
 
+from .conftest import needs_atari
+
 # Ten seconds of patience are for slow machines; these explorers are stuck on purpose.
 IMPATIENT = (
     "import sys; from suites.apex import measure; from suites.runner import explorers;"
@@ -73,6 +75,7 @@ def test_a_launch_on_one_core_uses_no_more(surroundings):
     assert 0 < found["cpu"]["value"] * found["explorers"]["value"] < 1.1  # CPU seconds per second
 
 
+@needs_atari
 def test_stacks_of_frames_tell_whole_rows_from_torn_ones(tmp_path):
     rows = workloads.load("ALE/Seaquest-v5", 64, cache=tmp_path).columns
     moving = (rows["obs"] != rows["next_obs"]).any(axis=(1, 2, 3))
@@ -82,6 +85,7 @@ def test_stacks_of_frames_tell_whole_rows_from_torn_ones(tmp_path):
     assert not frames_follow({name: np.zeros_like(rows[name]) for name in ("obs", "next_obs")}).any()
 
 
+@needs_atari
 def test_explorers_play_seaquest_as_it_was_recorded(tmp_path):
     recording = workloads.load("ALE/Seaquest-v5", 64, cache=tmp_path)
     for transition in itertools.islice(play("ALE/Seaquest-v5", recording.stack, seed=1), 20):

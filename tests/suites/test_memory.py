@@ -8,6 +8,8 @@ import pytest
 from suites import workloads
 from suites.runner.memory_use import in_use
 
+from .conftest import needs_atari
+
 ROW = 41  # bytes of a row of CartPole's own data
 PLAIN = ROW + 8  # the test's peer keeps a double beside each row
 
@@ -90,6 +92,7 @@ def test_what_comes_to_an_end_is_no_leak(peer, surroundings):
     assert found["leak"]["outcome"] == "ok" and found["leak"]["value"] < 65_536
 
 
+@needs_atari
 def test_the_peak_while_sampling_is_of_what_is_needed_for_a_moment(surroundings):
     seaquest = {"workload": "ALE/Seaquest-v5"}
     row = 2 * 84 * 84 * 4

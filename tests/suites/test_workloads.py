@@ -7,10 +7,13 @@ from suites.workloads import cartpole, recording
 from suites.workloads.recipes import RECIPES
 from suites.workloads.recording import Slices
 
+from .conftest import needs_atari
+
 COUNT = 300
+NAMES = [pytest.param(name, marks=needs_atari if name.startswith("ALE/") else ()) for name in workloads.NAMES]
 
 
-@pytest.mark.parametrize("name", workloads.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_recording_is_a_function_of_its_seed(name, tmp_path):
     first = workloads.load(name, COUNT, seed=1, cache=tmp_path / "a")
     again = workloads.load(name, COUNT, seed=1, cache=tmp_path / "b")
@@ -21,7 +24,7 @@ def test_a_recording_is_a_function_of_its_seed(name, tmp_path):
     assert first.row_bytes == sum(column.nbytes for column in first.columns.values()) // COUNT
 
 
-@pytest.mark.parametrize("name", workloads.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_cache_gives_back_what_was_recorded(name, tmp_path):
     recorded = workloads.load(name, COUNT, cache=tmp_path)
     cached = workloads.load(name, COUNT, cache=tmp_path)
@@ -52,6 +55,7 @@ def test_a_damaged_cache_is_recorded_again(damage, tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
+@needs_atari
 def test_seaquest_is_what_gymnasium_stacks(tmp_path):
     from gymnasium.wrappers import FrameStackObservation
 
@@ -70,7 +74,7 @@ def test_seaquest_is_what_gymnasium_stacks(tmp_path):
             obs, _ = env.reset()
 
 
-@pytest.mark.parametrize("name", workloads.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_steps_are_the_columns_row_by_row(name, tmp_path):
     workload = workloads.load(name, COUNT, cache=tmp_path)
     steps = [step._asdict() if workload.is_plain else step for step in workload.steps()]

@@ -41,6 +41,7 @@ def without_tensorflow() -> Iterator[None]:
 class RLlib(Adapter):
     name = "rllib"
     distribution = "ray"
+    last_python = (3, 14)
     usage = 'ReplayBuffer(storage_unit="timesteps").add(SampleBatch(...)), no cluster (RLlib docs, Replay Buffers)'
     contract = Contract(
         batch_add=yes("split into batches of one row"),

@@ -28,6 +28,7 @@ from adapters.peers.rllib.adapter import without_tensorflow
 class RLlibEpisodes(Adapter):
     name = "rllib[episodes]"
     distribution = "ray"
+    last_python = (3, 14)
     usage = "EpisodeReplayBuffer or PrioritizedEpisodeReplayBuffer of SingleAgentEpisodes, one-step samples stacked"
     contract = Contract(
         batch_add=yes("a list of episodes"),
