@@ -29,6 +29,8 @@ class LearnerArm(Peer):
     exact: ClassVar[bool] = False
     #: whether a time limit, as opposed to the end of an episode, is not learned as an end
     handles_timeouts: ClassVar[bool] = True
+    #: steps whose rewards are summed in what it returns
+    n_steps: ClassVar[int] = 1
     #: whether it stores the last next_obs of each episode
     keeps_last_next_obs: ClassVar[bool] = True
 

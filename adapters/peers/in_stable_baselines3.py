@@ -113,8 +113,11 @@ class CpprbImplCompressed(CpprbImplFramesOnce):
 
 class CpprbImplPrioritized(CpprbImplInSB3):
     name = "cpprb_impl[SB3, prioritized]"
-    usage = "cpprb_impl.sb3.PrioritizedDQN: DQN with proportional prioritized replay (Schaul et al. 2015)"
-    contract = replace(CpprbImplInSB3.contract, priorities=yes(), n_step=no(), eps=1e-6)
+    usage = (
+        "cpprb_impl.sb3.PrioritizedDQN: DQN with proportional prioritized replay (Schaul et al. 2015), with weights "
+        "divided by the largest of their batch, and eps=0.01"
+    )
+    contract = replace(CpprbImplInSB3.contract, priorities=yes(), n_step=yes("n_steps, when sampling"), eps=0.01)
 
     @classmethod
     def refusal(cls, learner: Learner) -> str | None:
@@ -124,7 +127,27 @@ class CpprbImplPrioritized(CpprbImplInSB3):
     def algorithm(cls, learner: Learner) -> tuple[type[Any], Mapping[str, Any]]:
         from cpprb_impl import sb3
 
-        return sb3.PrioritizedDQN, cls.arguments
+        return sb3.PrioritizedDQN, {**cls.arguments, "replay_buffer_kwargs": cls.options}
+
+
+class CpprbImplBufferMaximum(CpprbImplPrioritized):
+    name = "cpprb_impl[SB3, prioritized, buffer maximum]"
+    usage = "as cpprb_impl[SB3, prioritized], with weights divided by the largest of the whole buffer, and eps=1e-6"
+    contract = replace(CpprbImplPrioritized.contract, eps=1e-6)
+    options: ClassVar[Mapping[str, Any]] = {"normalize": "buffer", "eps": 1e-6}
+
+
+class CpprbImplThreeSteps(CpprbImplPrioritized):
+    name = "cpprb_impl[SB3, prioritized, 3 steps]"
+    usage = "as cpprb_impl[SB3, prioritized], with n_steps=3 and double=True: 3-step returns and double DQN"
+    n_steps = 3
+    arguments: ClassVar[Mapping[str, Any]] = {"n_steps": n_steps, "double": True}
+
+
+class CpprbImplUniformThreeSteps(CpprbImplThreeSteps):
+    name = "cpprb_impl[SB3, alpha 0, 3 steps]"
+    usage = "as cpprb_impl[SB3, prioritized, 3 steps], with alpha=0, which draws uniformly"
+    options: ClassVar[Mapping[str, Any]] = {"alpha": 0.0}
 
 
 class ExtraBuffersLZ4(InStableBaselines3):

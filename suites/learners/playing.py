@@ -68,13 +68,30 @@ def add(buffer: Any, row: Row) -> None:
     buffer.add(*(each.copy() for each in row[:-1]), row[-1])
 
 
+def returns_of(rows: list[Row], n_steps: int, gamma: float) -> Iterator[Row]:
+    """Yield each row with the discounted rewards of up to `n_steps` steps, and what followed the last of them.
+
+    The steps end with an episode, and with the newest row.
+    """
+    for first in range(len(rows)):
+        window = rows[first : first + n_steps]
+        ends = (k for k, (*_, done, _) in enumerate(window, 1) if done[0])
+        window = window[: next(ends, n_steps)]
+        rewards = [np.float64(np.float32(reward[0])) * gamma**k for k, (_, _, _, reward, _, _) in enumerate(window)]
+        obs, _, action, *_ = window[0]
+        _, next_obs, _, _, done, infos = window[-1]
+        yield obs, next_obs, action, np.array([sum(rewards)]), done, infos
+
+
 def check_answers(task: Task, arm: type[LearnerArm], seed: int) -> None:
     """Raise `WrongAnswer` unless the buffer returns each row that was added, and no other."""
     env = make_env(task, seed)
     buffer = make_model(task, arm, env, seed, CAPACITY).replay_buffer
     added = set()
-    for row in play(env, seed, ROWS):
+    rows = play(env, seed, ROWS)
+    for row in rows:
         add(buffer, row)
+    for row in returns_of(rows, arm.n_steps, task.options.get("gamma", 0.99)):
         added.add(_expected(task, arm, row))
     drawn: set[bytes] = set()
     for _ in range(BATCHES):

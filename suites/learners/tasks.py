@@ -88,6 +88,9 @@ OURS, EXTRA_BUFFERS = "cpprb_impl[SB3]", "sb3-extra-buffers[lz4]"
 EXACT, FRAMES_ONCE, COMPRESSED, PRIORITIZED = (
     f"cpprb_impl[SB3, {how}]" for how in ("exact", "frames once", "compressed", "prioritized")
 )
+BUFFER_MAXIMUM, THREE_STEPS, UNIFORM_THREE_STEPS = (
+    f"cpprb_impl[SB3, {how}]" for how in ("prioritized, buffer maximum", "prioritized, 3 steps", "alpha 0, 3 steps")
+)
 
 CARTPOLE = Task(
     name="DQN on CartPole",
@@ -187,12 +190,57 @@ LUNAR_LANDER = Task(
         "exploration_final_eps": 0.1,
         "policy_kwargs": {"net_arch": [256, 256]},
     },
-    peers=(REFERENCE, PRIORITIZED),
+    peers=(REFERENCE, PRIORITIZED, BUFFER_MAXIMUM),
 )
 # With priorities, updates are larger: Schaul et al. 2015 train with a quarter of the learning rate.
 LUNAR_LANDER_SLOWLY = replace(
     LUNAR_LANDER,
     name="DQN on LunarLander, a quarter of the learning rate",
     options={**LUNAR_LANDER.options, "learning_rate": 6.3e-4 / 4},
+    peers=(REFERENCE, PRIORITIZED, THREE_STEPS, UNIFORM_THREE_STEPS),
 )
-TASKS = {task.name: task for task in (CARTPOLE, PENDULUM, HALF_CHEETAH, PONG, LUNAR_LANDER, LUNAR_LANDER_SLOWLY)}
+# Every step costs the same until the car has swung up the mountain: only the last transition differs.
+MOUNTAIN_CAR = Task(
+    name="DQN on MountainCar",
+    env="MountainCar-v0",
+    algorithm="DQN",
+    steps=80_000,
+    steps_in_turns=2_000,
+    every=5_000,
+    stored=32_768,
+    shapes=Shapes((2,), "float32", (1,), "int64"),
+    target=-130.0,
+    options={
+        "learning_rate": 4e-3,
+        "batch_size": 128,
+        "buffer_size": 10_000,
+        "learning_starts": 1_000,
+        "gamma": 0.98,
+        "target_update_interval": 600,
+        "train_freq": 16,
+        "gradient_steps": 8,
+        "exploration_fraction": 0.2,
+        "exploration_final_eps": 0.07,
+        "policy_kwargs": {"net_arch": [256, 256]},
+    },
+    peers=LUNAR_LANDER.peers,
+)
+MOUNTAIN_CAR_SLOWLY = replace(
+    MOUNTAIN_CAR,
+    name="DQN on MountainCar, a quarter of the learning rate",
+    options={**MOUNTAIN_CAR.options, "learning_rate": 1e-3},
+    peers=LUNAR_LANDER_SLOWLY.peers,
+)
+TASKS = {
+    task.name: task
+    for task in (
+        CARTPOLE,
+        PENDULUM,
+        HALF_CHEETAH,
+        PONG,
+        LUNAR_LANDER,
+        LUNAR_LANDER_SLOWLY,
+        MOUNTAIN_CAR,
+        MOUNTAIN_CAR_SLOWLY,
+    )
+}
