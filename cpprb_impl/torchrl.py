@@ -62,6 +62,7 @@ class TensorDictReplayBuffer:
 
     priority_key: str | None = None
     _replaced: frozenset[str] = frozenset()  # names in HOOKS
+    _adds_by_extend: bool = False
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class TensorDictReplayBuffer:
         refuse_options(type(self), others)
         refuse_methods(type(self))
         self._replaced = overridden(self, self._hooks())
+        # A subclass that overrides `extend` alone changes rows that are added singly, too.
+        self._adds_by_extend = overridden(self, attributes(TensorDictReplayBuffer, ("add", "extend"))) == {"extend"}
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = batch_size
         self._frames_once, self._compress = optimize_memory_usage, compress
@@ -120,6 +123,8 @@ class TensorDictReplayBuffer:
         If a subclass overrides `update_tensordict_priority` or `update_priority`, it is called as in TorchRL, with the
         index in `data`.
         """
+        if self._adds_by_extend:
+            return int(self.extend(data.unsqueeze(0)))
         index = int(self._store(data.unsqueeze(0), with_priorities=not self._replaced))
         if self._replaced:
             data.set(INDEX, torch.tensor(index))

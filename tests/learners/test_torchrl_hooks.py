@@ -83,6 +83,23 @@ def test_the_comparison_finds_the_methods():
     assert found == {"add", "extend", "update_tensordict_priority"}
 
 
+class Shifted(TensorDictReplayBuffer):
+    def extend(self, data):
+        return super().extend(data.apply(lambda values: values + 100))
+
+
+class ShiftedTwice(Shifted):
+    def add(self, data):
+        return super().add(data.apply(lambda values: values + 1))
+
+
+@pytest.mark.parametrize(("kind", "stored"), [(Shifted, 100), (ShiftedTwice, 1)])
+def test_add_goes_through_an_overridden_extend_unless_it_is_overridden_too(kind, stored):
+    buffer = kind(4, batch_size=2)
+    buffer.add(TensorDict({"o": torch.zeros(1)}, []))
+    assert (buffer.sample()["o"] == stored).all()
+
+
 class Squared(TensorDictPrioritizedReplayBuffer):
     """Takes no priority but 0 and 1."""
 
