@@ -80,6 +80,23 @@ StepEnd end_of(const Field& field, std::size_t column) {
   return {column, mask_of(field), std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
 }
 
+// So many steps without one that follows the one before are no accident.
+constexpr std::size_t kConvincing = 32;
+
+// Returns the columns of each field x for which there is a next_x of the same kind.
+std::vector<Succession> successions(const std::vector<Field>& fields, const std::vector<std::size_t>& columns) {
+  std::vector<Succession> found;
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    for (std::size_t g = 0; g < fields.size(); ++g) {
+      const Ref name(checked(PyUnicode_FromFormat("next_%U", fields[f].name.get())));
+      const bool is_next = PyUnicode_Compare(name.get(), fields[g].name.get()) == 0;
+      if (is_next && fields[f].bytes != 0 && fields[f].bytes == fields[g].bytes &&
+          PyArray_EquivTypes(fields[f].descr(), fields[g].descr()))
+        found.push_back({columns[f], columns[g]});
+    }
+  return found;
+}
+
 // Stores the transitions that begin with the oldest `count` steps, and removes those steps. Returns the first one's
 // slot.
 std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, Waiting& waiting) {
@@ -138,6 +155,7 @@ std::optional<std::uint64_t> add_divided(Ring& ring, const std::vector<npy_int64
   for (std::size_t i = 0; i < environments.size(); ++i) {
     const auto environment = static_cast<std::size_t>(environments[i]);
     append_one(nstep.windows[environment], nstep.values, i);
+    nstep.watch(nstep.windows[environment], 1);
     ++added[environment];
   }
   std::optional<std::uint64_t> first;
@@ -167,7 +185,28 @@ Nstep::Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_colu
     : fields(std::move(step_fields)),
       columns(std::move(field_columns)),
       keywords(prioritized),
-      window(std::move(steps)) {}
+      window(std::move(steps)),
+      watched(successions(fields, columns)) {}
+
+void Nstep::watch(const NstepWindow& added_to, std::size_t count) {
+  if (watched.empty()) return;
+  const auto differ = added_to.out_of_order(watched, count);
+  if (differ)
+    out_of_order += *differ;
+  else
+    watched.clear();
+}
+
+void Nstep::warn_of_order() {
+  if (watched.empty() || out_of_order < kConvincing) return;
+  watched.clear();
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "Nstep: none of %zu steps begins where the one before ended, although these are not done: "
+                       "returns would mix several environments or episodes. Pass n_envs, or env_ids to add(), if steps "
+                       "of several environments are added in turn, and call on_episode_end() after each episode",
+                       out_of_order) < 0)
+    throw PythonError();
+}
 
 std::size_t Nstep::waiting() const {
   std::size_t steps = window.waiting();
@@ -275,6 +314,7 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
   BorrowedAddScratch in(ring.add_scratch);
+  nstep.warn_of_order();
   const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, ring.environments, *in);
   read_priorities(ring, rows, *in);
   CallGuard call(self);
@@ -288,6 +328,7 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
     return slot_or_none(add_divided(ring, in_turn, waiting));
   }
   nstep.window.append(nstep.values.data(), rows.count);
+  nstep.watch(nstep.window, rows.count);
   const std::size_t complete = nstep.window.complete();
   if (complete == 0) Py_RETURN_NONE;
   std::uint64_t slot;
@@ -305,6 +346,7 @@ PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environment
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
   BorrowedAddScratch in(ring.add_scratch);
+  nstep.warn_of_order();
   const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, 0, names, 1, *in);
   check_environments(ring, environments, rows.count);
   read_priorities(ring, rows, *in);
