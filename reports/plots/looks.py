@@ -47,15 +47,13 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
     seen: dict[str, int] = {}
     result = {}
     for peer in shown:
-        again, library = divmod(libraries.index(base_name(peer)), len(PALETTE))
-        variant = seen.setdefault(base_name(peer), 0)
-        seen[base_name(peer)] += 1
-        # There may be too few colours. Libraries that share one have different markers and lines.
-        result[peer] = Look(
-            PALETTE[library],
-            MARKERS[(library + variant + 3 * again) % len(MARKERS)],
-            STYLES[(variant + variant // len(MARKERS) + 2 * again) % len(STYLES)],
-        )
+        library = libraries.index(base_name(peer))
+        color = PALETTE[library % len(PALETTE)]
+        # There may be too few colours. All peers that share one have different markers or lines.
+        nth = seen.setdefault(color, 0)
+        seen[color] += 1
+        marker = MARKERS[(library + nth) % len(MARKERS)]
+        result[peer] = Look(color, marker, STYLES[(nth + nth // len(MARKERS)) % len(STYLES)])
     return result
 
 
