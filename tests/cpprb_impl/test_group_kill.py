@@ -103,9 +103,8 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("kind", ["MPReplayBuffer", "MPPrioritizedReplayBuffer"])
-def test_a_killed_jobs_name_remains_until_the_next_buffer(kind, method, killed):
-    segment = killed(kind, method)
-    assert names_of(segment) == {segment.strip("/")}
+def test_a_killed_jobs_name_is_gone_after_the_next_buffer(kind, method, killed):
+    segment = killed(kind, method)  # tests that run beside this one may have removed its name already
     cpprb_impl.ReplayBuffer(10, {"x": {}})
     assert not names_of(segment)
 
