@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from reports.gate.verdict import HarnessError
 from results.record import Record, Run
-from suites import SUITES, suite_named
+from suites import SUITES, suite_named, workloads
 from suites.gate.builds import Side
 from suites.gate.probe import UNEVEN_CORES, others, unevenness
 from suites.runner import process as processes
@@ -180,7 +180,7 @@ def declare(run: Run, sides: Sequence[Side], peers: Sequence[str]) -> list[Pair]
         if settings is None or not able:
             continue
         draft = Run("gate", PROFILE, run.revision, run.command, run.machine)
-        for launch in suite.launches(draft, settings, able, suite.workloads(settings)):
+        for launch in suite.launches(draft, settings, able, workloads.possible(suite.workloads(settings))):
             judged = [record for record in launch.records if suite.judged is None or record.benchmark in suite.judged]
             if judged:
                 pairs.append(

@@ -95,6 +95,7 @@ def _user_workload(args: argparse.Namespace) -> UserWorkload | None:
 
 def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> list[Choice]:
     peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].user
+    asked = [user_workload.name] if user_workload else workloads.possible(args.workloads)
     found = []
     for name in (each for each in SUITES if each in args.suites):
         measured = suite_named(name)
@@ -104,7 +105,6 @@ def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> li
         if settings is None:
             continue
         able = [peer for peer in measured.peers() if peer in peers]
-        asked = [user_workload.name] if user_workload else args.workloads
         on = [workload for workload in asked if workload in measured.workloads(settings)]
         if able and on:
             found.append(Choice(measured, settings, able, on))

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,17 @@ def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Pat
         _write(path, raw)
     columns = {key: column[:count] for key, column in columns_of(raw, recipe.stack, recipe.slices).items()}
     return Workload(name, recipe.version, recipe.source, columns, _digest(raw), recipe.stack)
+
+
+def possible(names: Iterable[str]) -> list[str]:
+    """Return the workloads that can be recorded here, and report the others on standard error."""
+    found = []
+    for name in names:
+        if name in RECIPES and not RECIPES[name].is_possible:
+            print(f"{name} is left out: {RECIPES[name].needs} is not installed", file=sys.stderr)
+        else:
+            found.append(name)
+    return found
 
 
 def usual_rows(name: str) -> int:

@@ -27,6 +27,12 @@ class Recipe:
     stack: int = 1  # frames per observation, along a new last axis; 1: no such axis
     slices: Slices | None = None
     policy: Callable | None = None  # (observation, generator) -> action; None: random actions
+    needs: str | None = None  # a module that has no wheels for some Pythons
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the environment can be made here."""
+        return self.needs is None or find_spec(self.needs) is not None
 
 
 def gymnasium_make(name: str, **options: Any) -> Any:
@@ -99,6 +105,7 @@ RECIPES = {
         "Arcade Learning Environment Seaquest as DQN sees it (frame skip 4, up to 30 no-ops at the start, "
         f"no sticky actions, 84x84 grey, stack of 4, uint8), {RANDOM}",
         stack=4,
+        needs="ale_py",
     ),
     "HalfCheetah-v5": Recipe(
         lambda: gymnasium_make("HalfCheetah-v5"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -53,6 +55,13 @@ def test_a_damaged_cache_is_recorded_again(damage, tmp_path, capfd):
     assert "recording it again" in capfd.readouterr().err
     workloads.load("CartPole-v1", COUNT, cache=tmp_path)
     assert capfd.readouterr().err == ""
+
+
+def test_a_workload_that_cannot_be_recorded_here_is_left_out_and_reported(monkeypatch, capfd):
+    name = "ALE/Seaquest-v5"
+    monkeypatch.setitem(RECIPES, name, replace(RECIPES[name], needs="no_such_module"))
+    assert workloads.possible(["CartPole-v1", name, "certified"]) == ["CartPole-v1", "certified"]
+    assert capfd.readouterr().err == f"{name} is left out: no_such_module is not installed\n"
 
 
 @needs_atari
