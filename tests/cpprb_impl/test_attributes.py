@@ -51,7 +51,9 @@ HAS_EFFECT = {
     ("Hindsight", "reward_func"): lambda b: (
         setattr(b, "reward_func", lambda s, a, g: np.full(len(s), 7.0)) or (ended(b)["rew"] == 7).all()
     ),
-    ("Hindsight", "goal_func"): lambda b: setattr(b, "goal_func", lambda states: states + 5) or 6 in ended(b)["goal"],
+    ("Hindsight", "goal_func"): lambda b: (
+        setattr(b, "goal_func", lambda states: states + 5) or (ended(b)["goal"][4:] > 5).all()
+    ),
     ("Hindsight", "action"): lambda b: (
         setattr(b, "reward_func", lambda s, a, g: a.ravel())
         or setattr(b, "action", "done")
