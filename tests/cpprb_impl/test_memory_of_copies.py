@@ -91,6 +91,8 @@ else:
 )
 KINDS = ("plain", "dict", "prioritized", "n-step", "small rows", "next once", "frames once",
          "frames of 8 environments", "objects", "reverse")  # fmt: skip
+SLOTS = pytest.mark.xfail(strict=True, reason="a file of small rows needs 0.31 of the buffer")
+SAVED = [pytest.param(kind, marks=SLOTS if kind == "small rows" else ()) for kind in KINDS if kind != "objects"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,9 +102,13 @@ def test_copies_and_pickles_need_little_memory_beside_the_buffer(kind, tmp_path)
 
     size = extra_bytes(SIZES, kind, "", "0", "")
     assert size > 50e6
-    operations = ("4", "load", "5", "load", "deepcopy", *(["save"] if kind != "objects" else []))
-    needed = {operation: extra(operation) / size for operation in operations}
+    needed = {operation: extra(operation) / size for operation in ("4", "load", "5", "load", "deepcopy")}
 
     assert max(needed["4"], needed["5"]) < 0.25
-    assert needed.get("save", 0) < 0.5  # a file also needs the slots of all rows, and whole rows of frames
     assert max(needed["load"], needed["deepcopy"]) < 1.25
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_files_need_little_memory_beside_the_buffer(kind, tmp_path):
+    size = extra_bytes(SIZES, kind, "", "0", "")
+    assert extra_bytes(DOES, kind, "save", "0", str(tmp_path / "buffer.npz")) / size < 0.25
