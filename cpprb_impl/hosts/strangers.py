@@ -19,7 +19,7 @@ class Strangers:
     """Closes the oldest connections that have not authenticated, once there are more than `most`.
 
     ZeroMQ accepts every connection and closes one that stays silent after 30 s. Without a limit, silent ones would
-    take all descriptors of the process, and nobody else could connect. ZeroMQ reports connections by descriptor, but
+    use up the process's descriptors, and no other client could connect. ZeroMQ reports connections by descriptor, but
     not which of them have authenticated: only those send messages, so the server passes the first part of each.
 
     Parameters
