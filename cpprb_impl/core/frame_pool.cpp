@@ -87,27 +87,30 @@ std::uint64_t FramePool::take_chunk(std::size_t registration) {
 }
 
 FramePool::Scratch FramePool::scratch() const {
-  Scratch all{std::make_unique_for_overwrite<char[]>((shape_.frames + 1) * frame_bytes_), {}};
-  for (std::size_t j = 0; j <= shape_.frames; ++j) all.frames.push_back(all.memory.get() + j * frame_bytes_);
+  const std::size_t most = 2 * shape_.frames;
+  Scratch all{std::make_unique_for_overwrite<char[]>(most * frame_bytes_), std::vector<const char*>(most)};
+  for (std::size_t j = 0; j < most; ++j) all.frames[j] = all.memory.get() + j * frame_bytes_;
   return all;
 }
 
 // No bounds are checked. A reference is one word, so it is never torn. It is written only after its chunk has memory,
 // and chunks never move.
 void FramePool::read(Ref ref, char* stack, Ref next, char* next_stack, Scratch& scratch) const {
-  const auto bring = [&](Ref newest, std::size_t count) {
-    const std::size_t bytes = count * frame_bytes_;
+  const std::size_t stack_bytes = shape_.frames * frame_bytes_;
+  const auto bring = [&](Ref newest, std::size_t bytes) {
     BesideOthers::out(scratch.memory.get(), chunks_ + (newest - 1) + frame_bytes_ - bytes, bytes);
   };
-  // Usually the two stacks share all frames but one each.
-  const bool neighbours = next_stack != nullptr && next == ref + frame_bytes_;
+  // Usually the two stacks share frames, and one copy brings both. The next one cannot be that close in another chunk,
+  // which begins with a whole stack.
+  const std::size_t ahead = next - ref;
+  const bool overlap = next_stack != nullptr && ref != 0 && ahead < stack_bytes;
   if (ref != 0) {
-    bring(neighbours ? next : ref, shape_.frames + (neighbours ? 1 : 0));
+    bring(overlap ? next : ref, stack_bytes + (overlap ? ahead : 0));
     put_frames(shape_, scratch.frames.data(), stack);
   }
   if (next_stack == nullptr || next == 0) return;
-  if (!neighbours) bring(next, shape_.frames);
-  put_frames(shape_, scratch.frames.data() + (neighbours ? 1 : 0), next_stack);
+  if (!overlap) bring(next, stack_bytes);
+  put_frames(shape_, scratch.frames.data() + (overlap ? ahead / frame_bytes_ : 0), next_stack);
 }
 
 // Step B0.

@@ -48,7 +48,7 @@ FrameStream::FrameStream(const StackShape& shape, std::uint64_t capacity, MoreMe
 FrameStream::Number FrameStream::append(const char* stack) { return append_frames(stack, last_.new_frames(stack)); }
 
 FrameStream::Number FrameStream::append_next(const char* stack) {
-  return append_frames(stack, is_next_stack(shape_, last_.data(), stack) ? 1 : shape_.frames);
+  return append_frames(stack, last_.new_frames_of_next(stack));
 }
 
 FrameStream::Number FrameStream::append_frames(const char* stack, std::size_t count) {

@@ -1,9 +1,9 @@
 // Frames: parts of observations, stored once even if several transitions contain them.
 //
 // A stack of k frames is k consecutive frames of a stream, identified by the number of its newest one. A value that
-// continues the previous one (unchanged, or advanced by one frame) shares its frames. Any other value, such as the
-// first of an episode, is stored whole. Reading therefore returns exactly what was added, whatever the order of the
-// calls: sharing is detected in the data, never assumed. A stream may compress its frames.
+// continues the previous one (unchanged, or advanced by fewer frames than it has) shares its frames. Any other value,
+// such as the first of an episode, is stored whole. Reading therefore returns exactly what was added, whatever the
+// order of the calls: sharing is detected in the data, never assumed. A stream may compress its frames.
 #pragma once
 
 #include <cstddef>

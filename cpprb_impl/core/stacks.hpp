@@ -66,6 +66,16 @@ inline bool is_next_stack(const StackShape& shape, const char* earlier, const ch
   return true;
 }
 
+// The same for an advance by `by` frames, at least one and not all of them. Slower, as it is called for stacks that
+// have not advanced by one frame: those of colour images, whose channels are frames, and the first of an episode.
+inline bool is_advanced(const StackShape& shape, const char* earlier, const char* later, std::size_t by) {
+  const std::size_t places = detail::is_interleaved(shape) ? shape.elements : 1;
+  const std::size_t place = shape.bytes() / places, left = by * (place / shape.frames), kept = place - left;
+  for (std::size_t i = 0; i < places; ++i)
+    if (std::memcmp(earlier + i * place + left, later + i * place, kept) != 0) return false;
+  return true;
+}
+
 // Copies frame `nth` of `stack` to `frame`.
 inline void take_frame(const StackShape& shape, const char* stack, std::size_t nth, char* frame) {
   const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
@@ -111,20 +121,32 @@ class LastStack {
  public:
   explicit LastStack(const StackShape& shape) : shape_(shape), stack_(shape.bytes()) {}
 
-  // Returns how many frames of `stack` are new: none if it is unchanged, one if it is advanced by one, otherwise all.
+  // Returns how many frames of `stack` are new: none if it is unchanged, as few as it can be advanced by, or all.
   std::size_t new_frames(const char* stack) const {
     if (!is_known_) return shape_.frames;
-    if (std::memcmp(data(), stack, stack_.size()) == 0) return 0;
-    return is_next_stack(shape_, data(), stack) ? 1 : shape_.frames;
+    if (is_unchanged(stack)) return 0;
+    return is_next_stack(shape_, data(), stack) ? 1 : new_frames_beyond_one(stack);
+  }
+  // The same for a stack that probably is the next one, if the last one is known. A stack of one frame is always new.
+  std::size_t new_frames_of_next(const char* stack) const {
+    if (is_next_stack(shape_, data(), stack)) return 1;
+    return is_unchanged(stack) ? 0 : new_frames_beyond_one(stack);
   }
   void remember(const char* stack) {
     std::memcpy(stack_.data(), stack, stack_.size());
     is_known_ = true;
   }
   void forget() { is_known_ = false; }
-  const char* data() const { return stack_.data(); }
 
  private:
+  const char* data() const { return stack_.data(); }
+  bool is_unchanged(const char* stack) const { return std::memcmp(data(), stack, stack_.size()) == 0; }
+  std::size_t new_frames_beyond_one(const char* stack) const {
+    for (std::size_t by = 2; by < shape_.frames; ++by)
+      if (is_advanced(shape_, data(), stack, by)) return by;
+    return shape_.frames;
+  }
+
   StackShape shape_;
   std::vector<char> stack_;
   bool is_known_ = false;
