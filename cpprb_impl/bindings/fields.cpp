@@ -71,13 +71,10 @@ bool merges_axes(const Field& field, const npy_intp* dims, int dimensions) {
   return true;
 }
 
-// Returns how many rows an array holds. A single row may lack its leading axis, and flat data is split into rows.
-// Anything else, such as (2, 6) for rows of (4,), is the caller's mistake.
-npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
+// Returns what `count_rows` does for rows of any other shape than the field's.
+[[gnu::noinline]] npy_intp count_other_rows(const Field& field, const npy_intp* dims, int dimensions) {
   const auto& shape = field.shape;
   const int wanted = static_cast<int>(shape.size()), more = dimensions - wanted;
-  if ((more == 0 || more == 1) && std::equal(shape.begin(), shape.end(), dims + more)) [[likely]]
-    return more == 0 ? 1 : dims[0];
   if (field.elements == 1 && dimensions == 1) return dims[0];
   npy_intp size = 1;
   for (int d = 0; d < dimensions; ++d) size *= dims[d];
@@ -94,6 +91,16 @@ npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
   };
   raise(PyExc_ValueError, "%U: shape %R does not hold rows of shape %R", field.name.get(),
         tuple(dims, dimensions).get(), tuple(shape.data(), wanted).get());
+}
+
+// Returns how many rows an array holds. A single row may lack its leading axis, and flat data is split into rows.
+// Anything else, such as (2, 6) for rows of (4,), is the caller's mistake.
+npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
+  const auto& shape = field.shape;
+  const int more = dimensions - static_cast<int>(shape.size());
+  if ((more == 0 || more == 1) && std::equal(shape.begin(), shape.end(), dims + more)) [[likely]]
+    return more == 0 ? 1 : dims[0];
+  return count_other_rows(field, dims, dimensions);
 }
 
 // Reads numbers and lists of them without NumPy. Returns false if NumPy must read them.
@@ -115,6 +122,21 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
   }
   if (put != Put::done) source.data = nullptr;
   return put == Put::done;
+}
+
+// Reads anything by way of an array, which may run Python code.
+void read_converted(const Field& field, PyObject* value, ChangeWarnings& warnings, Source& source) {
+  if (field.numbers != nullptr) {
+    Converted converted = convert(value, field, warnings, source.converted);
+    source.owner = std::move(converted.array);
+    if (source.owner) return;
+    source.rows = count_rows(field, converted.shape.data(), static_cast<int>(converted.shape.size()));
+    source.data = source.converted.data();
+    return;
+  }
+  Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
+  source.owner = Ref(PyArray_FromAny(value, field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
+  if (!source.owner) raise_naming(field.name.get());
 }
 
 [[noreturn]] void raise_converting(const char* what) { raise_naming(Ref(checked(PyUnicode_FromString(what))).get()); }
@@ -434,18 +456,7 @@ npy_intp read_sources(const std::vector<Field>& fields, PyObject* const* values,
     source.data = nullptr;
     if (usable_as_is(field, values[f])) continue;
     if (read_python_numbers(field, values[f], source)) continue;
-    if (field.numbers != nullptr) {
-      Converted converted = convert(values[f], field, warnings, source.converted);
-      source.owner = std::move(converted.array);
-      if (source.owner) continue;
-      source.rows = count_rows(field, converted.shape.data(), static_cast<int>(converted.shape.size()));
-      source.data = source.converted.data();
-      continue;
-    }
-    Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
-    source.owner =
-        Ref(PyArray_FromAny(values[f], field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
-    if (!source.owner) raise_naming(field.name.get());
+    read_converted(field, values[f], warnings, source);
   }
   for (std::size_t f = 0; f < fields.size(); ++f) {
     Source& source = sources[f];

@@ -107,8 +107,7 @@ std::vector<MappedFile::Identity> Rows::files() const {
   return all;
 }
 
-void Rows::prepare(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row) {
-  if (!has_frames_) return;
+void Rows::prepare_frames(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row) {
   std::vector<std::uint64_t> ends;
   for (const auto& streams : streams_)
     for (const auto& stream : streams) ends.push_back(stream.end());

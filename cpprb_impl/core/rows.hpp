@@ -53,7 +53,9 @@ class Rows {
 
   // Rows skip .. count - 1 of data[field] are written in two steps. The first step does everything that may fail, and
   // makes no visible change.
-  void prepare(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row);
+  void prepare(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row) {
+    if (has_frames_) prepare_frames(data, skip, count, row);
+  }
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
   std::size_t bytes() const { return bytes_; }  // size of a transition as returned
   // Releases frames older than those of the row in `oldest_slot`, the oldest row still needed.
@@ -99,6 +101,7 @@ class Rows {
   bool follows_at_once(std::size_t f) const { return !is_shared_ && is_next(f) && fields_[f].shape.frames == 1; }
   bool in_row(std::size_t f) const { return fields_[f].framed || fields_[f].file.empty(); }
   bool is_wide() const;
+  void prepare_frames(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t row);
   template <class Copy>
   void write_as(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
   template <class Copy>
