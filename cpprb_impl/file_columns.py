@@ -12,7 +12,9 @@ from cpprb_impl._native import Ring
 from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import ArrayReader, ArrayWriter
 from cpprb_impl.pieces import NUMBER, PIECE, Framed, framed_fields
-from cpprb_impl.state import Columns, Frames, Kinds, row_bytes
+from cpprb_impl.state import Columns, Frames, HeldSlots, Kinds, row_bytes
+
+NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
 
 
 def plain(dtype: np.dtype) -> np.dtype:
@@ -24,8 +26,8 @@ def plain(dtype: np.dtype) -> np.dtype:
     return dtype if same else np.dtype(("V", dtype.itemsize))
 
 
-def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: Kinds) -> list[dict[str, Any]]:
-    """Write the transitions in `slots`, which must be `held_slots(buffer)`; return the description of each member."""
+def write_columns(writer: ArrayWriter, buffer: Ring, slots: HeldSlots, kinds: Kinds) -> list[dict[str, Any]]:
+    """Write all transitions, which are in `slots`; return the description of each member."""
     framed = framed_fields(buffer, kinds)
     described: list[dict[str, Any]] = []
     for name, (dtype, shape) in kinds.items():
@@ -43,10 +45,16 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: np.ndarray, kinds: K
                 pieces = _number_pieces(buffer, name, number, len(slots))
                 writer.write(f"{member}_first_{number}", NUMBER, (len(slots),), pieces)
         else:
-            pieces = _pieces(buffer, slots, name, max(1, PIECE // max(1, row_bytes(kinds))))
+            pieces = _pieces(buffer, name, slots, max(1, PIECE // max(1, row_bytes(kinds))))
             writer.write(member, plain(dtype), (len(slots), *shape), pieces)
         described.append(about)
     return described
+
+
+def _pieces(buffer: Ring, name: str, slots: HeldSlots, step: int) -> Iterator[np.ndarray]:
+    view = buffer._view(name)
+    for each in slots.pieces(step):
+        yield buffer.get(each)[name] if view is None else view[each]
 
 
 def _frame_pieces(buffer: Ring, name: str, field: Framed) -> Iterator[np.ndarray]:
@@ -56,17 +64,10 @@ def _frame_pieces(buffer: Ring, name: str, field: Framed) -> Iterator[np.ndarray
 
 
 def _number_pieces(buffer: Ring, name: str, which: int, rows: int) -> Iterator[np.ndarray]:
-    step = PIECE // NUMBER.itemsize
-    for at in range(0, rows, step):
-        numbers = buffer._get_frame_numbers(name, at, min(at + step, rows))[which]
+    for at in range(0, rows, NUMBERS):
+        numbers = buffer._get_frame_numbers(name, at, min(at + NUMBERS, rows))[which]
         assert numbers is not None
         yield numbers
-
-
-def _pieces(buffer: Ring, slots: np.ndarray, name: str, step: int) -> Iterator[np.ndarray]:
-    """Yield a column in pieces, so that memory never holds a large buffer twice."""
-    for at in range(0, len(slots), step):
-        yield buffer.get(slots[at : at + step])[name]
 
 
 def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:

@@ -31,11 +31,11 @@ import numpy as np
 
 from cpprb_impl import cpprb_files
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
+from cpprb_impl.file_columns import NUMBERS, fitting, plain, read_columns, write_columns
 from cpprb_impl.json_object import JsonObject
 from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
 from cpprb_impl.nstep import fitting_steps
-from cpprb_impl.state import Columns, held_slots, kinds_of, leaves_of, position_of, row_bytes, waiting_steps
+from cpprb_impl.state import Columns, HeldSlots, kinds_of, position_of, row_bytes, waiting_steps
 
 if TYPE_CHECKING:
     from cpprb_impl.files import SavableBuffer
@@ -68,12 +68,12 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
             )
     with ArrayWriter(stream) as writer:
         with _unchanged(buffer):
-            slots, position = held_slots(buffer), position_of(buffer)
-            leaves = leaves_of(buffer, slots)
+            slots, position = HeldSlots(buffer), position_of(buffer)
             own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
             columns = write_columns(writer, buffer, slots, kinds)
-            if leaves is not None:
-                writer.write("leaves", leaves.dtype, leaves.shape, [leaves])
+            if isinstance(buffer, PrioritizedRing):
+                pieces = map(buffer._get_leaves, slots.pieces(NUMBERS))
+                writer.write("leaves", np.dtype(np.float32), (len(slots),), pieces)
             for number, array in enumerate(own.values()):
                 writer.write(f"own_{number}", plain(array.dtype), array.shape, [array])
         writer.finish(

@@ -26,6 +26,7 @@ from cpprb_impl.state import (
     position_of,
     row_bytes,
     set_position,
+    slots_between,
     waiting_steps,
 )
 
@@ -63,13 +64,6 @@ def framed_fields(buffer: Ring, kinds: Kinds) -> dict[str, Framed]:
             stack = shape[axis] if none.ndim == len(shape) else None
             fields[name] = Framed(stack, axis, has_next, none.shape[1:], dtype, count)
     return fields
-
-
-def slots_between(buffer: Ring, first: int, end: int) -> np.ndarray:
-    """Return the slots of the transitions first, first + 1, ..., end - 1 of a private buffer, from the oldest."""
-    oldest = buffer.get_next_index() - buffer.get_stored_size()
-    slots: np.ndarray = np.arange(oldest + first, oldest + end) % buffer.get_buffer_size()
-    return slots
 
 
 class Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,13 +100,38 @@ def add_waiting(buffer: Ring, steps: Mapping[str, np.ndarray]) -> None:
 
 def held_slots(buffer: Ring) -> np.ndarray:
     """Return the slots that hold a transition, int64 (stored size,), oldest first."""
-    slots, newest_end = buffer._get_stored_slots(), buffer.get_next_index()
-    return np.concatenate([slots[slots >= newest_end], slots[slots < newest_end]])
+    slots = buffer._get_stored_slots()
+    newest_end = np.searchsorted(slots, buffer.get_next_index())
+    return np.concatenate([slots[newest_end:], slots[:newest_end]])
 
 
-def leaves_of(buffer: Ring, slots: np.ndarray) -> np.ndarray | None:
-    """Return (priority + eps)^alpha for `slots`, float32 (len(slots),), or None without priorities."""
-    return buffer._get_leaves(slots) if isinstance(buffer, PrioritizedRing) else None
+def slots_between(buffer: Ring, first: int, end: int) -> np.ndarray:
+    """Return the slots of the transitions first, first + 1, ..., end - 1 of a private buffer, from the oldest."""
+    oldest = buffer.get_next_index() - buffer.get_stored_size()
+    slots: np.ndarray = np.arange(oldest + first, oldest + end) % buffer.get_buffer_size()
+    return slots
+
+
+class HeldSlots:
+    """What `held_slots` returns. The slots of a private buffer, which has no gaps, are computed slice by slice."""
+
+    def __init__(self, buffer: Ring) -> None:
+        self._buffer = buffer
+        self._held = held_slots(buffer) if buffer.segment else None
+        self._rows = buffer.get_stored_size() if self._held is None else len(self._held)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        if self._held is not None:
+            return self._held[rows]
+        first, end, _ = rows.indices(self._rows)
+        return slots_between(self._buffer, first, end)
+
+    def pieces(self, step: int) -> Iterator[np.ndarray]:
+        """Yield all slots, `step` at a time."""
+        return (self[at : at + step] for at in range(0, self._rows, step))
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:

@@ -1,33 +1,47 @@
-"""Measures how much memory a call needs at most, in a process of its own."""
+"""Measures how much memory calls need at most, in a process of their own."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 HEAD = """
-import copy, gc, pickle, sys
+import copy, ctypes, gc, json, os, pickle, sys
 import numpy as np
 
 def status(key):
     with open("/proc/self/status") as file:
         return 1024 * int(next(line for line in file if line.startswith(key)).split()[1])
 
-def measured(call):
+def rise(call):
+    # How far the high-water mark of memory rises in a call, in bytes, and what the call returned.
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what was released before is not reused
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the high-water mark falls to what is in use now
     before = status("VmRSS")
-    kept = call()
-    print(status("VmHWM") - before)
+    result = call()
+    return status("VmHWM") - before, result
 """
+# Larger allocations return to the system at once, so that what a call no longer needs does not count.
+THRESHOLD = 1 << 20  # bytes
 
 
-def extra_bytes(script: str, *arguments: str) -> int:
-    """Return how far the high-water mark of memory rises in the call of `measured` in a script."""
+def bytes_needed(script: str, *arguments: str) -> dict[str, int]:
+    """Return the figures that a script prints as JSON. It measures them with `rise`."""
     command = [sys.executable, "-c", HEAD + script, *arguments]
-    root = Path(__file__).parents[1]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=root)
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": str(THRESHOLD)},
+    )
     assert ended.returncode == 0, ended.stderr
-    return int(ended.stdout)
+    figures: dict[str, int] = json.loads(ended.stdout)
+    return figures
