@@ -10,11 +10,9 @@ import numpy as np
 
 from cpprb_impl._native import Ring
 from cpprb_impl.json_object import JsonObject
-from cpprb_impl.npz import ArrayReader, ArrayWriter
-from cpprb_impl.pieces import NUMBER, PIECE, Framed, framed_fields
-from cpprb_impl.state import Columns, Frames, HeldSlots, Kinds, row_bytes
-
-NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
+from cpprb_impl.npz import ArrayReader, ArrayWriter, StoredArray
+from cpprb_impl.pieces import NUMBER, Framed, framed_fields
+from cpprb_impl.state import NUMBERS, PIECE, Columns, Frames, HeldSlots, Kinds, Stored, rows_per_piece
 
 
 def plain(dtype: np.dtype) -> np.dtype:
@@ -45,7 +43,7 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: HeldSlots, kinds: Ki
                 pieces = _number_pieces(buffer, name, number, len(slots))
                 writer.write(f"{member}_first_{number}", NUMBER, (len(slots),), pieces)
         else:
-            pieces = _pieces(buffer, name, slots, max(1, PIECE // max(1, row_bytes(kinds))))
+            pieces = _pieces(buffer, name, slots, rows_per_piece(kinds))
             writer.write(member, plain(dtype), (len(slots), *shape), pieces)
         described.append(about)
     return described
@@ -72,11 +70,11 @@ def _number_pieces(buffer: Ring, name: str, which: int, rows: int) -> Iterator[n
 
 def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int) -> tuple[Columns, dict[str, str]]:
     """Return a file's columns and the dtypes that it states for them. Raises ValueError for invalid frames."""
-    columns: dict[str, np.ndarray | Frames] = {}
+    columns: dict[str, Stored | Frames] = {}
     dtypes: dict[str, str] = {}
     for number, about in enumerate(descriptions):
         names, kind, member = about.strings("names"), about.string("kind"), f"column_{number}"
-        array = reader.read(member)
+        array = reader.scan(member)
         dtypes |= dict.fromkeys(names, about.string("dtype"))
         if kind == "rows" and len(names) == 1:
             columns[names[0]] = array
@@ -84,21 +82,23 @@ def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int)
             stack = None if about.is_null("stack") else about.integer("stack", least=1)
             axis = about.integer("axis", most=0) if "axis" in about else -1
             for place, name in enumerate(names):
-                first = reader.read(f"{member}_first_{place}")
+                first = reader.scan(f"{member}_first_{place}")
                 columns[name] = _frames(name, array, first, stack, axis, rows)
         else:
             raise ValueError(f"{member} must be of the kind 'rows', with one name, or 'frames', got {kind[:20]!r}")
     return columns, dtypes
 
 
-def _frames(name: str, frames: np.ndarray, first: np.ndarray, stack: int | None, axis: int, rows: int) -> Frames:
-    if first.dtype != np.int64 or first.shape != (rows,) or frames.ndim == 0:
+def _frames(name: str, frames: StoredArray, first: StoredArray, stack: int | None, axis: int, rows: int) -> Frames:
+    if first.dtype != np.int64 or first.shape != (rows,) or not frames.shape:
         raise ValueError(
             f"{name}: frame numbers must be int64 of shape ({rows},), got {first.dtype} of shape {first.shape}"
         )
-    if rows and not 0 <= first.min() <= first.max() <= len(frames) - (stack or 1):
-        most = len(frames) - (stack or 1)
-        raise ValueError(f"{name}: frame numbers must be from 0 to {most}, got {first.min()} to {first.max()}")
+    most = len(frames) - (stack or 1)
+    for at in range(0, rows, NUMBERS):
+        numbers = first[at : at + NUMBERS]
+        if not 0 <= numbers.min() <= numbers.max() <= most:
+            raise ValueError(f"{name}: frame numbers must be from 0 to {most}, got {numbers.min()} to {numbers.max()}")
     return Frames(frames, first, stack, axis)
 
 
@@ -121,5 +121,5 @@ def fitting(columns: Columns, rows: int, dtypes: dict[str, str], kinds: Kinds) -
     return {name: _of_dtype(columns[name], dtype) for name, (dtype, _) in kinds.items()}
 
 
-def _of_dtype(column: np.ndarray | Frames, dtype: np.dtype) -> np.ndarray | Frames:
-    return column.view(dtype) if isinstance(column, Frames) else np.ascontiguousarray(column).view(dtype)
+def _of_dtype(column: Stored | Frames, dtype: np.dtype) -> Stored | Frames:
+    return np.ascontiguousarray(column).view(dtype) if isinstance(column, np.ndarray) else column.view(dtype)

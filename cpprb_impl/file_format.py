@@ -31,11 +31,11 @@ import numpy as np
 
 from cpprb_impl import cpprb_files
 from cpprb_impl._native import PrioritizedRing
-from cpprb_impl.file_columns import NUMBERS, fitting, plain, read_columns, write_columns
+from cpprb_impl.file_columns import fitting, plain, read_columns, write_columns
 from cpprb_impl.json_object import JsonObject
-from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
+from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter, StoredArray
 from cpprb_impl.nstep import fitting_steps
-from cpprb_impl.state import Columns, HeldSlots, kinds_of, position_of, row_bytes, waiting_steps
+from cpprb_impl.state import NUMBERS, Columns, HeldSlots, Leaves, kinds_of, position_of, row_bytes, waiting_steps
 
 if TYPE_CHECKING:
     from cpprb_impl.files import SavableBuffer
@@ -46,11 +46,11 @@ WAITING = "waiting "  # prefix of the name of a column of pending steps
 
 @dataclass
 class Contents:
-    """The contents of a file, checked against the buffer that reads it."""
+    """The contents of a file, checked against the buffer that reads it. The file must stay open."""
 
     columns: Columns  # oldest first
     rows: int
-    leaves: np.ndarray | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
+    leaves: Leaves | None = None  # (priority + eps)^alpha with the buffer's own alpha and eps
     max_priority: float | None = None
     # The state of the saved buffer, and attributes of its class; None if this buffer cannot adopt it.
     position: dict[str, Any] | None = None
@@ -118,7 +118,7 @@ def _read_own(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     header = JsonObject(about, ABOUT)
     rows, options, position = header.integer("rows"), header.object("options"), header.object("position")
     columns, dtypes = read_columns(reader, header.objects("columns"), rows)
-    leaves = reader.read("leaves") if "max_priority" in position else None
+    leaves = reader.scan("leaves") if "max_priority" in position else None
     own = {name: reader.read(f"own_{number}") for number, name in enumerate(header.strings("own"))}
     reader.check(about)
 
@@ -177,12 +177,14 @@ def _options(buffer: SavableBuffer) -> dict[str, Any]:
     return options
 
 
-def _check_leaves(leaves: np.ndarray, rows: int) -> None:
+def _check_leaves(leaves: StoredArray, rows: int) -> None:
     if leaves.dtype != np.float32 or leaves.shape != (rows,):
         raise ValueError(f"leaves must be float32 of shape {(rows,)}, got {leaves.dtype} of shape {leaves.shape}")
-    bad = np.flatnonzero(~(np.isfinite(leaves) & (leaves >= 0)))
-    if bad.size:
-        raise ValueError(f"leaves[{bad[0]}] must be finite and not negative, got {leaves[bad[0]]}")
+    for at in range(0, rows, NUMBERS):
+        some = leaves[at : at + NUMBERS]
+        bad = np.flatnonzero(~(np.isfinite(some) & (some >= 0)))
+        if bad.size:
+            raise ValueError(f"leaves[{at + bad[0]}] must be finite and not negative, got {some[bad[0]]}")
 
 
 def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
@@ -194,13 +196,28 @@ def _powers(priorities: np.ndarray, alpha: float, eps: float) -> np.ndarray:
     return powers
 
 
-def _converted(leaves: np.ndarray, given: tuple[float, float], wanted: tuple[float, float]) -> np.ndarray | None:
+@dataclass
+class _ConvertedLeaves:
+    """Leaves for other values of alpha and eps than those with which they were saved."""
+
+    leaves: StoredArray
+    given: tuple[float, float]
+    wanted: tuple[float, float]
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray:
+        alpha, eps = self.given
+        with np.errstate(over="ignore"):
+            priorities = self.leaves[rows].astype(np.float64) ** (1 / alpha) - eps
+        return _powers(np.maximum(priorities, 0), *self.wanted)
+
+
+def _converted(leaves: StoredArray, given: tuple[float, float], wanted: tuple[float, float]) -> Leaves | None:
     """Return the leaves for other exponents; None if the priorities cannot be recovered because alpha was 0."""
-    alpha, eps = given
     if given == wanted:
         return leaves
-    if alpha == 0:
+    if given[0] == 0:
         return None
-    with np.errstate(over="ignore"):
-        priorities = leaves.astype(np.float64) ** (1 / alpha) - eps
-    return _powers(np.maximum(priorities, 0), *wanted)
+    converted = _ConvertedLeaves(leaves, given, wanted)
+    for at in range(0, len(leaves), NUMBERS):
+        converted[at : at + NUMBERS]  # raises if they are too large
+    return converted

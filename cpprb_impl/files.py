@@ -15,7 +15,7 @@ from cpprb_impl import file_format
 from cpprb_impl._native import PrioritizedRing
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.npz import as_value_errors
-from cpprb_impl.state import add_columns, held_slots, restore, waiting_steps
+from cpprb_impl.state import add_columns, restore, set_leaves, waiting_steps
 
 File = str | os.PathLike[str] | IO[bytes]
 
@@ -70,22 +70,28 @@ class SavableBuffer(BufferBase):
             If the file was truncated or changed, has another version, or comes from a buffer with other fields or
             another `Nstep`. The message names the file; the buffer is unchanged.
         RuntimeError
-            If another process added to the buffer meanwhile. A buffer that was empty is then cleared; otherwise the
-            loaded transitions have the default priority.
+            If another process added to the buffer meanwhile, or changed the file. A buffer that was empty is then
+            cleared; otherwise the transitions loaded so far stay, with the default priority.
         OSError
             If the file does not exist or cannot be read.
+
+        Notes
+        -----
+        The file is checked as a whole, and then read again, a few rows at a time. A file of cpprb is held in memory.
         """
         with _opened_to_read(file) as stream:
             contents = self._contents_of(stream)
-        if contents.position is not None and self._is_empty():
+            is_empty = self._is_empty()
             try:
-                restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
-            except BaseException:  # Ctrl-C, out of memory, or another process that adds
-                self.clear()
+                if contents.position is not None and is_empty:
+                    restore(self, contents.position, contents.columns, contents.rows, contents.leaves, contents.waiting)
+                    vars(self).update(contents.attributes)
+                else:
+                    self._append(contents, 0, contents.rows)
+            except BaseException:  # Ctrl-C, out of memory, a file that was changed, or another process that adds
+                if is_empty:
+                    self.clear()
                 raise
-            vars(self).update(contents.attributes)
-        else:
-            self._append(contents, 0, contents.rows)
 
     def _load_part(self, stream: IO[bytes], part: int, parts: int) -> None:
         """Append one of several equal parts of a file. Raises what `load_transitions` raises."""
@@ -108,7 +114,7 @@ class SavableBuffer(BufferBase):
         rows = end - first
         add_columns(self, contents.columns, first, end)
         if rows and contents.leaves is not None:
-            self._set_leaves(held_slots(self)[-rows:], contents.leaves[first:end])
+            set_leaves(self, contents.leaves, first, end)
         if isinstance(self, PrioritizedRing) and contents.max_priority is not None:
             self._set_max_priority(max(self.get_max_priority(), contents.max_priority))
         self._set_episode_len(episode_len)  # the current episode is not that of the file

@@ -13,8 +13,10 @@ import itertools
 import json
 import math
 import re
+import struct
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
@@ -22,7 +24,9 @@ import numpy as np
 
 ABOUT = "about.json"
 MOST_ABOUT = 1 << 20  # bytes
-PIECE = 1 << 24  # number of bytes read at a time
+PIECE = 1 << 24  # number of bytes that are decompressed at a time
+BLOCK = 1 << 16  # number of bytes of a stored member that are read at a time
+LOCAL_HEADER = 30  # bytes before the name of a member
 MOST_HEADER = 1 << 14  # bytes
 MAGIC = b"\x93NUMPY\x01\x00"  # and format version 1.0
 # A header as NumPy writes it. NumPy's own reader parses it as a Python expression, nested to any depth.
@@ -97,6 +101,70 @@ class ArrayWriter:
         self._archive.close()
 
 
+class Member(NamedTuple):
+    """Where a file holds the bytes of a stored member, and the CRC-32 of each of its blocks."""
+
+    name: str
+    start: int
+    size: int
+    checksums: Sequence[int]
+
+
+class StoredArray:
+    """An array in an archive, which has been checked. Its rows are read again when they are asked for.
+
+    RuntimeError is raised if they have changed since they were checked.
+    """
+
+    def __init__(self, file: IO[bytes], member: Member, header: Header) -> None:
+        self._file, self._member, self._header = file, member, header
+        self.dtype, self.shape = header.dtype, header.shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the rows of a slice, or those with the numbers in an array of any shape."""
+        if isinstance(rows, slice):
+            first, end, _ = rows.indices(len(self))
+            return self._between(first, max(first, end))
+        used, places = np.unique(rows, return_inverse=True)
+        read = np.empty((len(used), *self.shape[1:]), self.dtype)
+        at = 0
+        for run in np.split(used, np.flatnonzero(np.diff(used) > 1) + 1):
+            read[at : at + len(run)] = self._between(int(run[0]), int(run[-1]) + 1)
+            at += len(run)
+        found: np.ndarray = read[places.reshape(rows.shape)]
+        return found
+
+    def whole(self) -> np.ndarray:
+        """Return the array, which may have no dimensions."""
+        return self._bytes(0, math.prod(self.shape) * self.dtype.itemsize).view(self.dtype).reshape(self.shape)
+
+    def view(self, dtype: np.dtype) -> StoredArray:
+        """Return the same array with its bytes interpreted as elements of `dtype`, which must have the same size."""
+        return StoredArray(self._file, self._member, self._header._replace(dtype=dtype))
+
+    def _between(self, first: int, end: int) -> np.ndarray:
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        return self._bytes(first * row, end * row).view(self.dtype).reshape(end - first, *self.shape[1:])
+
+    def _bytes(self, first: int, end: int) -> np.ndarray:
+        """Read the whole blocks that contain these bytes of the array, which are returned."""
+        first, end = first + self._header.size, end + self._header.size
+        block = first // BLOCK
+        begin = block * BLOCK
+        data, at = np.empty(min(-(-end // BLOCK) * BLOCK, self._member.size) - begin, np.uint8), 0
+        self._file.seek(self._member.start + begin)
+        while at < len(data) and (piece := self._file.read(min(BLOCK, len(data) - at))):
+            data[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+            at += len(piece)
+        checksums = [zlib.crc32(data[each : each + BLOCK].data) for each in range(0, len(data), BLOCK)]
+        if at < len(data) or checksums != self._member.checksums[block : block + len(checksums)]:
+            raise RuntimeError(f"{self._member.name}: the file was changed while it was loaded")
+        return data[first - begin : end - begin]
+
+
 class ArrayReader:
     """Read an archive's members. Any defect of the archive raises ValueError.
 
@@ -110,6 +178,7 @@ class ArrayReader:
         self.members = {info.filename: info for info in infos}
         if len(self.members) != len(infos):
             raise ValueError("the archive has two members of the same name")
+        self._file = file
         self._room = file.seek(0, io.SEEK_END)
         if sum(info.compress_size for info in infos) > self._room:
             raise ValueError("the archive's members overlap")
@@ -118,26 +187,38 @@ class ArrayReader:
     def read_about(self) -> dict[str, Any]:
         """Return the archive's description, which has not been checked yet."""
         with as_value_errors(ABOUT):
-            about = json.loads(self._read(ABOUT, MOST_ABOUT).tobytes())
+            about = json.loads(b"".join(self._blocks(self._stored(ABOUT, MOST_ABOUT))))
         if not isinstance(about, dict):
             raise ValueError(f"{ABOUT} must contain a JSON object")
         return about
 
     def read(self, name: str) -> np.ndarray:
-        """Read array `name`. Arrays must be read in the order in which they were written."""
+        """Return array `name` in memory. Otherwise as `scan`."""
+        stored = self.scan(name)
         with as_value_errors(name):
-            data = self._read(f"{name}.npy", self._room)
+            return stored.whole()
+
+    def scan(self, name: str) -> StoredArray:
+        """Check array `name`, a block at a time. Arrays must be scanned in the order in which they were written."""
+        with as_value_errors(name):
+            info = self._stored(f"{name}.npy", self._room)
             self._digest.update(name.encode() + b"\0")
-            self._digest.update(data.data)
-            size, dtype, shape, fortran_order = read_header(data[:MOST_HEADER].tobytes())
-            body = data[size:]
+            begin, checksums = b"", []
+            for block in self._blocks(info):
+                begin = begin or block[:MOST_HEADER]
+                checksums.append(zlib.crc32(block))
+                self._digest.update(block)
+            header = read_header(begin)
+            size, dtype, shape, fortran_order = header
             if dtype.hasobject or dtype.itemsize == 0 or fortran_order:
                 raise ValueError(
                     f"the array must be plain and in C order, got {dtype} with fortran_order={fortran_order}"
                 )
-            if math.prod(shape) * dtype.itemsize != len(body):
-                raise ValueError(f"shape {shape} of {dtype} does not fit the member's {len(body)} bytes")
-            return body.view(dtype).reshape(shape)
+            if math.prod(shape) * dtype.itemsize != info.file_size - size:
+                raise ValueError(f"shape {shape} of {dtype} does not fit the member's {info.file_size - size} bytes")
+            if 0 in shape:
+                np.empty(0, dtype).reshape(shape)  # raises if other lengths are too large
+            return StoredArray(self._file, Member(name, self._start_of(info), info.file_size, checksums), header)
 
     def read_compressed(self, member: str, most: int) -> bytes:
         """Return the bytes of a possibly compressed member. Raises ValueError if there are more than `most`."""
@@ -165,22 +246,29 @@ class ArrayReader:
             raise ValueError(f"member {member!r} is missing")
         return self.members[member]
 
-    def _read(self, member: str, most: int) -> np.ndarray:
-        """Return the bytes of a member as an array of uint8."""
+    def _stored(self, member: str, most: int) -> zipfile.ZipInfo:
+        """Return the entry of a member that is not compressed."""
         info = self._info(member)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise ValueError("the member must not be compressed or encrypted")
         if info.file_size != info.compress_size or info.file_size > min(most, self._room):
             raise ValueError(f"the member states an impossible length of {info.file_size} bytes")
-        data, at = np.empty(info.file_size, np.uint8), 0
+        return info
+
+    def _blocks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Yield the bytes of a stored member: `BLOCK` at a time, fewer at its end."""
         with self.archive.open(info) as file:
-            while at < len(data):
-                piece = file.read(min(PIECE, len(data) - at))
-                if not piece:
+            for at in range(0, info.file_size, BLOCK):
+                block = file.read(BLOCK)
+                if len(block) != min(BLOCK, info.file_size - at):
                     raise ValueError("the member was cut short")
-                data[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
-                at += len(piece)
-        return data
+                yield block
+
+    def _start_of(self, info: zipfile.ZipInfo) -> int:
+        """Return where in the file the bytes of a member begin: after a header, its name and an extra field."""
+        self._file.seek(info.header_offset)
+        name, extra = struct.unpack("<HH", self._file.read(LOCAL_HEADER)[-4:])
+        return info.header_offset + LOCAL_HEADER + int(name) + int(extra)
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:

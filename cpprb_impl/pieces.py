@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from cpprb_impl.state import (
     add_columns,
     kinds_of,
     position_of,
-    row_bytes,
+    rows_per_piece,
     set_position,
     slots_between,
     waiting_steps,
@@ -33,7 +33,6 @@ from cpprb_impl.state import (
 if TYPE_CHECKING:
     from cpprb_impl.copies import CopyableBuffer
 
-PIECE = 1 << 21  # bytes of a piece, about
 LEAST = 64  # rows of each environment in a piece: its first one needs the frames before it once more
 NUMBER = np.dtype(np.int64)
 
@@ -81,7 +80,7 @@ class Rows:
     def ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the first and the end of each piece."""
         rows, n_envs = self.buffer.get_stored_size(), self.buffer.n_envs
-        step = max(PIECE // max(1, row_bytes(self.kinds)), LEAST * n_envs if self.framed else 1)
+        step = max(rows_per_piece(self.kinds), LEAST * n_envs if self.framed else 1)
         step += -step % n_envs
         return ((first, min(first + step, rows)) for first in range(0, rows, step))
 
@@ -112,14 +111,13 @@ class Rows:
 
     def packed(self, first: int, end: int) -> list[np.ndarray]:
         """Return what `add_packed` adds: contiguous arrays, whose bytes follow each other."""
-        columns, arrays = self.between(first, end), [np.array([end - first])]
-        for name in self._plain:
-            arrays.append(columns[name])  # type: ignore[arg-type]
+        columns: Mapping[str, Any] = self.between(first, end)
+        arrays = [np.array([end - first]), *(columns[name] for name in self._plain)]
         for name, field in self.framed.items():
-            column: Frames = columns[name]  # type: ignore[assignment]
+            column = columns[name]
             arrays += [np.array([len(column.frames)]), column.frames, column.first]
             if field.has_next:
-                arrays.append(columns[f"next_{name}"].first)  # type: ignore[union-attr]
+                arrays.append(columns[f"next_{name}"].first)
         leaves = self.leaves(first, end)
         return [np.ascontiguousarray(array) for array in (arrays if leaves is None else [*arrays, leaves])]
 

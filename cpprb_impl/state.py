@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
+from cpprb_impl.npz import StoredArray
 from cpprb_impl.own_random import this_process
 
 ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
-PIECE = 1 << 26  # bytes of transitions that are gathered or expanded at a time
+PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
+NUMBERS = 1 << 16  # frame numbers, slots or leaves that are read or written at a time
+
+
+Stored = np.ndarray | StoredArray
 
 
 class Frames:
@@ -22,11 +27,11 @@ class Frames:
     frame first[n] if `stack` is None. A slice is an array.
     """
 
-    def __init__(self, frames: np.ndarray, first: np.ndarray, stack: int | None, axis: int = -1) -> None:
+    def __init__(self, frames: Stored, first: Stored, stack: int | None, axis: int = -1) -> None:
         self.frames, self.first, self.stack, self.axis = frames, first, stack, axis
         self.dtype = frames.dtype
         frame, stacks = frames.shape[1:], () if stack is None else (stack,)
-        self.shape: tuple[int, ...] = (*first.shape, *(stacks + frame if axis == 0 else frame + stacks))
+        self.shape: tuple[int, ...] = (len(first), *(stacks + frame if axis == 0 else frame + stacks))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -44,7 +49,7 @@ class Frames:
         return Frames(self.frames.view(dtype), self.first, self.stack, self.axis)
 
 
-Columns = Mapping[str, np.ndarray | Frames]
+Columns = Mapping[str, Stored | Frames]
 Kinds = dict[str, tuple[np.dtype, tuple[int, ...]]]
 
 
@@ -69,8 +74,7 @@ def add_columns(buffer: Ring, columns: Columns, first: int, rows: int) -> None:
     Raises RuntimeError if another process added transitions meanwhile.
     """
     head = buffer._get_head()
-    shared = any(isinstance(column, Frames) for column in columns.values())
-    step = rows_per_piece(kinds_of(buffer)) if shared else max(1, rows - first)  # one call if there are no frames
+    step = rows_per_piece(kinds_of(buffer))
     step += -step % buffer.n_envs
     for at in range(first, rows, step):
         buffer._add_rows(**{name: column[at : min(at + step, rows)] for name, column in columns.items()})
@@ -134,6 +138,21 @@ class HeldSlots:
         return (self[at : at + step] for at in range(0, self._rows, step))
 
 
+class Leaves(Protocol):
+    """(priority + eps)^alpha of rows, of which a slice is an array of float32."""
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray: ...
+
+
+def set_leaves(buffer: Ring, leaves: Leaves, first: int, end: int) -> None:
+    """Set the leaves of the newest rows of a prioritized buffer to leaves[first], ..., leaves[end - 1]."""
+    slots = HeldSlots(buffer)
+    before = len(slots) - end
+    for at in range(first, end, NUMBERS):
+        until = min(at + NUMBERS, end)
+        buffer._set_leaves(slots[before + at : before + until], leaves[at:until])
+
+
 def position_of(buffer: Ring) -> dict[str, Any]:
     """Return the buffer's state apart from transitions and priorities, which consists of numbers only."""
     position = {
@@ -152,7 +171,7 @@ def restore(
     position: dict[str, Any],
     columns: Columns,
     rows: int,
-    leaves: np.ndarray | None,
+    leaves: Leaves | None,
     waiting: Mapping[str, np.ndarray],
 ) -> None:
     """Fill an empty buffer with `rows` transitions, oldest first in `columns`, and the state `position`.
@@ -169,7 +188,7 @@ def restore(
         add_columns(buffer, columns, rows - first, rows)
     add_columns(buffer, columns, 0, rows)
     if leaves is not None:
-        buffer._set_leaves(held_slots(buffer), leaves)
+        set_leaves(buffer, leaves, 0, rows)
     set_position(buffer, position, waiting)
 
 

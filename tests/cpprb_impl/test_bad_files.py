@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer
+from cpprb_impl.files import SavableBuffer
 from cpprb_impl.npz import ABOUT, ArrayReader, ArrayWriter
 
 from .rows import ENV_DICT, make_rows
@@ -108,6 +109,31 @@ def test_a_changed_array_is_noticed_by_the_checksum(good):
     about = json.loads(zipfile.ZipFile(io.BytesIO(good)).read(ABOUT))
     about["position"]["next_index"] = 1
     refused(rezipped(good, about=json.dumps(about).encode()), "checksum")
+
+
+@pytest.mark.parametrize("size", [8, 9])
+@pytest.mark.parametrize("column", ["column_0", "column_1", "leaves"])
+def test_a_file_that_changes_after_it_was_checked_is_noticed(good, column, size, monkeypatch):
+    """No row of a changed column is added, and an empty buffer stays empty."""
+    with zipfile.ZipFile(io.BytesIO(good)) as archive:
+        at = archive.getinfo(f"{column}.npy").header_offset + 30 + len(f"{column}.npy") + 20 + 128
+    file, check = io.BytesIO(good), SavableBuffer._contents_of
+
+    def changed(buffer, stream):
+        contents = check(buffer, stream)
+        file.getbuffer()[at] ^= 0x55
+        return contents
+
+    monkeypatch.setattr(SavableBuffer, "_contents_of", changed)
+    for rows in (0, 1):
+        buffer = make(size=size)
+        for row in range(rows):
+            buffer.add(**make_rows(30 + row, 1))
+        with pytest.raises(RuntimeError, match=f"{column}: the file was changed while it was loaded"):
+            buffer.load_transitions(file)
+        file.getbuffer()[at] ^= 0x55
+        if column != "leaves" or not rows:  # leaves are read once the rows were added
+            assert buffer.get_all_transitions()["act"].ravel().tolist() == [30] * rows
 
 
 def setting(*path_and_value):

@@ -147,7 +147,6 @@ def test_files_need_little_memory_beside_the_buffer(kind):
     assert needed(kind)["save"] < 0.25
 
 
-@pytest.mark.xfail(strict=True, reason="a file is read whole before its rows are added")
 @pytest.mark.parametrize("kind", SAVED)
 def test_loading_needs_little_memory_beside_the_buffer(kind):
     assert needed(kind)["load"] < 1.25
