@@ -41,7 +41,7 @@ std::uint64_t PrivateStore::add(const NewRows& rows, Waiting&) {
       std::fill_n(leaf, count - before_end, rows.leaf);
     }
   }
-  if (rows_->has_frames()) rows_->forget_before(tail_ % capacity_);
+  if (rows_->has_frames()) rows_->forget_before(tail_ % capacity_, head_ - tail_);
   return first % capacity_;
 }
 

@@ -155,9 +155,10 @@ void Rows::write_as(const char* const* data, std::size_t skip, std::size_t count
   }
 }
 
-void Rows::forget_before(std::uint64_t oldest_slot) {
+void Rows::forget_before(std::uint64_t oldest_slot, std::uint64_t stored) {
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    for (std::size_t nth = 0; nth < streams_[f].size(); ++nth) {
+    // With rows of some environments only, there may be fewer rows than streams.
+    for (std::size_t nth = 0; nth < std::min<std::uint64_t>(streams_[f].size(), stored); ++nth) {
       const std::uint64_t slot = (oldest_slot + nth) % capacity_;
       streams_[f][slot % environments_].forget_before(number_at(f, slot));
     }

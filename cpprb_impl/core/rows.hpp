@@ -38,8 +38,7 @@ struct FieldStorage {
 class Rows {
  public:
   // The first `front` bytes of each row are reserved for the words through which processes coordinate. If `front` is 0,
-  // no thread writes while another reads, and the capacity and every number of rows that are written are multiples of
-  // `environments`.
+  // no thread writes while another reads, and the capacity is a multiple of `environments`.
   explicit Rows(std::vector<FieldStorage> fields, std::size_t front = 0, std::size_t environments = 1);
   Rows(const Rows&) = delete;
 
@@ -58,8 +57,8 @@ class Rows {
   }
   void write(const char* const* data, std::size_t skip, std::size_t count, std::uint64_t slot);
   std::size_t bytes() const { return bytes_; }  // size of a transition as returned
-  // Releases frames older than those of the row in `oldest_slot`, the oldest row still needed.
-  void forget_before(std::uint64_t oldest_slot);
+  // Releases frames older than those of the `stored` rows from the one in `oldest_slot` on.
+  void forget_before(std::uint64_t oldest_slot, std::uint64_t stored);
   void clear();
 
   // Copies the values of rows slots[first] .. slots[last - 1] to places first .. last - 1 of to[field]. `count` is the

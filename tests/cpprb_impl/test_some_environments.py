@@ -99,6 +99,31 @@ WAYS = {"ids": lambda ids, rows: (ids, rows), "list": lambda ids, rows: (ids.tol
 WAYS["mask of all"] = as_mask_of_all
 
 
+STACKS = {"stack_compress": "obs"}
+FEW = {"stacks": STACKS, "stacks and their next": {**STACKS, "next_of": "obs"}, "next": {"next_of": "obs"}}
+FEW_CASES = [(kind, options) for kind in CLASSES for options in FEW.values()]
+FEW_CASES += [(kind, {**FEW["stacks and their next"], "compress": "lz4"}) for kind in CLASSES[:2]]
+
+
+@pytest.mark.parametrize(("kind", "options"), FEW_CASES)
+def test_the_first_rows_may_be_of_few_environments(kind, options):
+    """There are then fewer rows than environments that could share frames."""
+    buffer = kind(30, {"obs": {"shape": 4}, "id": {}}, n_envs=3, **options)
+    for _ in range(2):
+        random, added = np.random.default_rng(0), []
+        for number in range(50):
+            obs = np.arange(4.0) + number
+            row = {"obs": obs, "id": number} | ({"next_obs": obs + 1} if "next_of" in options else {})
+            buffer.add(env_ids=[1 if number < 20 else random.integers(3)], **row)
+            added.append(row)
+            stored = buffer.get_all_transitions()
+            for at, old in enumerate(stored["id"].ravel().astype(int)):
+                for name, value in added[old].items():
+                    np.testing.assert_array_equal(stored[name][at].ravel(), value)
+        assert buffer.get_stored_size() == 30
+        buffer.clear()
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("nstep", [None, NSTEP])
