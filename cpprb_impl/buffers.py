@@ -32,6 +32,7 @@ from cpprb_impl.fields import (
 from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
+from cpprb_impl.order import OrderOfObjects, harm_of, watch_order
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
@@ -148,7 +149,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     _read: RowReader | None = None
     _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
-    _parts = ("_read", "_window", "_objects", "_autoreset")
+    _order: OrderOfObjects | None = None
+    _parts = ("_read", "_window", "_objects", "_order", "_autoreset")
     _autoreset: Autoreset | None = None
 
     def __init__(
@@ -200,7 +202,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         """Create the native ring and, for fields of Python objects, what reads and stores them."""
         capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
         following, stacked = field_names("next_of", next_of), stack_axes(stack_compress)
-        objects = object_shapes(fields)
+        objects, declared = object_shapes(fields), list(following)
         # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
         # has no bytes to compare. In both cases next_* is stored like any other field.
         own = [name for name in following if nstep or name in objects]
@@ -243,14 +245,21 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             batch_through_python=bool(objects) or self._encodes(),
             **prioritized,
         )
+        harm = harm_of(steps, declared, stacked)
+        if objects:
+            self._order = OrderOfObjects(given, steps, harm, autoreset is None)
+        else:
+            watch_order(self, given, steps, harm, starts=autoreset is None)
 
     def _add_through(self, **rows: Any) -> int | None:
         """Implement `add` for buffers with fields of Python objects, and with autoreset."""
         if self._autoreset is not None:
             return add_steps(self, self._autoreset, rows)
         if self._window is None:
-            assert self._read is not None
-            return self._add_read(**self._read(rows))
+            assert self._read is not None and self._order is not None
+            columns = self._read(rows)
+            self._order.look(columns)
+            return self._add_read(**columns)
         return self._window.push(rows, self)
 
     def _add_read(self, **rows: np.ndarray) -> int:
@@ -277,6 +286,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         """Mark the end of an episode. Pending n-step transitions are completed with the steps that are available."""
         if self._window is not None:
             self._window.flush(self)
+        if self._order is not None:
+            self._order.forget()
         super().on_episode_end()
 
     def clear(self) -> None:
@@ -289,6 +300,8 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
             self._objects.clear(super().clear)
         if self._window is not None:
             self._window.clear()
+        if self._order is not None:
+            self._order.forget()
 
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Return whether N-step transitions are stored."""

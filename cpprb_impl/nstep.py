@@ -180,6 +180,8 @@ class NstepWindow(ForkSafe):
         the window is then unchanged.
         """
         new = self._read(rows)  # before locking, since reading may run code that adds to this window
+        if buffer._order is not None:
+            buffer._order.look(new)
         with self._lock:
             steps = {name: np.concatenate((waiting, new[name])) for name, waiting in self._steps.items()}
             count = max(0, len(steps["done"]) - self.size + 1)

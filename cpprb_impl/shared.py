@@ -42,6 +42,7 @@ from cpprb_impl.hooks import IN_SHARED, refuse, refuse_overridden
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
 from cpprb_impl.nstep import read_options
+from cpprb_impl.order import harm_of, watch_order
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.siblings import ignore_siblings
 from cpprb_impl.some_environments import Autoreset, add_steps
@@ -144,6 +145,9 @@ class _SharedBuffer(SavableBuffer):
             nstep=recipe.nstep,
             **options,
         )
+        following, stacked = options.get("next_of") or (), options.get("stack_compress") or ()
+        given = recipe.fields + next_fields(recipe.fields, following)
+        watch_order(self, given, recipe.nstep, harm_of(recipe.nstep, following, stacked), starts=mode is None)
         self._recipe = recipe
         _open.add(self)
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpprb_impl.fields import NativeField
+from cpprb_impl.order import ENDS, end_fields
 
 if TYPE_CHECKING:
     from cpprb_impl.buffer_base import BufferBase
-
-ENDS = ("done", "terminated", "truncated")  # fields that mark the last step of an episode
 
 
 def chosen_rows(
@@ -51,8 +50,7 @@ class Autoreset:
     def __init__(self, mode: str, fields: Sequence[NativeField], steps: Mapping[str, Any] | None, n_envs: int) -> None:
         if mode != "next_step":
             raise ValueError(f"autoreset must be 'next_step' or None, got {mode!r}")
-        known = {*ENDS, *((steps or {}).get("truncated", ()))}
-        self.ends = [name for name, _, _ in fields if name in known]
+        self.ends = end_fields(fields, steps)
         if not self.ends:
             raise ValueError(f"autoreset needs a field that ends an episode, one of {', '.join(ENDS)}")
         self.over = np.zeros(n_envs, bool)  # whether the last step of each environment ended its episode

@@ -87,13 +87,26 @@ PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   return store_rows(self, ring, rows, in);
 }
 
+PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  Ring& ring = ring_of(self);
+  BorrowedAddScratch in(ring.add_scratch);
+  const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, nargs, names, ring.environments, *in);
+  look_at_order(ring, *in, rows.count);
+  PyObject* slot = store_rows(self, ring, rows, in);
+  keep_order(ring);
+  return slot;
+}
+
 PyObject* add_rows_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
                       PyObject* names) {
   Ring& ring = ring_of(self);
   BorrowedAddScratch in(ring.add_scratch);
   const Arguments rows = read_rows(ring, ring.fields, ring.keywords, args, 0, names, 1, *in);
   check_environments(ring, environments, rows.count);
-  return store_rows(self, ring, rows, in);
+  look_at_order(ring, *in, rows.count, environments);
+  PyObject* slot = store_rows(self, ring, rows, in);
+  keep_order(ring);
+  return slot;
 }
 
 }  // namespace rb

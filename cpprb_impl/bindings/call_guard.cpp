@@ -64,7 +64,8 @@ Ring::Ring(RingOptions options, std::unique_ptr<Store> its_store, std::unique_pt
       maker(process),
       random(options.seed ? *options.seed : entropy()),
       keywords(options.prioritized),
-      nstep(std::move(options.nstep)) {}
+      nstep(std::move(options.nstep)),
+      adds_directly(!add_through_python) {}
 
 void Ring::release_store() {
   sampler.reset();

@@ -52,22 +52,6 @@ StepColumn sum_of(Field& field) {
   return column;
 }
 
-// Returns a mask of the bits that are all 0 if and only if the value is zero. It excludes the sign bit of a
-// floating-point number.
-std::string mask_of(const Field& field) {
-  const int type = field.descr()->type_num;
-  const auto bytes = static_cast<std::size_t>(field.bytes);
-  if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
-  std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
-  const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
-  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's long doubles are padded
-  std::fill_n(number.begin(), used, '\xff');
-  number[used - 1] = '\x7f';
-  if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
-    std::reverse(number.begin(), number.end());
-  return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
-}
-
 StepEnd end_of(const Field& field, std::size_t column) {
   const int type = field.descr()->type_num;
   if (field.elements != 1)
@@ -78,23 +62,6 @@ StepEnd end_of(const Field& field, std::size_t column) {
   const Ref zero(checked(PyArray_Zeros(0, nullptr, field.descr(), 0))), one(checked(PyLong_FromLong(1)));
   if (PyArray_SETITEM(zero.array(), PyArray_BYTES(zero.array()), one.get()) < 0) throw PythonError();
   return {column, mask_of(field), std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
-}
-
-// So many steps without one that follows the one before are no accident.
-constexpr std::size_t kConvincing = 32;
-
-// Returns the columns of each field x for which there is a next_x of the same kind.
-std::vector<Succession> successions(const std::vector<Field>& fields, const std::vector<std::size_t>& columns) {
-  std::vector<Succession> found;
-  for (std::size_t f = 0; f < fields.size(); ++f)
-    for (std::size_t g = 0; g < fields.size(); ++g) {
-      const Ref name(checked(PyUnicode_FromFormat("next_%U", fields[f].name.get())));
-      const bool is_next = PyUnicode_Compare(name.get(), fields[g].name.get()) == 0;
-      if (is_next && fields[f].bytes != 0 && fields[f].bytes == fields[g].bytes &&
-          PyArray_EquivTypes(fields[f].descr(), fields[g].descr()))
-        found.push_back({columns[f], columns[g]});
-    }
-  return found;
 }
 
 // Stores the transitions that begin with the oldest `count` steps, and removes those steps. Returns the first one's
@@ -155,7 +122,6 @@ std::optional<std::uint64_t> add_divided(Ring& ring, const std::vector<npy_int64
   for (std::size_t i = 0; i < environments.size(); ++i) {
     const auto environment = static_cast<std::size_t>(environments[i]);
     append_one(nstep.windows[environment], nstep.values, i);
-    nstep.watch(nstep.windows[environment], 1);
     ++added[environment];
   }
   std::optional<std::uint64_t> first;
@@ -185,27 +151,20 @@ Nstep::Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_colu
     : fields(std::move(step_fields)),
       columns(std::move(field_columns)),
       keywords(prioritized),
-      window(std::move(steps)),
-      watched(successions(fields, columns)) {}
+      window(std::move(steps)) {}
 
-void Nstep::watch(const NstepWindow& added_to, std::size_t count) {
-  if (watched.empty()) return;
-  const auto differ = added_to.out_of_order(watched, count);
-  if (differ)
-    out_of_order += *differ;
-  else
-    watched.clear();
-}
-
-void Nstep::warn_of_order() {
-  if (watched.empty() || out_of_order < kConvincing) return;
-  watched.clear();
-  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
-                       "Nstep: none of %zu steps begins where the one before ended, although these are not done: "
-                       "returns would mix several environments or episodes. Pass n_envs, or env_ids to add(), if steps "
-                       "of several environments are added in turn, and call on_episode_end() after each episode",
-                       out_of_order) < 0)
-    throw PythonError();
+std::string mask_of(const Field& field) {
+  const int type = field.descr()->type_num;
+  const auto bytes = static_cast<std::size_t>(field.bytes);
+  if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
+  std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
+  const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
+  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's long doubles are padded
+  std::fill_n(number.begin(), used, '\xff');
+  number[used - 1] = '\x7f';
+  if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
+    std::reverse(number.begin(), number.end());
+  return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
 }
 
 std::size_t Nstep::waiting() const {
@@ -314,8 +273,8 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
   BorrowedAddScratch in(ring.add_scratch);
-  nstep.warn_of_order();
   const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, ring.environments, *in);
+  look_at_order(ring, *in, rows.count);
   read_priorities(ring, rows, *in);
   CallGuard call(self);
   check_files(ring);
@@ -325,20 +284,21 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   if (!nstep.windows.empty()) {
     std::vector<npy_int64> in_turn(rows.count);
     for (std::size_t i = 0; i < rows.count; ++i) in_turn[i] = static_cast<npy_int64>(i % ring.environments);
-    return slot_or_none(add_divided(ring, in_turn, waiting));
+    const auto slot = add_divided(ring, in_turn, waiting);
+    keep_order(ring);
+    return slot_or_none(slot);
   }
   nstep.window.append(nstep.values.data(), rows.count);
-  nstep.watch(nstep.window, rows.count);
   const std::size_t complete = nstep.window.complete();
-  if (complete == 0) Py_RETURN_NONE;
-  std::uint64_t slot;
+  std::optional<std::uint64_t> slot;
   try {
-    slot = store_oldest(ring, nstep.window, complete, waiting);
+    if (complete != 0) slot = store_oldest(ring, nstep.window, complete, waiting);
   } catch (...) {
     nstep.window.drop_newest(rows.count);
     throw;
   }
-  return PyLong_FromUnsignedLongLong(slot);
+  keep_order(ring);
+  return slot_or_none(slot);
 }
 
 PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
@@ -346,9 +306,9 @@ PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environment
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
   BorrowedAddScratch in(ring.add_scratch);
-  nstep.warn_of_order();
   const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, 0, names, 1, *in);
   check_environments(ring, environments, rows.count);
+  look_at_order(ring, *in, rows.count, environments);
   read_priorities(ring, rows, *in);
   CallGuard call(self);
   check_files(ring);
@@ -356,7 +316,9 @@ PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environment
   const Nstep::Guard guard(nstep, waiting);
   set_values(ring, nstep, *in);
   nstep.divide(ring.environments);
-  return slot_or_none(add_divided(ring, environments, waiting));
+  const auto slot = add_divided(ring, environments, waiting);
+  keep_order(ring);
+  return slot_or_none(slot);
 }
 
 PyObject* waiting_environments(const Ring& ring) {

@@ -27,11 +27,6 @@ struct Nstep {
   std::size_t waiting() const;
   // Moves the pending steps to a window for each environment.
   void divide(std::size_t environments);
-  // Whether steps follow each other, which is watched until one does, or until the user has been warned.
-  std::vector<Succession> watched;
-  std::size_t out_of_order = 0;
-  void watch(const NstepWindow& added_to, std::size_t count);
-  void warn_of_order();  // if no step followed the one before; raises the warning if it is turned into an error
   std::vector<const char*> values;  // of the steps being added, by column of the window
   std::vector<float> leaves;        // of the transitions being stored
   bool taken = false;               // guarded by the interpreter's lock
@@ -52,6 +47,10 @@ struct Nstep {
 // TypeError, ValueError.
 std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
                                    bool prioritized);
+
+// Returns a mask of the bits that are all 0 if and only if a field's value is zero. It excludes the sign bit of a
+// floating-point number.
+std::string mask_of(const Field& field);
 
 // Returns the pending steps: a dict of new arrays (steps, *shape), with "priorities" if prioritized.
 PyObject* waiting_steps(const Ring& ring);

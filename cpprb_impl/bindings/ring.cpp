@@ -34,14 +34,17 @@ PyObject* ring_add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
 
 PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {
-    const Ring& ring = ring_of(self);
+    Ring& ring = ring_of(self);
     const char* through = "_add_through";
-    if (!ring.add_through_python) [[likely]] {
-      try {
+    try {
+      if (ring.adds_directly) [[likely]]
         return ring.nstep ? add_steps(self, args, nargs, names) : add_rows(self, args, nargs, names, ring.environments);
-      } catch (const EnvironmentsGiven&) {
-        through = "_add_some";
-      }
+      if (!ring.add_through_python)
+        return watched(ring, 1, [&] {
+          return ring.nstep ? add_steps(self, args, nargs, names) : add_watched_rows(self, args, nargs, names);
+        });
+    } catch (const EnvironmentsGiven&) {
+      through = "_add_some";
     }
     std::vector<PyObject*> all{self};
     all.insert(all.end(), args, args + nargs + (names ? PyTuple_GET_SIZE(names) : 0));
@@ -56,8 +59,11 @@ PyObject* ring_add_of(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const Ref given = as_indexes(args[0]);
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(given.array()));
     const std::vector<npy_int64> environments(from, from + PyArray_SIZE(given.array()));
-    const bool steps = ring_of(self).nstep != nullptr;
-    return steps ? add_steps_of(self, environments, args + 1, names) : add_rows_of(self, environments, args + 1, names);
+    Ring& ring = ring_of(self);
+    return watched(ring, 2, [&] {
+      return ring.nstep ? add_steps_of(self, environments, args + 1, names)
+                        : add_rows_of(self, environments, args + 1, names);
+    });
   });
 }
 
@@ -184,6 +190,7 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
       LearnerGuard guard(call.store(), waiting);
       call.store().clear();
       call.ring().episode_rows = 0;
+      if (call.ring().order) call.ring().order->watch.forget();
     }
     if (call.ring().nstep)
       clear_steps(self);  // after the guard is released: the thread that holds the window may wait for it
@@ -194,6 +201,7 @@ PyObject* ring_clear(PyObject* self, PyObject*) {
 PyObject* ring_on_episode_end(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     if (ring_of(self).nstep) flush_steps(self);
+    if (ring_of(self).order) ring_of(self).order->watch.forget();
     ring_of(self).episode_rows = 0;
     Py_RETURN_NONE;
   });
@@ -358,7 +366,7 @@ int prepare_types(PyObject* module) {
   PrioritizedRingType.tp_base = &RingType;
   for (auto* type : {&RingType, &PrioritizedRingType})
     if (PyType_Ready(type) < 0 || PyModule_AddType(module, type) < 0) return -1;
-  return add_state_methods(RingType);
+  return add_state_methods(RingType) < 0 || add_order_methods(RingType) < 0 ? -1 : 0;
 }
 
 }  // namespace rb

@@ -14,6 +14,7 @@
 #include "fields.hpp"
 #include "nstep.hpp"
 #include "options.hpp"
+#include "order.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -58,6 +59,8 @@ struct Ring {
   Keywords keywords;
   ChangeWarnings change_warnings;
   const std::unique_ptr<Nstep> nstep;  // null if each step is a transition
+  std::unique_ptr<Order> order;        // null if it is not watched
+  bool adds_directly;                  // whether add() neither is watched nor goes through Python
   AddScratch add_scratch;
   RecentBatches recent;
   Drawn drawn;
@@ -188,6 +191,8 @@ void check_files(const Ring& ring);
 
 // Stores the rows of one call of add() without further processing; returns the first row's slot.
 PyObject* add_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names, std::size_t environments);
+// The same while the order of rows is watched; throws OrderFound.
+PyObject* add_watched_rows(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 // The same for rows of some environments.
 PyObject* add_rows_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
                       PyObject* names);

@@ -423,13 +423,15 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-int add_state_methods(PyTypeObject& type) {
-  for (PyMethodDef* each = methods; each->ml_name != nullptr; ++each) {
+int add_methods(PyTypeObject& type, PyMethodDef* of_part) {
+  for (PyMethodDef* each = of_part; each->ml_name != nullptr; ++each) {
     const Ref descriptor(PyDescr_NewMethod(&type, each));
     if (!descriptor || PyDict_SetItemString(type.tp_dict, each->ml_name, descriptor.get()) < 0) return -1;
   }
   PyType_Modified(&type);
   return 0;
 }
+
+int add_state_methods(PyTypeObject& type) { return add_methods(type, methods); }
 
 }  // namespace rb

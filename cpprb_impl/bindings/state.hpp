@@ -5,7 +5,9 @@
 
 namespace rb {
 
-// Adds these methods to `type`, which must be ready. Returns -1 with an exception set on failure.
+// Adds `methods`, which end with one without a name, to `type`, which must be ready. Returns -1 with an exception set
+// on failure.
+int add_methods(PyTypeObject& type, PyMethodDef* methods);
 int add_state_methods(PyTypeObject& type);
 
 }  // namespace rb

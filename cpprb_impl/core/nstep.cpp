@@ -81,18 +81,6 @@ void NstepWindow::append(const char* const* values, std::size_t count) {
   waiting_ += count;
 }
 
-std::optional<std::size_t> NstepWindow::out_of_order(const std::vector<Succession>& pairs, std::size_t count) const {
-  std::size_t differ = 0;
-  for (std::size_t step = std::max(waiting_ - count, environments_); step < waiting_; ++step) {
-    const std::size_t before = step - environments_;
-    if (ends(before)) continue;
-    for (const auto& [now, following] : pairs)
-      if (std::memcmp(at(now, step), at(following, before), columns_[now].bytes) == 0) return std::nullopt;
-    ++differ;
-  }
-  return differ;
-}
-
 void NstepWindow::make_room(std::size_t count) {
   const std::size_t needed = plus(waiting_, count);
   if (begin_ + needed <= room_) return;

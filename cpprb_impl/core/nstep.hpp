@@ -40,11 +40,6 @@ struct StepEnd {
   std::string mask, one;
 };
 
-// The columns of x and of next_x.
-struct Succession {
-  std::size_t now, following;
-};
-
 // The window of pending steps, oldest first. It holds only their values, and does not depend on where transitions are
 // stored. Steps of E environments come in turn, so the step that follows step i is step i + E.
 class NstepWindow {
@@ -65,9 +60,6 @@ class NstepWindow {
   // has changed then.
   void append(const char* const* values, std::size_t count);
   void drop_newest(std::size_t count) { waiting_ -= count; }
-  // Of the newest `count` steps, returns how many come after a step that does not end, or none if any of these has an x
-  // that equals the next_x of the step before.
-  std::optional<std::size_t> out_of_order(const std::vector<Succession>& pairs, std::size_t count) const;
 
   // How many of the pending steps are complete: all steps that must follow them are present.
   std::size_t complete() const {

@@ -1,8 +1,7 @@
-"""A buffer of n-step transitions warns once if no step begins where the one before ended."""
+"""A buffer warns once if no step begins where the one before ended, and once if each episode begins where one ended."""
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import numpy as np
@@ -10,14 +9,37 @@ import pytest
 
 import cpprb_impl as m
 
-CLASSES = [m.ReplayBuffer, m.PrioritizedReplayBuffer, m.MPReplayBuffer, m.MPPrioritizedReplayBuffer]
 NSTEP = {"size": 3, "gamma": 1.0, "rew": "rew", "next": "next_obs"}
-ENV = {"obs": {"shape": 2}, "next_obs": {"shape": 2}, "rew": {}, "done": {}}
-WARNING = "none of 3[2-9] steps begins where the one before ended"
+CLASSES = [
+    m.ReplayBuffer,
+    m.PrioritizedReplayBuffer,
+    m.ReverseReplayBuffer,
+    m.MPReplayBuffer,
+    m.MPPrioritizedReplayBuffer,
+]
+# Options for whose work the order of rows matters.
+RELYING = {
+    "Nstep": {"Nstep": NSTEP},
+    "next_of": {"next_of": "obs"},
+    "stack_compress": {"stack_compress": ["obs", "next_obs"]},
+    "next_of of stacks": {"next_of": "obs", "stack_compress": "obs"},
+}
+# Fields of Python objects: the number in a row is an object, or something beside it is.
+OBJECTS = {
+    "obs": {"obs": {"dtype": object, "shape": 2}, "next_obs": {"dtype": object, "shape": 2}},
+    "info": {"obs": {"shape": 2}, "next_obs": {"shape": 2}, "info": {"dtype": object}},
+}
+NO_ORDER = "none of 32 steps begins where the one before ended"
+JOINED = "each row after the end of an episode begins with the next_* of the row that ended it"
+
+
+def env_dict(options: dict, **others) -> dict:
+    env = {"obs": {"shape": 2}, "next_obs": {"shape": 2}, "rew": {}, "done": {}, **others}
+    return {name: each for name, each in env.items() if name != "next_obs" or "next_of" not in options}
 
 
 def rows(first: int, count: int, stride: int = 1, **others: float) -> dict:
-    """Return steps of `stride` streams in turn: step i of each is followed by its step i + 1."""
+    """Return steps of `stride` streams in turn: step i of each is followed by its step i + stride."""
     step = np.arange(first, first + count)[:, None] + np.array([0.0, 0.5])
     return {"obs": step, "next_obs": step + stride, "rew": np.ones(count), "done": np.zeros(count)} | {
         name: np.full(count, value) for name, value in others.items()
@@ -32,67 +54,250 @@ def add(buffer, count: int, at_once: int, **of_rows) -> list[str]:
     return [str(each.message) for each in seen]
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.parametrize("at_once", [1, 4, 160])
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_steps_of_several_environments_cause_one_warning(kind, at_once):
-    buffer = kind(200, ENV, Nstep=NSTEP)
+def test_steps_of_several_environments_cause_one_warning(kind, options, at_once):
+    buffer = kind(200, env_dict(options), **options)
     (message,) = add(buffer, 160, at_once, stride=4)
-    assert "none of 3" in message and "Pass n_envs, or env_ids to add()" in message
-    assert buffer.get_stored_size() == 158
+    assert NO_ORDER in message and "Pass n_envs, or env_ids to add()" in message
+    assert message.startswith(next(iter(options)))
+    assert buffer.get_stored_size() == (158 if "Nstep" in options else 160)
+    assert not buffer._watches_order() or add(buffer, 160, at_once, stride=4) == []
+
+
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_steps_in_order_cause_none(kind, options):
+    assert add(kind(200, env_dict(options), **options), 160, 4, stride=1) == []
+    assert add(kind(200, env_dict(options), n_envs=4, **options), 160, 4, stride=4) == []
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_steps_in_order_cause_none(kind):
-    assert add(kind(200, ENV, Nstep=NSTEP), 160, 4, stride=1) == []
-    assert add(kind(200, ENV, Nstep=NSTEP, n_envs=4), 160, 4, stride=4) == []
+def test_rows_that_may_have_any_order_cause_none(kind):
+    assert add(kind(200, env_dict({})), 160, 1, stride=4) == []
 
 
+@pytest.mark.parametrize("options", [RELYING["Nstep"], RELYING["next_of"]], ids=["Nstep", "next_of"])
+@pytest.mark.parametrize("fields", OBJECTS.values(), ids=OBJECTS)
+def test_buffers_of_objects_warn_too(fields, options):
+    env = env_dict(options, **fields)
+    info = {} if "info" not in fields else {"info": 0.0}
+    for stride, warned in ((4, True), (1, False)):
+        messages = add(m.ReplayBuffer(200, {**env}, **options), 160, 4, stride=stride, **info)
+        assert [NO_ORDER in message for message in messages] == [True] * warned
+
+
+def test_objects_without_a_hash_are_the_same_if_they_are_identical():
+    states = [{"at": step} for step in range(61)]
+    for shift, warned in ((1, 0), (2, 1)):
+        buffer = m.ReplayBuffer(200, {"obs": {"dtype": object}, "done": {}}, next_of="obs")
+        with warnings.catch_warnings(record=True) as seen:
+            for step in range(59):
+                buffer.add(obs=states[step], next_obs=states[step + shift], done=0)
+        assert len(seen) == warned
+
+
+def goal_buffer(**options) -> m.HindsightReplayBuffer:
+    env = {"s": {"shape": 2}, "act": {}, "s2": {"shape": 2}}
+    return m.HindsightReplayBuffer(500, env, 10, lambda *_: np.zeros(len(_[0])), state="s", next_state="s2", **options)
+
+
+@pytest.mark.parametrize("prioritized", [True, False])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_hindsight_warns_of_several_environments(stride, prioritized):
+    buffer = goal_buffer(prioritized=prioritized)
+    with warnings.catch_warnings(record=True) as seen:
+        for first in range(0, 200, 10):
+            step = rows(first, 10, stride)
+            buffer.add(s=step["obs"], act=step["rew"], s2=step["next_obs"])
+            buffer.on_episode_end(np.zeros(2))
+    assert [NO_ORDER in str(each.message) for each in seen] == [True] * (stride - 1)
+
+
+def test_hindsight_with_episodes_of_one_step_does_not_warn():
+    buffer = goal_buffer()
+    with warnings.catch_warnings(record=True) as seen:
+        for first in range(0, 200, 2):
+            step = rows(first, 1)
+            buffer.add(s=step["obs"], act=step["rew"], s2=step["next_obs"])
+            buffer.on_episode_end(np.zeros(2))
+    assert seen == []
+
+
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_one_step_that_follows_the_one_before_ends_the_search(kind):
-    buffer = kind(200, ENV, Nstep=NSTEP)
+def test_one_step_that_follows_the_one_before_ends_the_search(kind, options):
+    buffer = kind(200, env_dict(options), **options)
     assert add(buffer, 2, 1, stride=1) == []
     assert add(buffer, 160, 4, stride=4) == []
 
 
-@pytest.mark.parametrize("ends", [{"done": 1}, {"truncated": 1}])
-def test_nothing_follows_a_step_that_ends(ends):
-    env, nstep = {**ENV, "truncated": {}}, {**NSTEP, "truncated": "truncated"}
-    buffer = m.ReplayBuffer(200, env, Nstep=nstep)
-    assert add(buffer, 160, 4, stride=4, **({"truncated": 0} | ends)) == []
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_buffer_in_order_is_no_longer_watched_after_its_first_episode(kind, options):
+    """Its `add` then does no work for the warnings."""
+    buffer = kind(200, env_dict(options), **options)
+    assert buffer._watches_order()
+    add(buffer, 2, 1)
+    buffer.add(**rows(2, 1, done=1))
+    buffer.add(**rows(9, 1))
+    assert not buffer._watches_order()
 
 
-def test_on_episode_end_is_an_end():
-    buffer = m.ReplayBuffer(200, ENV, Nstep=NSTEP)
-    for first in range(0, 160, 4):
-        assert add(buffer, 1, 1, stride=first) == []
-        buffer.on_episode_end()
+def test_no_buffer_is_watched_for_ever():
+    buffer = m.ReplayBuffer(100, env_dict({}), next_of="obs", n_envs=2)
+    for _ in range(99):
+        buffer.add(**rows(0, 200, stride=2))
+    assert buffer._watches_order()
+    buffer.add(**rows(0, 202, stride=2))
+    assert not buffer._watches_order()
 
 
-def test_steps_of_some_environments_are_watched_too():
-    buffer = m.ReplayBuffer(200, ENV, Nstep=NSTEP, n_envs=2)
+@pytest.mark.parametrize("ends", [{"done": 1}, {"truncated": 1}, {"terminated": 1}])
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+def test_nothing_follows_a_step_that_ends(ends, options):
+    env = env_dict(options, truncated={}, terminated={"dtype": bool})
+    steps = {"truncated": 0, "terminated": 0} | ends
+    assert add(m.ReplayBuffer(200, env, **options), 160, 4, stride=4, **steps) == []
+
+
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+def test_on_episode_end_and_clear_are_ends(options):
+    for end in ("on_episode_end", "clear"):
+        buffer = m.ReplayBuffer(200, env_dict(options), **options)
+        for first in range(0, 160, 4):
+            assert add(buffer, 1, 1, stride=first) == []
+            getattr(buffer, end)()
+
+
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+def test_steps_of_some_environments_are_watched_too(options):
+    buffer = m.ReplayBuffer(200, env_dict(options), n_envs=2, **options)
     with warnings.catch_warnings(record=True) as seen:
         for first in range(0, 160, 4):
             buffer.add(env_ids=[1], **rows(first, 1))
-    assert [bool(re.search(WARNING, str(each.message))) for each in seen] == [True]
+    assert [NO_ORDER in str(each.message) for each in seen] == [True]
+    assert seen[0].filename == __file__
 
 
 def test_fields_of_other_dtypes_are_not_compared():
-    buffer = m.ReplayBuffer(200, {**ENV, "next_obs": {"shape": 2, "dtype": float}}, Nstep=NSTEP)
+    buffer = m.ReplayBuffer(200, {**env_dict({}), "next_obs": {"shape": 2, "dtype": float}}, Nstep=NSTEP)
     assert add(buffer, 160, 4, stride=4) == []
 
 
-def test_a_warning_that_is_an_error_comes_before_anything_is_stored():
-    buffer = m.ReplayBuffer(200, ENV, Nstep=NSTEP)
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+@pytest.mark.parametrize("at_once", [1, 40])
+def test_a_warning_that_is_an_error_comes_before_anything_is_stored(options, at_once):
+    buffer = m.ReplayBuffer(200, env_dict(options), **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for first in range(60):
             stored = buffer.get_stored_size()
             try:
-                buffer.add(**rows(4 * first, 1, stride=2))
+                buffer.add(**rows(400 * first, at_once, stride=2))
             except UserWarning:
                 break
         else:
             pytest.fail("no warning")
     assert buffer.get_stored_size() == stored
-    buffer.add(**rows(0, 1))
-    assert buffer.get_stored_size() == stored + 1
+    buffer.add(**rows(0, 5))
+    assert buffer.get_stored_size() == stored + (5 if "Nstep" not in options or at_once == 1 else 3)
+
+
+@pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
+def test_rows_that_are_not_stored_are_not_counted(options):
+    buffer = m.PrioritizedReplayBuffer(200, env_dict(options), **options)
+    for _ in range(60):
+        for wrong in ({"priorities": -1.0}, {"rew": "a"}):
+            with pytest.raises((ValueError, TypeError)):
+                buffer.add(**rows(0, 1, stride=4) | wrong)
+    assert add(buffer, 160, 4, stride=1) == []
+
+
+# A vector environment that begins new episodes by itself.
+
+
+def played(mode: str, steps: int = 40, n_envs: int = 3, length: int = 5, state=lambda env, episode, step: step):
+    """Return the steps of environments whose episodes have length, length + 1, ... steps, in Gymnasium's `mode`."""
+    episode, at, over = np.zeros(n_envs), np.zeros(n_envs), np.zeros(n_envs, bool)
+
+    def observe() -> np.ndarray:
+        return np.array([state(env, episode[env], at[env]) for env in range(n_envs)], float)[:, None] + [0, 100]
+
+    obs = observe()
+    for _ in range(steps):
+        at += 1
+        if mode == "NEXT_STEP":
+            at[over], episode[over] = 0, episode[over] + 1
+        last, ends = observe(), at >= length + np.arange(n_envs)
+        if mode == "SAME_STEP":
+            at[ends], episode[ends] = 0, episode[ends] + 1
+        next_obs = last if mode != "SAME_STEP, last_obs ignored" else observe()
+        yield {"obs": obs, "next_obs": next_obs, "rew": ~over, "done": ends}
+        obs, over = observe(), ends
+
+
+def play(buffer, steps) -> list[str]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for step in steps:
+            buffer.add(**step)
+    return [str(each.message) for each in seen]
+
+
+def where(env: float, episode: float, step: float) -> float:
+    return 1000 * env + 10 * episode + step
+
+
+AUTORESET = {"plain": {}, **RELYING}
+
+
+@pytest.mark.parametrize("options", AUTORESET.values(), ids=AUTORESET)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_rows_that_only_reset_an_environment_cause_one_warning(kind, options):
+    buffer = kind(300, env_dict(options), n_envs=3, **options)
+    (message,) = play(buffer, played("NEXT_STEP", state=where))
+    assert JOINED in message and 'autoreset="next_step"' in message
+    assert not buffer._watches_order()
+
+
+@pytest.mark.parametrize("options", AUTORESET.values(), ids=AUTORESET)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_no_such_row_causes_none(kind, options):
+    def made(**more):
+        return kind(300, env_dict(options), n_envs=3, **options, **more)
+
+    assert play(made(), played("SAME_STEP", state=where)) == []
+    assert play(made(autoreset="next_step"), played("NEXT_STEP", state=where)) == []
+    over, masked = np.zeros(3, bool), []
+    for step in played("NEXT_STEP", state=where):
+        masked.append({"env_ids": ~over, **step})
+        over = step["done"]
+    assert play(made(), masked) == []
+
+
+@pytest.mark.parametrize("fields", OBJECTS.values(), ids=OBJECTS)
+def test_buffers_of_objects_warn_of_such_rows_too(fields):
+    buffer = m.ReplayBuffer(300, env_dict({}, **fields))
+    steps = [step | {"info": 0} if "info" in fields else step for step in played("NEXT_STEP", n_envs=1, state=where)]
+    (message,) = play(buffer, steps)
+    assert JOINED in message
+
+
+STATES = {
+    "constant": lambda env, episode, step: 1,
+    "where all episodes begin and end": lambda env, episode, step: step % (5 + env),
+}
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_an_environment_whose_episodes_end_where_they_begin_causes_none(state):
+    for options in AUTORESET.values():
+        buffer = m.ReplayBuffer(300, env_dict(options), n_envs=3, **options)
+        assert play(buffer, played("SAME_STEP", state=state)) == []
+
+
+def test_episodes_of_one_step_cause_none():
+    """The next_obs of a bandit may be its next context."""
+    assert add(m.ReplayBuffer(200, env_dict({}), next_of="obs"), 160, 1, stride=1, done=1) == []

@@ -1,0 +1,48 @@
+// Warnings about the order of the first rows that a process adds. A ring that is watched takes a path of its own to
+// add(), so that one that no longer is does no work for it.
+#pragma once
+
+#include <vector>
+
+#include "../core/order_watch.hpp"
+#include "python.hpp"
+
+namespace rb {
+
+struct AddScratch;
+struct Ring;
+
+struct Order {
+  OrderWatch watch;
+  Ref option, harm;  // str: what relies on the order, and what is wrong without it
+};
+
+// Thrown before anything is stored, and before Python code could change the arguments.
+struct OrderFound {
+  OrderWatch::Finding what;
+};
+
+// Looks at the rows of one call of add(), if the ring is watched; throws OrderFound.
+void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
+                   const std::vector<npy_int64>& environments = {});
+// Keeps what was seen, since the rows are stored.
+void keep_order(Ring& ring);
+
+// Issues the warning, in the name of the caller that is `level` Python frames away. Raises it if it is an error.
+void warn_of_order(Ring& ring, OrderWatch::Finding found, Py_ssize_t level);
+
+// Calls add(), which looks at the order; once more after each warning.
+template <class Add>
+PyObject* watched(Ring& ring, Py_ssize_t level, Add add) {
+  for (;;) {
+    try {
+      return add();
+    } catch (const OrderFound& found) {
+      warn_of_order(ring, found.what, level);
+    }
+  }
+}
+
+int add_order_methods(PyTypeObject& type);
+
+}  // namespace rb

@@ -1,0 +1,72 @@
+// Watches the first rows that a process adds, and finds two mistakes in them: rows of several environments that are
+// added as if they were of one, and rows that lead from the end of an episode to the beginning of the next.
+//
+// Values are compared by their hashes, so that none has to be kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rb {
+
+class OrderWatch {
+ public:
+  static constexpr std::size_t kMisses = 32;  // so many rows in a wrong order are no accident
+  static constexpr std::size_t kStarts = 4;   // nor are so many episodes that begin where the one before ended
+
+  // The columns of x and of next_x, whose values have so many bytes.
+  struct Pair {
+    std::size_t now, following, bytes;
+  };
+  // A row ends an episode if its value in a column has any bit of `mask` set.
+  struct End {
+    std::size_t column;
+    std::string mask;
+  };
+  enum class Finding {
+    nothing,
+    no_order,      // kMisses rows follow one that ends no episode, and none begins where that one ended
+    joined_starts  // each of kStarts or more rows after the end of an episode begins there; these ends differ
+  };
+
+  // Rows of E environments come in turn. `order` and `starts` say which of the two mistakes to look for.
+  OrderWatch(std::vector<Pair> pairs, std::vector<End> ends, std::size_t environments, bool order, bool starts);
+
+  // Looks at rows that will be stored: data[column] has the contiguous values of `count` rows. If `environments` is not
+  // empty, it names the environment of each. The rows are forgotten unless keep() is called.
+  Finding look(const char* const* data, std::size_t count, const std::vector<std::int64_t>& environments);
+  void keep() { std::swap(known_, next_); }
+  // No longer looks for what was found.
+  void stop(Finding found);
+  bool is_over() const { return known_.is_over(); }
+  // The next row of each environment continues no other.
+  void forget();
+
+ private:
+  enum class Last : unsigned char { unknown, within, end };  // of an episode
+  struct State {
+    bool order, starts;
+    std::size_t left;  // rows to look at
+    std::size_t misses = 0, joined = 0;
+    std::uint64_t first_end = 0;  // hash of where the first episode ended
+    bool ends_differ = false;
+    std::vector<Last> last;                // by environment: its last row
+    std::vector<std::uint64_t> following;  // by environment and pair: the hash of its next_x
+
+    bool is_over() const { return left == 0 || !(order || starts); }
+  };
+
+  Finding look_at(const char* const* data, std::size_t row, std::size_t environment);
+  Finding look_at_start(bool continues, bool is_end, const std::uint64_t* following);
+  bool is_end(const char* const* data, std::size_t row) const;
+
+  std::vector<Pair> pairs_;
+  std::vector<End> ends_;
+  std::size_t environments_;
+  State known_, next_;
+};
+
+}  // namespace rb
