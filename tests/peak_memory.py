@@ -16,13 +16,16 @@ def status(key):
     with open("/proc/self/status") as file:
         return 1024 * int(next(line for line in file if line.startswith(key)).split()[1])
 
-def rise(call):
-    # How far the high-water mark of memory rises in a call, in bytes, and what the call returned.
+def in_use():
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what was released before is not reused
+    return status("VmRSS")
+
+def rise(call):
+    # How far the high-water mark of memory rises in a call, in bytes, and what the call returned.
+    before = in_use()
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the high-water mark falls to what is in use now
-    before = status("VmRSS")
     result = call()
     return status("VmHWM") - before, result
 """

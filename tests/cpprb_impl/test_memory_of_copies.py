@@ -96,9 +96,9 @@ def unpickled():
         return pickle.load(file)
 
 name, path = sys.argv[1:]
-before = status("VmRSS")
+before = in_use()
 buffer = filled(name)
-size = status("VmRSS") - before
+size = in_use() - before
 needed = {"size": min(size, buffer.nbytes) if hasattr(buffer, "nbytes") else size}
 if not name.startswith("shared"):
     needed["deepcopy"], _ = rise(lambda: copy.deepcopy(buffer))
