@@ -87,9 +87,10 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         For each field x named here, `add` also takes next_x, and samples contain it. If one transition's next_x equals
         the x of the following transition, it is stored only once.
     stack_compress : str, sequence of str or mapping of str to int, optional
-        Fields whose last dimension is a sliding window of frames, newest last; a mapping gives the axis of the frames,
-        0 or -1. Each frame is stored only once. Both `next_of` and `stack_compress` compare the data, so samples always
-        contain what was added, whether or not `on_episode_end` is called.
+        Fields whose last axis is a sliding window of frames, newest last; a mapping gives any other axis, such as 0.
+        A value that advances by fewer frames than it has adds only the new ones; the channels of a colour image are
+        such frames. Both `next_of` and `stack_compress` compare the data, so samples always contain what was added,
+        whether or not `on_episode_end` is called.
     default_dtype : numpy dtype, optional
         Dtype of fields that do not specify one. Default float32.
     mmap_prefix : str or path, optional
@@ -201,7 +202,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     ) -> None:
         """Create the native ring and, for fields of Python objects, what reads and stores them."""
         capacity, prefix = parse_size(size), path_prefix(mmap_prefix)
-        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress)
+        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress, fields)
         objects, declared = object_shapes(fields), list(following)
         # The next_* of an n-step transition comes from N rows later or from the episode's end, and for objects the ring
         # has no bytes to compare. In both cases next_* is stored like any other field.

@@ -66,14 +66,22 @@ def field_names(option: str, names: str | Sequence[str] | None) -> list[str]:
         raise TypeError(f"{option} must be the name of a field, or a sequence of names, got {names!r}") from None
 
 
-def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, int]:
-    """Return `stack_compress` as the axis of each field's frames: 0 or -1. Raises TypeError or ValueError."""
+def stack_axes(names: str | Sequence[str] | Mapping[str, int] | None, fields: Sequence[NativeField]) -> dict[str, int]:
+    """Return `stack_compress` as the axis of each field's frames, which may be negative.
+
+    Raises TypeError or ValueError for an axis that a field does not have. Names of no field are not checked.
+    """
     if not isinstance(names, Mapping):
         return dict.fromkeys(field_names("stack_compress", names), -1)
     axes = {name: integer(f"stack_compress[{name!r}]", axis) for name, axis in names.items()}
+    shapes = {name: shape for name, _, shape in fields}
     for name, axis in axes.items():
-        if axis not in (0, -1):
-            raise ValueError(f"stack_compress[{name!r}] must be 0 (frames first) or -1 (frames last), got {axis}")
+        shape = shapes.get(name, shapes.get(name.removeprefix("next_")))
+        most = LARGEST if shape is None else max(len(shape), 1) - 1
+        if not -most - 1 <= axis <= most:
+            raise ValueError(
+                f"stack_compress[{name!r}] must be an axis of the shape {shape}, from {-most - 1} to {most}, got {axis}"
+            )
     return axes
 
 

@@ -37,7 +37,7 @@ def write_columns(writer: ArrayWriter, buffer: Ring, slots: HeldSlots, kinds: Ki
         if field is not None:
             about["names"] += [f"next_{name}"] if field.has_next else []
             about |= {"kind": "frames", "stack": field.stack}
-            about |= {"axis": 0} if field.axis == 0 else {}
+            about |= {"axis": field.axis} if field.stack is not None and field.axis < len(field.frame) else {}
             writer.write(member, plain(dtype), (field.frames, *field.frame), _frame_pieces(buffer, name, field))
             for number in range(len(about["names"])):
                 pieces = _number_pieces(buffer, name, number, len(slots))
@@ -80,7 +80,7 @@ def read_columns(reader: ArrayReader, descriptions: list[JsonObject], rows: int)
             columns[names[0]] = array
         elif kind == "frames":
             stack = None if about.is_null("stack") else about.integer("stack", least=1)
-            axis = about.integer("axis", most=0) if "axis" in about else -1
+            axis = about.integer("axis", most=len(array.shape) - 1) if "axis" in about else -1
             for place, name in enumerate(names):
                 first = reader.scan(f"{member}_first_{place}")
                 columns[name] = _frames(name, array, first, stack, axis, rows)

@@ -13,10 +13,10 @@ own_0, own_1, ...
     Further state of the buffer's class, such as the pending steps of n-step transitions.
 about.json
     "format", "version", "rows"; "columns": for each column its "names", "kind" ("rows" or "frames"), "dtype" and, for
-    frames, "stack" (how many frames form a value, along its last dimension, or its first one if "axis" is 0; null if
-    each frame is a value); "Nstep"
-    (null if not used); "options": "size", and "alpha" and "eps" if there are priorities; "position": "next_index",
-    "episode_len", "unseen" (rows written since the last sample), "random" (the generator's state) and "max_priority";
+    frames, "stack" (how many frames form a value; null if each frame is a value) and "axis" (the axis of a value along
+    which they lie, if it is not the last one); "Nstep" (null if not used); "options": "size", and "alpha" and "eps" if
+    there are priorities; "position": "next_index", "episode_len", "unseen" (rows written since the last sample),
+    "random" (the generator's state) and "max_priority";
     "own": the names of the own_* members; and the "checksum" over all members.
 """
 

@@ -102,7 +102,7 @@ class _SharedBuffer(SavableBuffer):
             raise ValueError(f"lock must be one of {', '.join(LOCKS)}, got {lock!r}")
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress)
+        following, stacked = field_names("next_of", next_of), stack_axes(stack_compress, fields)
         if nstep:  # next_* comes from N rows later, so it is stored like any other field
             fields = fields + next_fields(fields, following)
             stacked |= {f"next_{name}": stacked[name] for name in following if name in stacked}

@@ -23,15 +23,17 @@ Stored = np.ndarray | StoredArray
 class Frames:
     """A column whose values share frames, as stored with `next_of` and `stack_compress`.
 
-    Value n consists of the frames first[n], first[n] + 1, ... along `axis` (0 or -1), `stack` of them, or of the single
+    Value n consists of the frames first[n], first[n] + 1, ... along its axis `axis`, `stack` of them, or of the single
     frame first[n] if `stack` is None. A slice is an array.
     """
 
     def __init__(self, frames: Stored, first: Stored, stack: int | None, axis: int = -1) -> None:
         self.frames, self.first, self.stack, self.axis = frames, first, stack, axis
         self.dtype = frames.dtype
-        frame, stacks = frames.shape[1:], () if stack is None else (stack,)
-        self.shape: tuple[int, ...] = (len(first), *(stacks + frame if axis == 0 else frame + stacks))
+        shape = list(frames.shape[1:])
+        if stack is not None:
+            shape.insert(axis % len(frames.shape), stack)
+        self.shape: tuple[int, ...] = (len(first), *shape)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -42,7 +44,7 @@ class Frames:
             values: np.ndarray = self.frames[first]
             return values
         stacks = self.frames[first[:, None] + np.arange(self.stack)]
-        return stacks if self.axis == 0 else np.ascontiguousarray(np.moveaxis(stacks, 1, -1))
+        return np.ascontiguousarray(np.moveaxis(stacks, 1, 1 + self.axis % len(self.frames.shape)))
 
     def view(self, dtype: np.dtype) -> Frames:
         """Return the same frames with their bytes interpreted as elements of `dtype`."""

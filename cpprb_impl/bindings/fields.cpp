@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 namespace rb {
 namespace {
@@ -307,6 +309,17 @@ std::vector<std::size_t> find_fields(const std::vector<Field>& fields, PyObject*
   return found;
 }
 
+// Returns an axis of `field`, counted from the first one. Raises ValueError.
+std::size_t parse_axis(const Field& field, PyObject* axis) {
+  const auto axes = static_cast<Py_ssize_t>(std::max<std::size_t>(field.shape.size(), 1));
+  const Py_ssize_t given = PyLong_AsSsize_t(axis);
+  if (given == -1 && PyErr_Occurred()) throw PythonError();
+  if (given < -axes || given >= axes)
+    raise(PyExc_ValueError, "stack_compress[%R] must be an axis of the field, from %zd to %zd, got %zd",
+          field.name.get(), -axes, axes - 1, given);
+  return static_cast<std::size_t>(given < 0 ? given + axes : given);
+}
+
 std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked) {
   Ref entries(checked(PySequence_Fast(sequence, "fields must be a sequence")));
   std::vector<Field> fields;
@@ -327,9 +340,8 @@ std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject*
   Py_ssize_t nth = 0;
   for (const auto f : find_fields(fields, names.get(), "stack_compress")) {
     Field& field = fields[fields[f].next_of == FieldStorage::kNone ? f : fields[f].next_of];
-    field.stacked = true;
-    field.frames_first = PyLong_AsLong(PyList_GET_ITEM(axes.get(), nth++)) == 0;
-    if (PyErr_Occurred()) throw PythonError();
+    field.stacked = !field.shape.empty();  // a number has no frames
+    field.stack_axis = parse_axis(field, PyList_GET_ITEM(axes.get(), nth++));
   }
   return fields;
 }
@@ -366,16 +378,18 @@ std::vector<FieldStorage> storage_of(const std::vector<Field>& fields, const std
     storage.push_back(std::move(kept));
   }
   const auto share_frames = [&](std::size_t f, bool stacked) {
-    const auto elements = static_cast<std::size_t>(fields[f].elements);
-    const bool first = fields[f].frames_first;
-    const npy_intp frames = !stacked ? 1 : first ? fields[f].shape.front() : fields[f].shape.back();
-    const auto count = static_cast<std::size_t>(frames);
     storage[f].framed = true;
-    storage[f].shape = {count, elements / count, storage[f].bytes / elements, first};
+    storage[f].shape = {1, 1, storage[f].bytes};
+    if (!stacked) return;
+    const auto axis = fields[f].shape.begin() + static_cast<std::ptrdiff_t>(fields[f].stack_axis);
+    const auto frames = static_cast<std::size_t>(*axis);
+    const auto pieces = static_cast<std::size_t>(
+        std::accumulate(fields[f].shape.begin(), axis, npy_intp{1}, std::multiplies<npy_intp>()));
+    storage[f].shape = {frames, pieces, storage[f].bytes / pieces / frames};
   };
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const std::size_t of = fields[f].next_of;
-    if (fields[f].stacked && !fields[f].shape.empty()) share_frames(f, true);
+    if (fields[f].stacked) share_frames(f, true);
     if (of == FieldStorage::kNone) continue;
     if (!storage[of].framed) share_frames(of, false);
     storage[f].next_of = of;

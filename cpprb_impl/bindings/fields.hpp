@@ -21,15 +21,15 @@ struct Field {
   npy_intp bytes;                             // in one row
   PutNumbers put_numbers = nullptr;           // converts Python numbers to its elements
   const NumberType* numbers = nullptr;        // how arrays of numbers are converted; null if it holds none
-  bool stacked = false;                       // one of its dimensions is a sliding window of frames:
-  bool frames_first = false;                  // the first one, or else the last one
+  bool stacked = false;                       // one of its axes is a sliding window of frames:
+  std::size_t stack_axis = 0;                 // this one
   std::size_t next_of = FieldStorage::kNone;  // the field whose next value this is
 
   PyArray_Descr* descr() const { return reinterpret_cast<PyArray_Descr*>(dtype.get()); }
 };
 
 // Parses a sequence of (name, dtype, shape). For each name in `next_of`, a field next_NAME is appended; the fields in
-// `stacked`, a dict, are stacks of frames along the axis 0 or -1. Raises ValueError, TypeError, KeyError.
+// `stacked`, a dict, are stacks of frames along an axis, which may be negative. Raises ValueError, TypeError, KeyError.
 std::vector<Field> parse_fields(PyObject* sequence, PyObject* next_of, PyObject* stacked);
 // Returns a field with the same name, dtype and shape.
 Field like(const Field& field);

@@ -308,12 +308,12 @@ Framed framed_field(PrivateCallGuard& call, PyObject* name) {
 
 // A new array of `count` frames of a field.
 PyObject* frames_array(const Field& field, std::uint64_t count) {
-  const int dimensions = static_cast<int>(field.shape.size()) + (field.stacked ? 0 : 1);
-  npy_intp dims[33] = {static_cast<npy_intp>(count)};
-  const bool first_axis = field.stacked && field.frames_first;
-  std::copy_n(field.shape.begin() + (first_axis ? 1 : 0), dimensions - 1, dims + 1);
+  std::vector<npy_intp> dims = field.shape;
+  if (field.stacked) dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(field.stack_axis));
+  dims.insert(dims.begin(), static_cast<npy_intp>(count));
   Py_INCREF(field.dtype.get());  // PyArray_NewFromDescr steals a reference
-  return checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), dimensions, dims, nullptr, nullptr, 0, nullptr));
+  return checked(PyArray_NewFromDescr(&PyArray_Type, field.descr(), static_cast<int>(dims.size()), dims.data(), nullptr,
+                                      nullptr, 0, nullptr));
 }
 
 PyObject* get_frames(PyObject* self, PyObject* name) {
@@ -327,7 +327,7 @@ PyObject* get_frames(PyObject* self, PyObject* name) {
     const std::uint64_t count = frame_counts(framed->streams).back();
     return Py_BuildValue("(OKNi)", none.get(), static_cast<unsigned long long>(count),
                          PyBool_FromLong(framed->next < call.ring().fields.size()),
-                         field.stacked && field.frames_first ? 0 : -1);
+                         field.stacked ? static_cast<int>(field.stack_axis) : -1);
   });
 }
 

@@ -1,5 +1,6 @@
-// Stacks of k frames in the user's layout. If the frames are along the last dimension, frame j of a value consists of
-// every k-th element, starting with element j. If they are along the first one, each frame is contiguous.
+// Stacks of k frames in the user's layout, along any of its axes. Frame j of a value consists of every k-th piece,
+// starting with piece j; a piece holds what lies behind the axis. Along the first axis, a frame is one piece. Along the
+// last one, a piece is one element.
 #pragma once
 
 #include <algorithm>
@@ -14,23 +15,23 @@
 namespace rb {
 
 struct StackShape {
-  std::size_t frames;    // frames per stack
-  std::size_t elements;  // elements per frame
-  std::size_t element;   // bytes per element
-  bool frames_first = false;
+  std::size_t frames;       // frames per stack
+  std::size_t pieces;       // contiguous pieces per frame
+  std::size_t piece_bytes;  // bytes per piece
 
-  std::size_t frame_bytes() const { return elements * element; }
-  std::size_t bytes() const { return frames * elements * element; }
+  std::size_t frame_bytes() const { return pieces * piece_bytes; }
+  std::size_t bytes() const { return frames * pieces * piece_bytes; }
 };
 
 namespace detail {
 
-// Whether the elements of all frames at a position are neighbours.
-inline bool is_interleaved(const StackShape& shape) { return shape.frames > 1 && !shape.frames_first; }
+// Whether the pieces of all frames at a position are neighbours, rather than those of one frame.
+inline bool is_interleaved(const StackShape& shape) { return shape.frames > 1 && shape.pieces > 1; }
 
 // Whether they are four bytes, as in DQN's Atari: then they are one word.
 inline bool in_words(const StackShape& shape) {
-  return std::endian::native == std::endian::little && is_interleaved(shape) && shape.frames == 4 && shape.element == 1;
+  return std::endian::native == std::endian::little && is_interleaved(shape) && shape.frames == 4 &&
+         shape.piece_bytes == 1;
 }
 
 inline std::uint32_t word(const char* stack, std::size_t place) {
@@ -43,65 +44,64 @@ inline std::uint32_t word(const char* stack, std::size_t place) {
 
 // Whether `later` is `earlier` advanced by one frame: all its frames but the oldest, followed by any new frame.
 inline bool is_next_stack(const StackShape& shape, const char* earlier, const char* later) {
-  const std::size_t elements = shape.elements;
+  const std::size_t pieces = shape.pieces;
   if (shape.frames == 1) return true;
-  if (shape.frames_first)
+  if (!detail::is_interleaved(shape))
     return std::memcmp(earlier + shape.frame_bytes(), later, shape.bytes() - shape.frame_bytes()) == 0;
   if (detail::in_words(shape)) {
     constexpr std::size_t kBlock =
         1024;  // positions compared without a branch; most differences are in the first block
-    for (std::size_t at = 0; at < elements; at += kBlock) {
+    for (std::size_t at = 0; at < pieces; at += kBlock) {
       std::uint32_t different = 0;
-      const std::size_t end = std::min(at + kBlock, elements);
+      const std::size_t end = std::min(at + kBlock, pieces);
       for (std::size_t i = at; i < end; ++i)
         different |= (detail::word(earlier, i) >> 8) ^ (detail::word(later, i) & 0xffffff);
       if (different != 0) return false;
     }
     return true;
   }
-  const std::size_t place = shape.frames * shape.element;
-  const std::size_t kept = place - shape.element;
-  for (std::size_t i = 0; i < elements; ++i)
-    if (std::memcmp(earlier + i * place + shape.element, later + i * place, kept) != 0) return false;
+  const std::size_t place = shape.frames * shape.piece_bytes;
+  const std::size_t kept = place - shape.piece_bytes;
+  for (std::size_t i = 0; i < pieces; ++i)
+    if (std::memcmp(earlier + i * place + shape.piece_bytes, later + i * place, kept) != 0) return false;
   return true;
 }
 
 // The same for an advance by `by` frames, at least one and not all of them. Slower, as it is called for stacks that
 // have not advanced by one frame: those of colour images, whose channels are frames, and the first of an episode.
 inline bool is_advanced(const StackShape& shape, const char* earlier, const char* later, std::size_t by) {
-  const std::size_t places = detail::is_interleaved(shape) ? shape.elements : 1;
-  const std::size_t place = shape.bytes() / places, left = by * (place / shape.frames), kept = place - left;
-  for (std::size_t i = 0; i < places; ++i)
+  const std::size_t place = shape.frames * shape.piece_bytes, left = by * shape.piece_bytes, kept = place - left;
+  for (std::size_t i = 0; i < shape.pieces; ++i)
     if (std::memcmp(earlier + i * place + left, later + i * place, kept) != 0) return false;
   return true;
 }
 
 // Copies frame `nth` of `stack` to `frame`.
 inline void take_frame(const StackShape& shape, const char* stack, std::size_t nth, char* frame) {
-  const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
+  const std::size_t pieces = shape.pieces, bytes = shape.piece_bytes, place = shape.frames * bytes;
   if (!detail::is_interleaved(shape)) {
     std::memcpy(frame, stack + nth * shape.frame_bytes(), shape.frame_bytes());
   } else if (detail::in_words(shape)) {
     char* __restrict to = frame;  // otherwise it might be a part of `shape`, and the loop is not vectorised
     const int shift = static_cast<int>(8 * nth);
-    for (std::size_t i = 0; i < elements; ++i) to[i] = static_cast<char>(detail::word(stack, i) >> shift);
+    for (std::size_t i = 0; i < pieces; ++i) to[i] = static_cast<char>(detail::word(stack, i) >> shift);
   } else {
-    detail::with_width(element, [=](auto width) {
-      for (std::size_t i = 0; i < elements; ++i) std::memcpy(frame + i * width, stack + i * place + nth * width, width);
+    detail::with_width(bytes, [=](auto width) {
+      for (std::size_t i = 0; i < pieces; ++i) std::memcpy(frame + i * width, stack + i * place + nth * width, width);
     });
   }
 }
 
 // Combines frames[0] .. frames[shape.frames - 1], oldest first, into `stack`.
 inline void put_frames(const StackShape& shape, const char* const* frames, char* stack) {
-  const std::size_t elements = shape.elements, element = shape.element, place = shape.frames * element;
+  const std::size_t pieces = shape.pieces, bytes = shape.piece_bytes, place = shape.frames * bytes;
   if (!detail::is_interleaved(shape)) {
     for (std::size_t j = 0; j < shape.frames; ++j)
       std::memcpy(stack + j * shape.frame_bytes(), frames[j], shape.frame_bytes());
-  } else if (shape.frames == 4 && shape.element == 1) {
+  } else if (shape.frames == 4 && bytes == 1) {
     const char *a = frames[0], *b = frames[1], *c = frames[2], *d = frames[3];
     char* __restrict to = stack;
-    for (std::size_t i = 0; i < elements; ++i) {
+    for (std::size_t i = 0; i < pieces; ++i) {
       to[4 * i] = a[i];
       to[4 * i + 1] = b[i];
       to[4 * i + 2] = c[i];
@@ -109,8 +109,8 @@ inline void put_frames(const StackShape& shape, const char* const* frames, char*
     }
   } else {
     for (std::size_t j = 0; j < shape.frames; ++j)
-      detail::with_width(element, [=](auto width) {
-        for (std::size_t i = 0; i < elements; ++i)
+      detail::with_width(bytes, [=](auto width) {
+        for (std::size_t i = 0; i < pieces; ++i)
           std::memcpy(stack + i * place + j * width, frames[j] + i * width, width);
       });
   }

@@ -36,7 +36,7 @@ STORES: dict[str, tuple[Make, float]] = {
 }
 # (frames of a stack, by how many it advances)
 ADVANCES = [(window, by) for window in (2, 3, 4, 6) for by in range(1, window)] + [(9, 3), (12, 3), (12, 1), (12, 11)]
-AXES = [0, -1]
+AXES = [0, 1, -1]
 
 
 def advancing(frames: np.ndarray, window: int, by: int, axis: int) -> Rows:
@@ -90,6 +90,16 @@ def frames_of(store: str, folder: Path, added: Rows, axis: int) -> float:
 def test_only_the_new_frames_of_each_step_are_stored(tmp_path, store, window, by, axis):
     frames = frames_of(store, tmp_path / "buffer", noise(window, by, axis), axis)
     assert frames < STORES[store][1] * (ROWS * by + 2 * window)
+
+
+@pytest.mark.parametrize("axis", range(-4, 4))
+@pytest.mark.parametrize("store", STORES)
+def test_frames_may_lie_along_any_axis(tmp_path, store, axis):
+    """Colour images of shape (15, 16, 3), whose stacks have four axes, and advance by two images."""
+    images = np.random.default_rng(0).integers(0, 2, (2 * ROWS + 5, 15, 16, 3), np.uint8)
+    added = advancing(images, 5, 2, axis)
+    frames = frames_of(store, tmp_path / "buffer", added, axis) * FRAME_BYTES / images[0].nbytes
+    assert frames < 1.8 * (ROWS * 2 + 10)
 
 
 @pytest.mark.parametrize("store", STORES)

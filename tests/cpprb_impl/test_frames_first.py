@@ -66,7 +66,7 @@ def test_frames_are_stored_once():
     assert buffer.nbytes < 0.5 * whole.nbytes
 
 
-@pytest.mark.parametrize("to", [0, -1, None], ids=["frames first", "frames last", "whole"])
+@pytest.mark.parametrize("to", [0, 1, -1, None], ids=["frames first", "in the middle", "frames last", "whole"])
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_a_file_can_be_loaded_with_any_way_of_storing(kind, to):
     buffer, added = filled(kind, np.uint8)
@@ -89,12 +89,13 @@ def test_copies_are_equal():
 @pytest.mark.parametrize(
     ("axis", "error", "message"),
     [
-        (1, ValueError, r"stack_compress\['obs'\] must be 0 \(frames first\) or -1 \(frames last\), got 1"),
+        (3, ValueError, r"stack_compress\['obs'\] must be an axis of the shape \(4, 6, 6\), from -3 to 2, got 3"),
+        (-4, ValueError, r"stack_compress\['obs'\] must be an axis of the shape \(4, 6, 6\), from -3 to 2, got -4"),
         ("0", TypeError, r"stack_compress\['obs'\] must be an int, got '0'"),
     ],
 )
 @pytest.mark.parametrize("kind", PRIVATE + SHARED)
-def test_other_axes_are_refused(kind, axis, error, message):
+def test_an_axis_that_the_field_lacks_is_refused(kind, axis, error, message):
     with pytest.raises(error, match=message):
         kind(10, fields(np.uint8), stack_compress={"obs": axis})
 
