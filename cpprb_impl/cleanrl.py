@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cpprb_impl.stacks import StackAxis
 from cpprb_impl.step_buffer import WHOLE, StepBuffer, of_each_part
 
 if TYPE_CHECKING:
@@ -37,23 +38,29 @@ class ReplayBuffer(StepBuffer):
         Where samples are; "auto" is the GPU if there is one. Steps are stored in main memory.
     n_envs : int
     optimize_memory_usage : bool
-        Whether to store each observation once, although it is the next observation of the step before. The channels of
-        an image, of which a frame stack consists, are stored once each. Next observations are always those that were
-        added, and time limits may be handled as well.
+        Whether to store each observation once, although it is the next observation of the step before. The frames
+        of a stack are stored once each. Next observations are always those that were added, and time limits may be
+        handled as well.
     handle_timeout_termination : bool
         Whether a step whose info has a true "TimeLimit.truncated" is sampled as not done.
     exact : bool
         Whether to draw the rows that CleanRL's own buffer would draw, with NumPy's global generator. Otherwise, the
         buffer has a generator of its own, whose seed is drawn from NumPy's.
+    stack_axis : int, or dict from parts of the observation to int or None, optional
+        With `optimize_memory_usage`, the axis of an observation along which frames are stacked, newest last; a colour
+        image may be several frames. Frames that a step has in common with the one before are stored once. By default,
+        it is found for unsigned bytes: the first axis of (C, H, W) and of four axes, and the last one of (H, W, C) with
+        four channels or more. None in a dict says that a part is no stack.
     compress : "lz4", optional
-        Whether to compress the frames of images, with `optimize_memory_usage`.
+        Whether to compress these frames, with `optimize_memory_usage`.
 
     Raises
     ------
     NotImplementedError
         If a space is of another kind.
     TypeError, ValueError
-        If a number is not positive, or `compress` is given where no frames are stored once.
+        If a number is not positive, `stack_axis` is not an axis of the observation, or `stack_axis` or `compress` is
+        given where no frames are stored once.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class ReplayBuffer(StepBuffer):
         handle_timeout_termination: bool = True,
         *,
         exact: bool = False,
+        stack_axis: StackAxis = None,
         compress: str | None = None,
     ) -> None:
         self.observation_space, self.action_space = observation_space, action_space
@@ -80,6 +88,7 @@ class ReplayBuffer(StepBuffer):
             action_space,
             n_envs,
             frames_once=optimize_memory_usage,
+            stack_axis=stack_axis,
             compress=compress,
             exact=exact,
         )

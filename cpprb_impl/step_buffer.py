@@ -14,6 +14,7 @@ import numpy as np
 from cpprb_impl import steps
 from cpprb_impl.fields import positive_integer
 from cpprb_impl.overrides import attributes, check_bases, overridden, replaces
+from cpprb_impl.stacks import StackAxis, axes_of_stacks
 from cpprb_impl.step_state import ARRAYS, Parts, StepState, check_attributes
 
 WHOLE = ""  # the name of an observation that has no parts
@@ -53,15 +54,17 @@ class StepBuffer(StepState):
         n_envs: int,
         *,
         frames_once: bool,
+        stack_axis: StackAxis = None,
         compress: str | None = None,
         priorities: Mapping[str, Any] | None = None,
         exact: bool = False,
     ) -> None:
         """Make an empty buffer for `buffer_size` steps of all environments together.
 
-        Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1, and
-        ValueError if `compress` is given where no frames are stored once. The seed of the buffer is drawn from NumPy's
-        generator, unless the rows drawn are to be `exact`.
+        Raises NotImplementedError for an unknown kind of space, TypeError or ValueError for a number below 1 or an
+        axis that an observation does not have, and ValueError if `stack_axis` or `compress` is given where no frames
+        are stored once. The seed of the buffer is drawn from NumPy's generator, unless the rows drawn are to be
+        `exact`.
         """
         check_bases(type(self), self._ours, METHODS)
         check_attributes(type(self), self._ours, self._fixed)
@@ -73,6 +76,10 @@ class StepBuffer(StepState):
             for name, space in spaces.items()
         }
         self._shapes = {name: (self.n_envs, *space.shape) for name, space in spaces.items()}
+        if stack_axis is not None and not frames_once:
+            raise ValueError(f"stack_axis must be None without optimize_memory_usage, got {stack_axis!r}")
+        if isinstance(stack_axis, Mapping) and WHOLE in observations:
+            raise TypeError(f"stack_axis must be an int for an observation without parts, got {stack_axis!r}")
         shape, dtype = _kind("action_space", action_space)
         self._fields = {name: (steps.observation(name), steps.next_observation(name)) for name in spaces}
         self._ring = steps.make_ring(
@@ -81,7 +88,7 @@ class StepBuffer(StepState):
             observations,
             ((math.prod(shape),), self._maybe_cast_dtype(dtype)),
             frames_once=frames_once,
-            stacks=[name for name, (shape, dtype) in observations.items() if is_stack(shape, dtype)],
+            stacks=axes_of_stacks(observations, stack_axis),
             compress=compress,
             priorities=priorities,
             seed=0 if exact else int(np.random.randint(2**63 - 1, dtype=np.int64)),
@@ -264,10 +271,3 @@ def _spread(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:
     """Return what a function gives for an observation, or a dict of what it gives for each part."""
     return {name: change(part) for name, part in value.items()} if isinstance(value, dict) else change(value)
-
-
-def is_stack(shape: tuple[int, ...], dtype: Any) -> bool:
-    """Return whether frames are stacked along the first axis: an image with channels first, or several images."""
-    if dtype != np.uint8:
-        return False
-    return len(shape) == 4 or (len(shape) == 3 and shape[0] == min(shape))

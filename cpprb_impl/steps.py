@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def make_ring(
     action: Kind,
     *,
     frames_once: bool,
-    stacks: Collection[str],
+    stacks: Mapping[str, int],
     compress: str | None,
     priorities: Mapping[str, Any] | None,
     seed: int,
@@ -81,8 +81,8 @@ def make_ring(
     action : (shape, dtype)
     frames_once : bool
         Whether an observation that equals the next one of the step before is stored once.
-    stacks : collection of str
-        With `frames_once`: parts whose first axis is a sliding window of frames, each of which is stored once.
+    stacks : mapping of str to int
+        With `frames_once`: the axis of parts that is a sliding window of frames, each of which is stored once.
     compress : "lz4", optional
         With `frames_once`: compress the frames of `stacks`.
     priorities : mapping, optional
@@ -99,12 +99,16 @@ def make_ring(
         raise ValueError(f"compress must be None without optimize_memory_usage, got {compress!r}")
     if compress is not None and not stacks:
         raise ValueError(
-            f"compress must be None unless an observation is an image of bytes with channels first, got {compress!r}"
+            "compress must be None unless an observation is an image of bytes with channels first, or stack_axis is "
+            f"given, got {compress!r}"
         )
     kinds = {observation(name): kind for name, kind in observations.items()}
     options: dict[str, Any] = {"n_envs": n_envs, "seed": seed}
     if frames_once:
-        options |= {"next_of": list(kinds), "stack_compress": {observation(name): 0 for name in stacks}}
+        options |= {
+            "next_of": list(kinds),
+            "stack_compress": {observation(name): axis for name, axis in stacks.items()},
+        }
         options["compress"] = compress
     else:
         kinds |= {next_observation(name): kind for name, kind in observations.items()}

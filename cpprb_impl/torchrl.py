@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from cpprb_impl.buffers import check_exponent, check_normalize
 from cpprb_impl.fields import parse_seed, positive_integer
 from cpprb_impl.overrides import attributes, overridden
 from cpprb_impl.own_random import this_process
-from cpprb_impl.step_buffer import is_stack
+from cpprb_impl.stacks import StackAxis, axes_of_stacks
 from cpprb_impl.torchrl_names import METHODS, OPTIONS, refuse_attribute, refuse_methods, refuse_options
 
 Key = tuple[str, ...]
@@ -26,7 +26,17 @@ OF_UNIFORM = "td_error"  # the key for which TorchRL's uniform buffer calls upda
 # Methods that add and extend call if a subclass overrides them, as in TorchRL.
 HOOKS = ("update_priority", "update_tensordict_priority")
 FIXED = frozenset(
-    {"max_size", "optimize_memory_usage", "compress", "seed", "alpha", "eps", "normalize", "check_for_update"}
+    {
+        "max_size",
+        "optimize_memory_usage",
+        "stack_axis",
+        "compress",
+        "seed",
+        "alpha",
+        "eps",
+        "normalize",
+        "check_for_update",
+    }
 )
 
 
@@ -44,8 +54,13 @@ class TensorDictReplayBuffer:
         The rows of a sample if `sample` is called without an argument.
     optimize_memory_usage : bool
         Whether to store a value of more than 8 bytes once if it equals the one under "next" in the row before. The
-        channels of an image, of which a frame stack consists, are stored once each if they are on the first axis.
-        Samples contain what was added.
+        frames of a stack are stored once each. Samples contain what was added.
+    stack_axis : int, or dict from keys to int or None, optional
+        With `optimize_memory_usage`, the axis of a value along which frames are stacked, newest last; a colour image
+        may be several frames. An int is for the only value that is stored once. By default, the axis is found for
+        unsigned bytes: the first one of (C, H, W) and of four axes, and the last one of (H, W, C) with four channels or
+        more. None in a dict says that a value is no stack. `extend` raises ValueError if a value does not have the
+        axis, or is not stored once.
     compress : "lz4", optional
         Whether to compress these frames, with `optimize_memory_usage`. `extend` raises ValueError if there are none.
     seed : int, optional
@@ -70,6 +85,7 @@ class TensorDictReplayBuffer:
         *,
         batch_size: int | None = None,
         optimize_memory_usage: bool = False,
+        stack_axis: StackAxis = None,
         compress: str | None = None,
         seed: int | None = None,
         **others: Any,
@@ -81,7 +97,9 @@ class TensorDictReplayBuffer:
         self._adds_by_extend = overridden(self, attributes(TensorDictReplayBuffer, ("add", "extend"))) == {"extend"}
         self.max_size = positive_integer("max_size", max_size)
         self.batch_size = batch_size
-        self._frames_once, self._compress = optimize_memory_usage, compress
+        if stack_axis is not None and not optimize_memory_usage:
+            raise ValueError(f"stack_axis must be None without optimize_memory_usage, got {stack_axis!r}")
+        self._frames_once, self._stack_axis, self._compress = optimize_memory_usage, stack_axis, compress
         self._seed = _seed(seed)
         self._seeded_in = this_process()
         self._ring: Ring | None = None
@@ -209,7 +227,11 @@ class TensorDictReplayBuffer:
         own = {name: column for name, column in rows.items() if not name.startswith("next_/")}
         shared = [name for name in own if f"next_{name}" in rows]
         env_dict = {name: {"shape": column.shape[1:], "dtype": column.dtype} for name, column in own.items()}
-        stacks = {name: 0 for name in shared if is_stack(own[name].shape[1:], own[name].dtype)}
+        kinds = {name.removeprefix("/"): (own[name].shape[1:], own[name].dtype) for name in shared}
+        given = self._stack_axis
+        if isinstance(given, Mapping):
+            given = {key if isinstance(key, str) else "/".join(key): axis for key, axis in given.items()}
+        stacks = {f"/{name}": axis for name, axis in axes_of_stacks(kinds, given).items()}
         once = {"next_of": shared, "stack_compress": stacks, "compress": self._compress}
         seed = self._seed if self._seeded_in == this_process() else None  # not the one that other processes have too
         return self._ring_of(env_dict, {**once, "seed": seed})

@@ -40,6 +40,36 @@ inline std::uint32_t word(const char* stack, std::size_t place) {
   return value;
 }
 
+// Interleaves the bytes first, first + 1, ..., first + count - 1 of four frames.
+inline void put_four(const char* const* frames, std::size_t first, std::size_t count, char* stack) {
+  const char *a = frames[0] + first, *b = frames[1] + first, *c = frames[2] + first, *d = frames[3] + first;
+  char* __restrict to = stack;
+  for (std::size_t i = 0; i < count; ++i) {
+    to[4 * i] = a[i];
+    to[4 * i + 1] = b[i];
+    to[4 * i + 2] = c[i];
+    to[4 * i + 3] = d[i];
+  }
+}
+
+// Interleaves more than four frames of bytes: four at a time, which become words, and a block at a time, which stays in
+// the L1 cache. That is several times as fast as one pass per frame.
+inline void put_bytes(const StackShape& shape, const char* const* frames, char* stack) {
+  constexpr std::size_t kBlock = 256;
+  const std::size_t count = shape.frames, in_fours = count / 4 * 4;
+  char four[4 * kBlock];
+  for (std::size_t at = 0; at < shape.pieces; at += kBlock) {
+    const std::size_t block = std::min(kBlock, shape.pieces - at);
+    char* const to = stack + at * count;
+    for (std::size_t j = 0; j < in_fours; j += 4) {
+      put_four(frames + j, at, block, four);
+      for (std::size_t i = 0; i < block; ++i) std::memcpy(to + i * count + j, four + 4 * i, 4);
+    }
+    for (std::size_t j = in_fours; j < count; ++j)
+      for (std::size_t i = 0; i < block; ++i) to[i * count + j] = frames[j][at + i];
+  }
+}
+
 }  // namespace detail
 
 // Whether `later` is `earlier` advanced by one frame: all its frames but the oldest, followed by any new frame.
@@ -99,14 +129,9 @@ inline void put_frames(const StackShape& shape, const char* const* frames, char*
     for (std::size_t j = 0; j < shape.frames; ++j)
       std::memcpy(stack + j * shape.frame_bytes(), frames[j], shape.frame_bytes());
   } else if (shape.frames == 4 && bytes == 1) {
-    const char *a = frames[0], *b = frames[1], *c = frames[2], *d = frames[3];
-    char* __restrict to = stack;
-    for (std::size_t i = 0; i < pieces; ++i) {
-      to[4 * i] = a[i];
-      to[4 * i + 1] = b[i];
-      to[4 * i + 2] = c[i];
-      to[4 * i + 3] = d[i];
-    }
+    detail::put_four(frames, 0, pieces, stack);
+  } else if (shape.frames > 4 && bytes == 1) {
+    detail::put_bytes(shape, frames, stack);
   } else {
     for (std::size_t j = 0; j < shape.frames; ++j)
       detail::with_width(bytes, [=](auto width) {

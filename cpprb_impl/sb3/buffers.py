@@ -15,6 +15,7 @@ from stable_baselines3.her import her_replay_buffer as hindsight
 
 from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.sb3.loading import check_environments
+from cpprb_impl.stacks import StackAxis
 from cpprb_impl.step_buffer import StepBuffer, of_each_part
 
 # Named here, since a program may put our classes in place of these in Stable-Baselines3's modules.
@@ -34,22 +35,28 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     buffer_size, observation_space, action_space, device, n_envs, handle_timeout_termination
         As for Stable-Baselines3's buffer.
     optimize_memory_usage : bool
-        Whether to store each observation once, although it is the next observation of the step before. The channels of
-        an image, of which a frame stack consists, are stored once each.
+        Whether to store each observation once, although it is the next observation of the step before. The frames
+        of a stack are stored once each.
     exact : bool
         Whether to draw the rows that Stable-Baselines3's own buffer would draw, with NumPy's global generator. A
         training then has bit-identical results; with `optimize_memory_usage` too, they are those of a training without
         it. Otherwise, the buffer has a generator of its own, whose seed is drawn
         from NumPy's.
+    stack_axis : int, or dict from parts of the observation to int or None, optional
+        With `optimize_memory_usage`, the axis of an observation along which frames are stacked, newest last; a colour
+        image may be several frames. Frames that a step has in common with the one before are stored once. By default,
+        it is found for unsigned bytes: the first axis of (C, H, W) and of four axes, and the last one of (H, W, C) with
+        four channels or more. None in a dict says that a part is no stack.
     compress : "lz4", optional
-        Whether to compress the frames of images, with `optimize_memory_usage`.
+        Whether to compress these frames, with `optimize_memory_usage`.
 
     Raises
     ------
     NotImplementedError
         If a space is of another kind.
     TypeError, ValueError
-        If a number is not positive, or `compress` is given where no frames are stored once.
+        If a number is not positive, `stack_axis` is not an axis of the observation, or `stack_axis` or `compress` is
+        given where no frames are stored once.
     """
 
     draws_exactly: ClassVar[bool] = False  # whatever `exact` is
@@ -76,6 +83,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
         handle_timeout_termination: bool = True,
         *,
         exact: bool = False,
+        stack_axis: StackAxis = None,
         compress: str | None = None,
     ) -> None:
         # Not the constructor of their ReplayBuffer, which allocates its arrays.
@@ -89,6 +97,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
             action_space,
             n_envs,
             frames_once=optimize_memory_usage,
+            stack_axis=stack_axis,
             compress=compress,
             priorities=self._priorities(),
             exact=self.exact,
