@@ -1,10 +1,8 @@
 #include "conversions.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "fields.hpp"
@@ -13,148 +11,7 @@ namespace rb {
 
 namespace {
 
-// npy_bool is an unsigned char like npy_ubyte, and half-precision numbers are converted by way of doubles.
-struct Truth {};
-struct Half {};
-
-template <class Type>
-struct Stored {
-  using type = Type;
-};
-template <>
-struct Stored<Truth> {
-  using type = npy_bool;
-};
-template <>
-struct Stored<Half> {
-  using type = double;
-};
-
-// What a loop found. A number is changed if a warning is enough, and refused if it needs an error.
-constexpr unsigned kChanged = 1, kRefused = 2;
-
-constexpr double kRoundsToInfiniteHalf = 65520;
-
-template <class Real>
-bool is_finite(Real number) {
-  return std::abs(number) <= std::numeric_limits<Real>::max();
-}
-
-// Both results are computed without branches, so that the loops can be vectorised.
-template <class To, class From>
-unsigned put(From from, typename Stored<To>::type& to) {
-  if constexpr (std::is_same_v<To, Truth>) {
-    to = from != 0;
-    unsigned found = kChanged * static_cast<unsigned>((from != 0) & (from != 1));
-    if constexpr (std::is_floating_point_v<From>) found |= kRefused * static_cast<unsigned>(!is_finite(from));
-    return found;
-  } else if constexpr (std::is_same_v<To, Half>) {
-    to = static_cast<double>(from);
-    bool too_large = std::abs(to) >= kRoundsToInfiniteHalf;
-    if constexpr (std::is_floating_point_v<From>) too_large &= is_finite(from);
-    to = too_large ? std::copysign(std::numeric_limits<double>::infinity(), to) : to;
-    return kChanged * static_cast<unsigned>(too_large);
-  } else if constexpr (std::is_floating_point_v<To>) {
-    to = static_cast<To>(from);
-    if constexpr (std::is_floating_point_v<From> && sizeof(To) < sizeof(From))
-      return kChanged * static_cast<unsigned>(is_finite(from) & !is_finite(to));
-    return 0;
-  } else if constexpr (std::is_floating_point_v<From>) {
-    constexpr From low = std::numeric_limits<To>::min();
-    constexpr From end = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;  // exact, unlike the maximum
-    const bool inside = (from >= low) & (from < end);                                    // not if it is NaN
-    to = inside ? static_cast<To>(from) : To{0};
-    return kChanged * static_cast<unsigned>(inside & (static_cast<From>(to) != from)) |
-           kRefused * static_cast<unsigned>(!inside);
-  } else {
-    to = static_cast<To>(from);
-    return kRefused * static_cast<unsigned>(!std::in_range<To>(from));
-  }
-}
-
-using Loop = unsigned (*)(const void* from, npy_intp count, void* to);
-
-template <class From, class To>
-unsigned convert_all(const void* from, npy_intp count, void* to) {
-  const auto* numbers = static_cast<const typename Stored<From>::type*>(from);
-  auto* results = static_cast<typename Stored<To>::type*>(to);
-  unsigned found = 0;
-  for (npy_intp i = 0; i < count; ++i)
-    if constexpr (std::is_same_v<From, Truth>)
-      found |= put<To>(static_cast<npy_bool>(numbers[i] != 0), results[i]);  // it may be a view of other bytes
-    else
-      found |= put<To>(numbers[i], results[i]);
-  return found;
-}
-
-// The types of C that numbers are converted from; NumPy converts the others to one of them first, exactly.
-template <template <class...> class Each>
-using OfTypes = Each<Truth, npy_byte, npy_ubyte, npy_short, npy_ushort, npy_int, npy_uint, npy_longlong, npy_ulonglong,
-                     float, double, npy_longdouble>;
-
-int place_of(int type) {
-  switch (type) {
-    case NPY_BOOL: return 0;
-    case NPY_BYTE: return 1;
-    case NPY_UBYTE: return 2;
-    case NPY_SHORT: return 3;
-    case NPY_USHORT: return 4;
-    case NPY_INT: return 5;
-    case NPY_UINT: return 6;
-    case NPY_LONG: return sizeof(npy_long) == sizeof(npy_int) ? 5 : 7;
-    case NPY_ULONG: return sizeof(npy_long) == sizeof(npy_int) ? 6 : 8;
-    case NPY_LONGLONG: return 7;
-    case NPY_ULONGLONG: return 8;
-    case NPY_FLOAT: return 9;
-    case NPY_DOUBLE: return 10;
-    case NPY_LONGDOUBLE: return 11;
-    default: return -1;
-  }
-}
-
-template <class To>
-struct LoopsTo {
-  template <class... From>
-  struct Each {
-    static constexpr std::array<Loop, sizeof...(From)> loops = {convert_all<From, To>...};
-  };
-};
-
-}  // namespace
-
-struct NumberType {
-  enum class Kind { truth, integer, real, complex } kind;
-  int computed;  // type of C that the loops write; of a complex number's parts
-  std::array<Loop, 12> loops;
-  long long least = 0;  // of integers
-  unsigned long long most = 0;
-};
-
-namespace {
-
 using Kind = NumberType::Kind;
-
-template <class To>
-constexpr NumberType integers(int type) {
-  return {Kind::integer, type, OfTypes<LoopsTo<To>::template Each>::loops, std::numeric_limits<To>::min(),
-          std::numeric_limits<To>::max()};
-}
-
-template <class To>
-constexpr NumberType reals(int type, Kind kind = Kind::real) {
-  return {kind, type, OfTypes<LoopsTo<To>::template Each>::loops};
-}
-
-constexpr NumberType kTruth{Kind::truth, NPY_BOOL, OfTypes<LoopsTo<Truth>::Each>::loops};
-constexpr NumberType kHalf = reals<Half>(NPY_DOUBLE);
-constexpr std::array kIntegers = {integers<npy_byte>(NPY_BYTE),         integers<npy_ubyte>(NPY_UBYTE),
-                                  integers<npy_short>(NPY_SHORT),       integers<npy_ushort>(NPY_USHORT),
-                                  integers<npy_int>(NPY_INT),           integers<npy_uint>(NPY_UINT),
-                                  integers<npy_longlong>(NPY_LONGLONG), integers<npy_ulonglong>(NPY_ULONGLONG)};
-constexpr std::array kReals = {reals<float>(NPY_FLOAT), reals<double>(NPY_DOUBLE),
-                               reals<npy_longdouble>(NPY_LONGDOUBLE)};
-constexpr std::array kComplex = {reals<float>(NPY_FLOAT, Kind::complex), reals<double>(NPY_DOUBLE, Kind::complex),
-                                 reals<npy_longdouble>(NPY_LONGDOUBLE, Kind::complex)};
 
 // Returns `array`, or a copy, as C-ordered numbers of that type in native byte order.
 Ref in_order(const Ref& array, int type) {
@@ -318,21 +175,6 @@ int part_of(int type) {
 
 }  // namespace
 
-const NumberType* number_type_of(PyArray_Descr* dtype) {
-  const int type = dtype->type_num;
-  switch (type) {
-    case NPY_BOOL: return &kTruth;
-    case NPY_HALF: return &kHalf;
-    case NPY_CFLOAT:
-    case NPY_CDOUBLE:
-    case NPY_CLONGDOUBLE: return &kComplex[static_cast<std::size_t>(type - NPY_CFLOAT)];
-    default: break;
-  }
-  const int place = place_of(type);
-  if (place < 0) return nullptr;
-  return place < 9 ? &kIntegers[static_cast<std::size_t>(place - 1)] : &kReals[static_cast<std::size_t>(place - 9)];
-}
-
 bool ChangeWarnings::has(const Field& field) const {
   return std::ranges::any_of(warned_, [&](const Ref& name) { return name.get() == field.name.get(); });
 }
@@ -381,16 +223,18 @@ Converted convert(PyObject* value, const Field& field, ChangeWarnings& warnings,
   const npy_intp count = complex ? 2 * size : size;
   const int dimensions = PyArray_NDIM(numbers.array());
   npy_intp* dims = PyArray_DIMS(numbers.array());
-  const Loop loop = type.loops[static_cast<std::size_t>(place_of(part_of(PyArray_TYPE(numbers.array()))))];
+  const auto convert_to = [&](char* to) {
+    return convert_numbers(type, part_of(PyArray_TYPE(numbers.array())), PyArray_BYTES(numbers.array()), count, to);
+  };
   unsigned found;
   Converted converted;
   if (!PyDataType_ISBYTESWAPPED(field.descr()) && field.descr()->type_num != NPY_HALF) {
     bytes.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(field.bytes / field.elements));
-    found = loop(PyArray_DATA(numbers.array()), count, bytes.data());
+    found = convert_to(bytes.data());
     converted.shape.assign(dims, dims + dimensions);
   } else {  // NumPy changes the layout of the results, which does not change their values further
     const Ref results(checked(PyArray_SimpleNew(dimensions, dims, complex ? field.descr()->type_num : type.computed)));
-    found = loop(PyArray_DATA(numbers.array()), count, PyArray_DATA(results.array()));
+    found = convert_to(PyArray_BYTES(results.array()));
     converted.array = with_dtype(results, field);
   }
   if (found != 0) [[unlikely]]

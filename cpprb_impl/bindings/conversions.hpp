@@ -8,10 +8,6 @@
 namespace rb {
 
 struct Field;
-struct NumberType;  // of the elements of a field
-
-// Returns how numbers are converted to `dtype`; null if NumPy must do it, because the dtype holds no numbers.
-const NumberType* number_type_of(PyArray_Descr* dtype);
 
 // The fields of one buffer whose values were changed, each of which is named in one warning.
 class ChangeWarnings {

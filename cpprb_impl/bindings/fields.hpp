@@ -8,6 +8,7 @@
 
 #include "../core/rows.hpp"
 #include "conversions.hpp"
+#include "number_loops.hpp"
 #include "numbers.hpp"
 #include "python.hpp"
 
@@ -59,11 +60,11 @@ struct Source {
   }
 };
 
-// Maps the keywords of a call to fields. Calls from one place in the code pass the same names in the same order, so the
-// result is cached between calls.
 // Thrown if add() was given the keyword env_ids, which Python code reads.
 struct EnvironmentsGiven {};
 
+// Maps the keywords of a call to fields. Calls from one place in the code pass the same names in the same order, so the
+// result is cached between calls.
 class Keywords {
  public:
   static constexpr int kIgnored = -1, kPriorities = -2;

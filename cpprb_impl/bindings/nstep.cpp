@@ -1,8 +1,6 @@
 #include "nstep.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cfloat>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -13,56 +11,6 @@
 
 namespace rb {
 namespace {
-
-using Role = StepColumn::Role;
-
-Ref dtype_of(int type) { return Ref(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type))); }
-
-// Returns how computed numbers of a field are stored.
-StepColumn computed(const Field& field, Role role, const char* what) {
-  const int type = field.descr()->type_num;
-  StepColumn column{0, role};
-  column.swapped = PyDataType_ISBYTESWAPPED(field.descr());
-  column.numbers = static_cast<std::size_t>(field.elements) * (PyTypeNum_ISCOMPLEX(type) ? 2 : 1);
-  switch (type) {
-    case NPY_HALF: column.kind = NumberKind::half; break;
-    case NPY_FLOAT:
-    case NPY_CFLOAT: column.kind = NumberKind::single; break;
-    case NPY_DOUBLE:
-    case NPY_CDOUBLE: column.kind = NumberKind::twice; break;
-    case NPY_LONGDOUBLE:
-    case NPY_CLONGDOUBLE: column.kind = NumberKind::extended; break;
-    default:
-      raise(PyExc_TypeError, "Nstep: %R has dtype %S, which cannot hold %s", field.name.get(), field.dtype.get(), what);
-  }
-  return column;
-}
-
-// Returns how a reward's sums are stored, and changes the field's type to the one in which they are computed.
-StepColumn sum_of(Field& field) {
-  const int type = field.descr()->type_num;
-  StepColumn column = computed(field, Role::sum, "discounted sums");
-  const bool extended = column.kind == NumberKind::extended;
-  field.dtype = dtype_of(PyTypeNum_ISCOMPLEX(type) ? (extended ? NPY_CLONGDOUBLE : NPY_CDOUBLE)
-                                                   : (extended ? NPY_LONGDOUBLE : NPY_DOUBLE));
-  field.put_numbers = put_numbers_for(field.descr());
-  field.numbers = number_type_of(field.descr());
-  column.bytes = times(column.numbers, extended ? sizeof(long double) : sizeof(double));
-  field.bytes = static_cast<npy_intp>(column.bytes);
-  return column;
-}
-
-StepEnd end_of(const Field& field, std::size_t column) {
-  const int type = field.descr()->type_num;
-  if (field.elements != 1)
-    raise(PyExc_ValueError, "Nstep needs one %R per transition, got %zd", field.name.get(), field.elements);
-  if (!PyTypeNum_ISNUMBER(type) && !PyTypeNum_ISBOOL(type))
-    raise(PyExc_TypeError, "Nstep: %R must be a number or a bool, got dtype %S", field.name.get(), field.dtype.get());
-  Py_INCREF(field.dtype.get());  // PyArray_Zeros steals a reference
-  const Ref zero(checked(PyArray_Zeros(0, nullptr, field.descr(), 0))), one(checked(PyLong_FromLong(1)));
-  if (PyArray_SETITEM(zero.array(), PyArray_BYTES(zero.array()), one.get()) < 0) throw PythonError();
-  return {column, mask_of(field), std::string(PyArray_BYTES(zero.array()), static_cast<std::size_t>(field.bytes))};
-}
 
 // Stores the transitions that begin with the oldest `count` steps, and removes those steps. Returns the first one's
 // slot.
@@ -146,27 +94,6 @@ PyObject* slot_or_none(std::optional<std::uint64_t> slot) {
 
 }  // namespace
 
-Nstep::Nstep(std::vector<Field> step_fields, std::vector<std::size_t> field_columns, bool prioritized,
-             NstepWindow steps)
-    : fields(std::move(step_fields)),
-      columns(std::move(field_columns)),
-      keywords(prioritized),
-      window(std::move(steps)) {}
-
-std::string mask_of(const Field& field) {
-  const int type = field.descr()->type_num;
-  const auto bytes = static_cast<std::size_t>(field.bytes);
-  if (!PyTypeNum_ISFLOAT(type) && !PyTypeNum_ISCOMPLEX(type)) return std::string(bytes, '\xff');
-  std::string number(PyTypeNum_ISCOMPLEX(type) ? bytes / 2 : bytes, '\0');
-  const bool extended = type == NPY_LONGDOUBLE || type == NPY_CLONGDOUBLE;
-  const std::size_t used = extended && LDBL_MANT_DIG == 64 ? 10 : number.size();  // x86's long doubles are padded
-  std::fill_n(number.begin(), used, '\xff');
-  number[used - 1] = '\x7f';
-  if (PyDataType_ISBYTESWAPPED(field.descr()) == (std::endian::native == std::endian::little))
-    std::reverse(number.begin(), number.end());
-  return PyTypeNum_ISCOMPLEX(type) ? number + number : number;
-}
-
 std::size_t Nstep::waiting() const {
   std::size_t steps = window.waiting();
   for (const auto& each : windows) steps += each.waiting();
@@ -196,52 +123,6 @@ Nstep::Guard::Guard(Nstep& nstep, Waiting& waiting) : nstep_(nstep) {
   nstep.taken = true;
 }
 
-std::unique_ptr<Nstep> parse_nstep(PyObject* options, const std::vector<Field>& fields, std::size_t environments,
-                                   bool prioritized) {
-  if (options == nullptr || options == Py_None) return nullptr;
-  static const char* names[] = {"size", "gamma", "rew", "next", "truncated", "discount", nullptr};
-  Py_ssize_t size;
-  double gamma;
-  PyObject *rewards, *following, *truncated = nullptr, *discounts = nullptr;
-  const Ref none(checked(PyTuple_New(0)));
-  if (!PyDict_Check(options)) raise(PyExc_TypeError, "nstep must be a dict, got %R", options);
-  if (!PyArg_ParseTupleAndKeywords(none.get(), options, "ndOO|OO", const_cast<char**>(names), &size, &gamma, &rewards,
-                                   &following, &truncated, &discounts))
-    throw PythonError();
-  if (size < 1) raise(PyExc_ValueError, "Nstep: size must be at least 1, got %zd", size);
-
-  std::vector<Field> read;
-  std::vector<std::size_t> places;
-  std::vector<StepColumn> columns(fields.size());
-  for (std::size_t f = 0; f < fields.size(); ++f) columns[f].bytes = static_cast<std::size_t>(fields[f].bytes);
-  const Ref done(checked(Py_BuildValue("(s)", "done")));
-  const std::size_t end = find_fields(fields, done.get(), "Nstep").front();
-  columns[end].role = Role::done;
-  const StepEnd is_done = end_of(fields[end], end);
-  std::optional<StepEnd> is_truncated;
-  for (const auto f : find_fields(fields, truncated, "Nstep: truncated")) {
-    columns[f].role = Role::last;
-    is_truncated = end_of(fields[f], f);
-  }
-  for (const auto f : find_fields(fields, following, "Nstep: next")) columns[f].role = Role::last;
-  const std::vector<std::size_t> summed = find_fields(fields, rewards, "Nstep: rew");
-  for (const auto f : find_fields(fields, discounts, "Nstep: discount"))
-    columns[f] = computed(fields[f], Role::discount, "discounts");
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    if (columns[f].role == Role::discount) continue;
-    read.push_back(like(fields[f]));
-    places.push_back(f);
-    if (std::find(summed.begin(), summed.end(), f) != summed.end()) columns[f] = sum_of(read.back());
-  }
-  if (prioritized) {
-    columns.push_back({sizeof(double)});
-    columns.push_back({sizeof(float)});
-  }
-  return std::make_unique<Nstep>(
-      std::move(read), std::move(places), prioritized,
-      NstepWindow(static_cast<std::uint64_t>(size), gamma, environments, std::move(columns), is_done, is_truncated));
-}
-
 PyObject* waiting_steps(const Ring& ring) {
   const Nstep& nstep = *ring.nstep;
   // Created first: allocating a dict, unlike an array, may run the garbage collector, and so code that adds steps.
@@ -263,60 +144,46 @@ PyObject* waiting_steps(const Ring& ring) {
   for (std::size_t f = 0; f < nstep.fields.size(); ++f)
     column(nstep.columns[f], nstep.fields[f].name.get(), nstep.fields[f].descr(), nstep.fields[f].shape);
   if (ring.prioritized) {
-    const Ref name(checked(PyUnicode_FromString("priorities"))), dtype(dtype_of(NPY_DOUBLE));
+    const Ref name(checked(PyUnicode_FromString("priorities"))),
+        dtype(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_DOUBLE)));
     column(ring.fields.size(), name.get(), reinterpret_cast<PyArray_Descr*>(dtype.get()), {});
   }
   return steps.give();
 }
 
-PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    const std::vector<npy_int64>* environments) {
   Ring& ring = ring_of(self);
   Nstep& nstep = *ring.nstep;
   BorrowedAddScratch in(ring.add_scratch);
-  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, ring.environments, *in);
-  look_at_order(ring, *in, rows.count);
+  const std::size_t in_turn = environments == nullptr ? ring.environments : 1;
+  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, nargs, names, in_turn, *in);
+  if (environments != nullptr) check_environments(ring, *environments, rows.count);
+  look_at_order(ring, *in, rows.count, environments != nullptr ? *environments : std::vector<npy_int64>());
   read_priorities(ring, rows, *in);
   CallGuard call(self);
   check_files(ring);
   PythonWaiting waiting(call);
   const Nstep::Guard guard(nstep, waiting);
   set_values(ring, nstep, *in);
-  if (!nstep.windows.empty()) {
-    std::vector<npy_int64> in_turn(rows.count);
-    for (std::size_t i = 0; i < rows.count; ++i) in_turn[i] = static_cast<npy_int64>(i % ring.environments);
-    const auto slot = add_divided(ring, in_turn, waiting);
-    keep_order(ring);
-    return slot_or_none(slot);
-  }
-  nstep.window.append(nstep.values.data(), rows.count);
-  const std::size_t complete = nstep.window.complete();
+  if (environments != nullptr) nstep.divide(ring.environments);
   std::optional<std::uint64_t> slot;
-  try {
-    if (complete != 0) slot = store_oldest(ring, nstep.window, complete, waiting);
-  } catch (...) {
-    nstep.window.drop_newest(rows.count);
-    throw;
+  if (environments != nullptr) {
+    slot = add_divided(ring, *environments, waiting);
+  } else if (!nstep.windows.empty()) {
+    std::vector<npy_int64> all(rows.count);
+    for (std::size_t i = 0; i < rows.count; ++i) all[i] = static_cast<npy_int64>(i % ring.environments);
+    slot = add_divided(ring, all, waiting);
+  } else {
+    nstep.window.append(nstep.values.data(), rows.count);
+    const std::size_t complete = nstep.window.complete();
+    try {
+      if (complete != 0) slot = store_oldest(ring, nstep.window, complete, waiting);
+    } catch (...) {
+      nstep.window.drop_newest(rows.count);
+      throw;
+    }
   }
-  keep_order(ring);
-  return slot_or_none(slot);
-}
-
-PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
-                       PyObject* names) {
-  Ring& ring = ring_of(self);
-  Nstep& nstep = *ring.nstep;
-  BorrowedAddScratch in(ring.add_scratch);
-  const Arguments rows = read_rows(ring, nstep.fields, nstep.keywords, args, 0, names, 1, *in);
-  check_environments(ring, environments, rows.count);
-  look_at_order(ring, *in, rows.count, environments);
-  read_priorities(ring, rows, *in);
-  CallGuard call(self);
-  check_files(ring);
-  PythonWaiting waiting(call);
-  const Nstep::Guard guard(nstep, waiting);
-  set_values(ring, nstep, *in);
-  nstep.divide(ring.environments);
-  const auto slot = add_divided(ring, environments, waiting);
   keep_order(ring);
   return slot_or_none(slot);
 }

@@ -55,10 +55,10 @@ std::string mask_of(const Field& field);
 // Returns the pending steps: a dict of new arrays (steps, *shape), with "priorities" if prioritized.
 PyObject* waiting_steps(const Ring& ring);
 
-// add(), on_episode_end() and clear() of a ring with a window.
-PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
-PyObject* add_steps_of(PyObject* self, const std::vector<npy_int64>& environments, PyObject* const* args,
-                       PyObject* names);
+// add(), on_episode_end() and clear() of a ring with a window. The steps are those of all environments in turn, unless
+// `environments` has one for each step.
+PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    const std::vector<npy_int64>* environments = nullptr);
 // The environment of each pending step, int64 (steps,), if each has a window of its own; None otherwise.
 PyObject* waiting_environments(const Ring& ring);
 void flush_steps(PyObject* self);

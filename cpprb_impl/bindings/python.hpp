@@ -14,13 +14,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-#include <new>
-#include <stdexcept>
-#include <system_error>
 #include <utility>
-
-#include "../core/locks.hpp"
-#include "../core/sizes.hpp"
 
 namespace rb {
 
@@ -49,38 +43,26 @@ class Ref {
 // Thrown once a Python exception is set, to unwind to the binding's entry.
 struct PythonError {};
 
-template <class... Values>
-[[noreturn]] void raise(PyObject* type, const char* format, Values... values) {
-  PyErr_Format(type, format, values...);
-  throw PythonError();
-}
+// Sets a Python exception with a message as in PyErr_Format, and throws.
+[[noreturn, gnu::cold]] void raise(PyObject* type, const char* format, ...);
 
 inline PyObject* checked(PyObject* object) {
   if (object == nullptr) throw PythonError();
   return object;
 }
 
+// Sets the Python exception for the C++ exception that is being handled.
+[[gnu::cold]] void set_python_error();
+
 // Runs a binding's body and converts C++ exceptions to Python ones.
 template <class Result, class Body>
 Result guarded(Result on_error, Body&& body) {
   try {
     return body();
-  } catch (const PythonError&) {
-  } catch (const Interrupted&) {  // the signal handler's exception is set
-  } catch (const TooLarge& error) {
-    PyErr_SetString(PyExc_MemoryError, error.what());
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::length_error&) {  // a vector larger than max_size()
-    PyErr_NoMemory();
-  } catch (const std::system_error& error) {
-    // The message may contain a file name, which need not be UTF-8.
-    Ref args(Py_BuildValue("(iN)", error.code().value(), PyUnicode_DecodeFSDefault(error.what())));
-    if (args) PyErr_SetObject(PyExc_OSError, args.get());
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    set_python_error();
+    return on_error;
   }
-  return on_error;
 }
 
 // Casts a fast-call function to the type that a method table needs.

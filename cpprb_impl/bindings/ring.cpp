@@ -61,7 +61,7 @@ PyObject* ring_add_of(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const std::vector<npy_int64> environments(from, from + PyArray_SIZE(given.array()));
     Ring& ring = ring_of(self);
     return watched(ring, 2, [&] {
-      return ring.nstep ? add_steps_of(self, environments, args + 1, names)
+      return ring.nstep ? add_steps(self, args + 1, 0, names, &environments)
                         : add_rows_of(self, environments, args + 1, names);
     });
   });
