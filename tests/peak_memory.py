@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HEAD = """
-import copy, ctypes, gc, json, os, pickle, sys
+import copy, ctypes, gc, json, os, pickle, sys, traceback
 import numpy as np
 
 def status(key):
@@ -28,13 +28,30 @@ def rise(call):
         file.write("5")  # the high-water mark falls to what is in use now
     result = call()
     return status("VmHWM") - before, result
+
+def in_child(call):
+    # Return what a call returns in a forked process, whose memory is not fragmented by earlier calls.
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.write(writing, json.dumps(call()).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    _, ended = os.wait()
+    assert ended == 0
+    return json.loads(text)
 """
 # Larger allocations return to the system at once, so that what a call no longer needs does not count.
 THRESHOLD = 1 << 20  # bytes
 
 
-def bytes_needed(script: str, *arguments: str) -> dict[str, int]:
-    """Return the figures that a script prints as JSON. It measures them with `rise`."""
+def bytes_needed(script: str, *arguments: str) -> dict[str, dict[str, int]]:
+    """Return the figures by kind of buffer that a script measures with `rise`, and prints as JSON."""
     command = [sys.executable, "-c", HEAD + script, *arguments]
     ended = subprocess.run(
         command,
@@ -46,5 +63,5 @@ def bytes_needed(script: str, *arguments: str) -> dict[str, int]:
         env={**os.environ, "MALLOC_MMAP_THRESHOLD_": str(THRESHOLD)},
     )
     assert ended.returncode == 0, ended.stderr
-    figures: dict[str, int] = json.loads(ended.stdout)
+    figures: dict[str, dict[str, int]] = json.loads(ended.stdout)
     return figures
