@@ -8,7 +8,7 @@ from typing import Any
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.fields import NativeField
 from cpprb_impl.hooks import refuse_overridden
-from cpprb_impl.own_random import this_process
+from cpprb_impl.own_random import this_task
 from cpprb_impl.pieces import Contents, Filling
 
 
@@ -16,10 +16,10 @@ class CopyableBuffer(BufferBase):
     """A buffer that can be copied, deep-copied and pickled.
 
     A copy holds the same transitions in the same slots with the same priorities, and draws the numbers that the
-    original would draw next; but in another process, it draws numbers of its own, seeded by the operating system, so
-    that workers do not draw the same batches. After that, the two are independent. `__init__` is not called for a copy.
-    Its attributes are copies, made with `__getstate__` and `__setstate__` if a subclass defines them, and every copy
-    has its own `_parts`.
+    original would draw next; but in another process, or another task of Ray, it draws numbers of its own, seeded by the
+    operating system, so that workers do not draw the same batches. After that, the two are independent. `__init__` is
+    not called for a copy. Its attributes are copies, made with `__getstate__` and `__setstate__` if a subclass defines
+    them, and every copy has its own `_parts`.
     """
 
     _recipe: tuple[int, list[NativeField], dict[str, Any]]
@@ -37,13 +37,13 @@ class CopyableBuffer(BufferBase):
             )
         # Copy the attributes, whatever their type, because the copy must not share their contents.
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
-        return _revived, (Contents(self, self._recipe, parts), this_process()), self.__getstate__()
+        return _revived, (Contents(self, self._recipe, parts), this_task()), self.__getstate__()
 
 
-def _revived(source: Filling | Contents, process: tuple[str, int]) -> CopyableBuffer:
+def _revived(source: Filling | Contents, task: tuple[str, int, str | None]) -> CopyableBuffer:
     """Return the copy of a buffer: one that was filled, or a new one with the rows of the original."""
     filling = source if isinstance(source, Filling) else source.copied(source.parts())
     buffer = filling.finish()
-    if process != this_process():
+    if task != this_task():
         buffer.reseed()
     return buffer

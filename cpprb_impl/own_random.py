@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,29 @@ def this_process() -> tuple[str, int]:
     return _IMPORT, os.getpid()
 
 
+def this_task() -> tuple[str, int, str | None]:
+    """Return what identifies this process and, in a worker of Ray, the task: a worker runs one after the other."""
+    ray: Any = sys.modules.get("ray")
+    in_worker = ray is not None and ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE
+    return (*this_process(), ray.get_runtime_context().get_task_id() if in_worker else None)
+
+
 class OwnRandom:
     """A generator of NumPy that pickling and forking do not share with another process.
 
-    A copy in the same process continues with the numbers that the original would draw next.
+    A copy in the same process and task of Ray continues with the numbers that the original would draw next.
     """
 
     _generator: np.random.Generator
     _drawn_in: tuple[str, int] | None = None  # the process that the generator belongs to
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_copied_in": this_task()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if vars(self).pop("_copied_in", None) != this_task():
+            vars(self)["_drawn_in"] = None
 
     @property
     def rng(self) -> np.random.Generator:
