@@ -143,7 +143,9 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     -----
     UserWarning
         If the full buffer would exceed the machine's memory or the limit of its control group, or, with `mmap_prefix`,
-        the free disk space. Memory is allocated as rows are added.
+        the free disk space. Memory is allocated as rows are added. From `add`, once, if none of the first 32 steps
+        begins where the one before ended, although an option relies on the order of steps; or if each episode of
+        several environments begins where the one before ended (Gymnasium's NEXT_STEP without `autoreset`).
     """
 
     # These attributes are used only for fields of Python objects.
@@ -248,9 +250,9 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         )
         harm = harm_of(steps, declared, stacked)
         if objects:
-            self._order = OrderOfObjects(given, steps, harm, autoreset is None)
+            self._order = OrderOfObjects(given, steps, harm)
         else:
-            watch_order(self, given, steps, harm, starts=autoreset is None)
+            watch_order(self, given, steps, harm, starts=autoreset is None and environments != 1)
 
     def _add_through(self, **rows: Any) -> int | None:
         """Implement `add` for buffers with fields of Python objects, and with autoreset."""

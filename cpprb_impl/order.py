@@ -62,7 +62,7 @@ def watch_order(
     harm : tuple of str
         As returned by `harm_of`. If it is empty, the order does not matter.
     starts : bool
-        Whether to warn if each episode begins where the one before ended.
+        Whether to warn if each episode begins where the one before ended: for rows of vector environments.
     pairs : sequence of (str, str), optional
         The fields with which a row begins and ends. Default: every x for which there is a next_x of its kind. Fields of
         objects are left out.
@@ -98,21 +98,19 @@ class OrderOfObjects:
 
     Parameters
     ----------
-    fields, steps, harm, starts
+    fields, steps, harm
         As for `watch_order`.
     """
 
-    def __init__(
-        self, fields: Sequence[NativeField], steps: Mapping[str, Any] | None, harm: tuple[str, str], starts: bool
-    ) -> None:
-        self._made_with = fields, steps, harm, starts
+    def __init__(self, fields: Sequence[NativeField], steps: Mapping[str, Any] | None, harm: tuple[str, str]) -> None:
+        self._made_with = fields, steps, harm
         self._pairs, self._ends = pairs_of(fields, steps), end_fields(fields, steps)
         hashes: list[NativeField] = [("done", np.dtype(bool), ())]
         hashes += [
             (f"{which}{p}", np.dtype(np.int64), ()) for p in range(len(self._pairs)) for which in ("x", "next_x")
         ]
         self._ring = Ring(1, hashes)
-        watch_order(self._ring, hashes, None, harm, starts=starts and bool(self._ends))
+        watch_order(self._ring, hashes, None, harm, starts=False)
 
     def __reduce__(self) -> tuple:
         return type(self), self._made_with

@@ -147,7 +147,8 @@ class _SharedBuffer(SavableBuffer):
         )
         following, stacked = options.get("next_of") or (), options.get("stack_compress") or ()
         given = recipe.fields + next_fields(recipe.fields, following)
-        watch_order(self, given, recipe.nstep, harm_of(recipe.nstep, following, stacked), starts=mode is None)
+        harm, starts = harm_of(recipe.nstep, following, stacked), mode is None and options.get("n_envs", 1) != 1
+        watch_order(self, given, recipe.nstep, harm, starts=starts)
         self._recipe = recipe
         _open.add(self)
 

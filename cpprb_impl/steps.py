@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl.fields import native_fields, next_fields
+from cpprb_impl.order import harm_of, watch_order
 
 Kind = tuple[tuple[int, ...], Any]  # shape of one step, dtype
 NUMBER: Kind = ((), np.float32)
@@ -114,9 +116,13 @@ def make_ring(
         kinds |= {next_observation(name): kind for name, kind in observations.items()}
     kinds |= {ACTION: action, REWARD: NUMBER, DONE: NUMBER, TIMEOUT: NUMBER}
     env_dict = {name: {"shape": shape, "dtype": dtype} for name, (shape, dtype) in kinds.items()}
-    if priorities is None:
-        return ReplayBuffer(size * n_envs, env_dict, **options)
-    return PrioritizedReplayBuffer(size * n_envs, env_dict, **options, **priorities)
+    kind = ReplayBuffer if priorities is None else PrioritizedReplayBuffer
+    ring = kind(size * n_envs, env_dict, **options, **(priorities or {}))
+    following = options.get("next_of", ())
+    fields = native_fields(env_dict, None)
+    fields += next_fields(fields, following)
+    watch_order(ring, fields, None, harm_of(None, following, stacks), starts=True)  # also one environment is a vector
+    return ring
 
 
 def column(ring: ReplayBuffer, name: str) -> Any:

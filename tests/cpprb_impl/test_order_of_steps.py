@@ -135,14 +135,23 @@ def test_one_step_that_follows_the_one_before_ends_the_search(kind, options):
 
 @pytest.mark.parametrize("options", RELYING.values(), ids=RELYING)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_buffer_in_order_is_no_longer_watched_after_its_first_episode(kind, options):
+def test_a_buffer_in_order_is_no_longer_watched_after_its_first_rows(kind, options):
     """Its `add` then does no work for the warnings."""
     buffer = kind(200, env_dict(options), **options)
     assert buffer._watches_order()
     add(buffer, 2, 1)
-    buffer.add(**rows(2, 1, done=1))
-    buffer.add(**rows(9, 1))
     assert not buffer._watches_order()
+    of_several = kind(200, env_dict(options), n_envs=2, **options)
+    add(of_several, 4, 2, stride=2)
+    assert of_several._watches_order(), "episodes may begin where others ended"
+    of_several.add(**rows(4, 2, stride=2, done=1))
+    of_several.add(**rows(10, 2))
+    assert not of_several._watches_order()
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_buffer_without_these_options_is_not_watched(kind):
+    assert not kind(200, env_dict({}))._watches_order()
 
 
 def test_no_buffer_is_watched_for_ever():
@@ -277,12 +286,10 @@ def test_no_such_row_causes_none(kind, options):
     assert play(made(), masked) == []
 
 
-@pytest.mark.parametrize("fields", OBJECTS.values(), ids=OBJECTS)
-def test_buffers_of_objects_warn_of_such_rows_too(fields):
-    buffer = m.ReplayBuffer(300, env_dict({}, **fields))
-    steps = [step | {"info": 0} if "info" in fields else step for step in played("NEXT_STEP", n_envs=1, state=where)]
-    (message,) = play(buffer, steps)
-    assert JOINED in message
+def test_rows_of_one_environment_may_continue_where_an_episode_ended():
+    """They are not from a vector environment, and perhaps their episodes are only counted."""
+    buffer = m.ReplayBuffer(300, env_dict({}))
+    assert play(buffer, played("NEXT_STEP", n_envs=1, state=where)) == []
 
 
 STATES = {
@@ -300,4 +307,4 @@ def test_an_environment_whose_episodes_end_where_they_begin_causes_none(state):
 
 def test_episodes_of_one_step_cause_none():
     """The next_obs of a bandit may be its next context."""
-    assert add(m.ReplayBuffer(200, env_dict({}), next_of="obs"), 160, 1, stride=1, done=1) == []
+    assert add(m.ReplayBuffer(200, env_dict({}), next_of="obs", n_envs=2), 160, 2, stride=2, done=1) == []

@@ -44,9 +44,9 @@ def made(name: str, n_envs: int):
     return kind(1000, space, DISCRETE, "cpu", n_envs=n_envs, **options)
 
 
-def steps(name: str, mode: str):
-    """Steps of two environments with episodes of 5 steps, in a mode of Gymnasium's vector environments."""
-    at, episode = np.zeros(2), np.arange(2.0)
+def steps(name: str, n_envs: int, mode: str):
+    """Steps of environments with episodes of 5 steps, in a mode of Gymnasium's vector environments."""
+    at, episode = np.zeros(n_envs), np.arange(float(n_envs))
 
     def observation(at, episode):
         values = np.stack([episode, at], 1).astype(np.float32)
@@ -56,20 +56,21 @@ def steps(name: str, mode: str):
         over = at == 5
         obs = observation(at, episode)
         if mode == "SAME_STEP" and over.all():
-            at, episode = at * 0, episode + 2
+            at, episode = at * 0, episode + n_envs
             obs = observation(at, episode)
             over = over & False
-        new_at, new_episode = np.where(over, 0, at + 1), np.where(over, episode + 2, episode)
+        new_at, new_episode = np.where(over, 0, at + 1), np.where(over, episode + n_envs, episode)
         ends = (new_at == 5).astype(np.float32)
-        yield obs, observation(new_at, new_episode), np.zeros((2, 1), int), np.ones(2), ends, [{}, {}]
+        yield obs, observation(new_at, new_episode), np.zeros((n_envs, 1), int), np.ones(n_envs), ends, [{}] * n_envs
         at, episode = new_at, new_episode
 
 
+@pytest.mark.parametrize("n_envs", [1, 2])
 @pytest.mark.parametrize("name", KINDS)
-def test_rows_that_only_reset_an_environment_cause_one_warning(name):
-    (message,) = messages(made(name, 2), steps(name, "NEXT_STEP"))
+def test_rows_that_only_reset_an_environment_cause_one_warning(name, n_envs):
+    (message,) = messages(made(name, n_envs), steps(name, n_envs, "NEXT_STEP"))
     assert "each row after the end of an episode begins with the next_*" in message
-    assert messages(made(name, 2), steps(name, "SAME_STEP")) == []
+    assert messages(made(name, n_envs), steps(name, n_envs, "SAME_STEP")) == []
 
 
 @pytest.mark.parametrize("name", STORED_ONCE)
