@@ -17,7 +17,9 @@ class Config:
 
     prioritized: bool
     capacity: int
-    obs: tuple[int, ...]  # shape; the last dimension is a stack of frames
+    obs: tuple[int, ...]  # shape
+    axis: int  # of obs: it is a stack of frames
+    advance: int  # the most frames by which it moves on, which may be more than it has
     obs_dtype: str
     done_dtype: str
     other_dtype: str
@@ -49,7 +51,8 @@ class Config:
             for name, (shape, dtype) in self.fields().items()
             if name.removeprefix("next_") not in self.next_of or not name.startswith("next_")
         }
-        options = {"next_of": self.next_of, "stack_compress": self.stack_compress, "Nstep": self.nstep}
+        stacks = self.stack_compress if self.axis == -1 else dict.fromkeys(self.stack_compress, self.axis)
+        options = {"next_of": self.next_of, "stack_compress": stacks, "Nstep": self.nstep}
         if self.compress:
             options["compress"] = "lz4"
         if self.mmap:
@@ -81,10 +84,13 @@ def configs(draw):
     following = tuple(name for name in ("next_obs", "next_other") if draw(st.booleans()))
     # Half to the powers, and whole rewards: sums are exact.
     nstep = size and {"size": size, "gamma": 0.5, "rew": "rew", "next": following}
+    obs = draw(st.sampled_from([(3,), (2, 4), (1,), (2, 1, 2), (40, 3)]))  # 40 equal numbers can be compressed
     return Config(
         prioritized=draw(st.sampled_from([False, True, True])),
         capacity=draw(st.sampled_from([1, 3, 5, 8, 17, 33, 40, 70])),
-        obs=draw(st.sampled_from([(3,), (2, 4), (1,), (2, 1, 2), (40, 3)])),  # 40 equal numbers can be compressed
+        obs=obs,
+        axis=draw(st.sampled_from([-1, *range(-len(obs), len(obs))])),
+        advance=draw(st.sampled_from([1, 1, 2, 4])),
         obs_dtype=draw(st.sampled_from(["u1", "f4", "f8", "i2"])),
         done_dtype=draw(st.sampled_from(["?", "f4", "i8"])),
         other_dtype=other_dtype,
@@ -100,7 +106,8 @@ class Steps:
     """An endless run of steps: their observations are stacks of frames, and each says its number."""
 
     def __init__(self, config: Config) -> None:
-        self.fields, self.stack = config.fields(), config.obs[-1]
+        self.fields, self.axis, self.advance = config.fields(), config.axis, config.advance
+        self.stack = config.obs[config.axis]
         self.frame = self.number = 0
         self.frames = self._begin()
 
@@ -108,7 +115,7 @@ class Steps:
         self.frame += 1
         shape, dtype = self.fields["obs"]
         value = -0.0 if self.frame % 11 == 0 else self.frame % 97  # -0.0 is 0.0 to ==, but other bytes
-        return np.full(shape[:-1], value, dtype)
+        return np.full(np.delete(shape, self.axis), value, dtype)
 
     def _begin(self) -> list[np.ndarray]:
         return [self._new_frame()] * self.stack
@@ -120,14 +127,15 @@ class Steps:
     def take(self, what: str) -> Row:
         """One step, after which the episode goes on, or is done; or a jump: the next step is from elsewhere."""
         now = self.frames
-        following = [*now[1:], self._new_frame()]
+        by = 1 + self.number % self.advance
+        following = [*now, *(self._new_frame() for _ in range(by))][-self.stack :]
         self.frames = following if what == "goes on" else self._begin()
         self.number += 1
         jump = what == "jump" and self.number % 2 == 0
         values = {
             "number": [self.number],
-            "obs": np.stack(now, axis=-1),
-            "next_obs": np.stack(self._begin() if jump else following, axis=-1),
+            "obs": np.stack(now, axis=self.axis),
+            "next_obs": np.stack(self._begin() if jump else following, axis=self.axis),
             "rew": [self.number % 5],
             "done": [what == "done"],
             "other": self._other(self.number),
