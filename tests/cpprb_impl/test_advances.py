@@ -12,7 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import (
+    HindsightReplayBuffer,
+    MPPrioritizedReplayBuffer,
+    MPReplayBuffer,
+    PrioritizedReplayBuffer,
+    ReplayBuffer,
+    ReverseReplayBuffer,
+)
 
 ROWS, SIDE = 400, 16
 FRAME_BYTES = SIDE * SIDE
@@ -29,6 +36,7 @@ def in_files(folder: Path, **options) -> ReplayBuffer:
 STORES: dict[str, tuple[Make, float]] = {
     "private": (lambda folder, **options: ReplayBuffer(**options), 1.15),
     "prioritized": (lambda folder, **options: PrioritizedReplayBuffer(**options), 1.15),
+    "reverse": (lambda folder, **options: ReverseReplayBuffer(**options), 1.15),
     "compressed": (lambda folder, **options: ReplayBuffer(compress="lz4", **options), 0.9),
     "in files": (in_files, 1.15),
     "shared": (lambda folder, **options: MPReplayBuffer(**options), 1.8),
@@ -56,6 +64,7 @@ def noise(window: int, by: int, axis: int, rows: int = ROWS) -> Rows:
 
 def options_for(rows: Rows, axis: int, size: int, **options) -> dict:
     env_dict = {"obs": {"shape": rows["obs"].shape[1:], "dtype": np.uint8}, "id": {"dtype": np.int64}}
+    env_dict |= {"done": {}} if "Nstep" in options else {}
     return {"size": size, "env_dict": env_dict, "next_of": "obs", "stack_compress": {"obs": axis}, **options}
 
 
@@ -175,3 +184,58 @@ def test_copies_and_files_share_frames_as_well(tmp_path, store, axis):
     for each in copies:
         assert each.nbytes < 1.1 * buffer.nbytes
         assert_added(each.get_all_transitions(), added)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_with_n_step_transitions_both_observations_have_frames_of_their_own(tmp_path, store):
+    added = noise(12, 3, 0)
+    options = options_for(added, 0, ROWS, Nstep={"size": 4, "gamma": 0.9, "next": "next_obs"})
+    with closing(STORES[store][0](tmp_path, **options)) as buffer:
+        empty = used(buffer, tmp_path)
+        for at in range(ROWS):
+            buffer.add(**{name: column[at] for name, column in added.items()}, done=0)
+        assert used(buffer, tmp_path) - empty < STORES[store][1] * (2 * ROWS * 3 + 4 * 12) * FRAME_BYTES
+        rows = buffer.get_all_transitions()
+        ids = rows["id"].ravel()
+        np.testing.assert_array_equal(rows["obs"], added["obs"][ids])
+        np.testing.assert_array_equal(rows["next_obs"], added["next_obs"][ids + 3])
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_hindsight_buffer_stores_the_new_frames_of_each_row(prioritized):
+    added = noise(12, 3, 0, rows=200)
+    env_dict = {"obs": {"shape": added["obs"].shape[1:], "dtype": np.uint8}, "act": {}}
+    buffer = HindsightReplayBuffer(
+        ROWS,
+        env_dict,
+        100,
+        lambda states, actions, goals: np.zeros(len(states)),
+        goal_func=lambda states: np.zeros((len(states), 1)),
+        goal_shape=1,
+        strategy="final",
+        prioritized=prioritized,
+        next_of="obs",
+        stack_compress={"obs": 0},
+    )
+    empty = buffer.rb.nbytes
+    for episode in (slice(0, 100), slice(100, 200)):
+        buffer.add(obs=added["obs"][episode], next_obs=added["next_obs"][episode], act=np.zeros(100))
+        buffer.on_episode_end(0)
+    assert buffer.get_stored_size() == ROWS
+    assert buffer.rb.nbytes - empty < 1.15 * (ROWS * 3 + 4 * 12) * FRAME_BYTES
+    rows = buffer.rb.get_all_transitions()
+    expected = np.concatenate(
+        [added["next_obs"][episode] for episode in (slice(0, 100), slice(100, 200)) for _ in "12"]
+    )
+    np.testing.assert_array_equal(rows["next_obs"], expected)
+
+
+@pytest.mark.parametrize("kind", [MPReplayBuffer, MPPrioritizedReplayBuffer])
+def test_an_attached_buffer_has_the_same_axis(kind):
+    added = noise(6, 2, 1, rows=60)
+    with closing(kind(**options_for(added, 1, 60))) as buffer:
+        add(buffer, added, 5)
+        with closing(kind.attach(buffer.segment)) as attached:
+            assert_added(attached.get_all_transitions(), added)
+            add(attached, added, 5)
+        assert_added(buffer.get_all_transitions(), added)

@@ -113,6 +113,22 @@ def of_parts(layout, seen, **options):
     return buffer.nbytes
 
 
+def of_goals(layout, seen):
+    """The same observations beside goals."""
+    goal = spaces.Box(-1, 1, (3,))
+    space = spaces.Dict(
+        {"observation": spaces.Box(0, 255, layout.shape, "u1"), "achieved_goal": goal, "desired_goal": goal}
+    )
+    buffer = sb3.HerReplayBuffer(STEPS, space, BUTTONS, env=None, device="cpu", optimize_memory_usage=True)
+    goals = {"achieved_goal": np.zeros((1, 3), "f4"), "desired_goal": np.zeros((1, 3), "f4")}
+    for obs, next_obs in pairwise(seen):
+        parts = ({"observation": value[None], **goals} for value in (obs, next_obs))
+        buffer.add(*parts, np.array([[1]]), np.zeros(1, "f4"), np.zeros(1, "f4"), [{}])
+    rows = np.arange(STEPS), np.zeros(STEPS, int)
+    assert_equal(buffer.observations["observation"][rows], buffer.next_observations["observation"][rows], seen)
+    return buffer.nbytes
+
+
 def of_tensordicts(kind, **more):
     def fill(layout, seen, **options):
         if layout.option is not None:
@@ -159,6 +175,13 @@ def test_a_step_takes_the_memory_of_what_is_new_in_it(kind, layout):
     used, a_slice = bytes_per_step(kind, LAYOUTS[layout])
     stored = LAYOUTS[layout].stored * a_slice
     assert stored <= used < 1.25 * stored + OF_OTHER_FIELDS
+
+
+@pytest.mark.parametrize("layout", FOUND)
+def test_a_hindsight_buffer_finds_the_same_axes(layout):
+    seen = observations(FOUND[layout])
+    a_slice = seen[0].nbytes / FOUND[layout].shape[FOUND[layout].axis]
+    assert of_goals(FOUND[layout], seen) / STEPS < 1.25 * FOUND[layout].stored * a_slice + 2 * OF_OTHER_FIELDS
 
 
 @pytest.mark.parametrize(
