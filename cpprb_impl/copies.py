@@ -22,6 +22,7 @@ class CopyableBuffer(BufferBase):
     them, and every copy has its own `_parts`.
     """
 
+    _written: int = 0  # the rows in the slots before this one may have data that copies keep, although not stored
     _recipe: tuple[int, list[NativeField], dict[str, Any]]
 
     def _make(self, capacity: int, fields: list[NativeField], *, seed: int | None = None, **options: Any) -> None:

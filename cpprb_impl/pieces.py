@@ -66,10 +66,14 @@ def framed_fields(buffer: Ring, kinds: Kinds) -> dict[str, Framed]:
 
 
 class Rows:
-    """The rows of a private buffer, read a few at a time as columns, oldest first."""
+    """The rows of a private buffer, read or added a few at a time as columns, oldest first.
 
-    def __init__(self, buffer: Ring) -> None:
-        self.buffer, self.kinds = buffer, native_kinds(buffer)
+    Rows that are not stored, but whose data is in the slots behind those that are, follow as if they were stored.
+    """
+
+    def __init__(self, buffer: Ring, stored: int) -> None:
+        self.buffer, self.kinds, self.stored = buffer, native_kinds(buffer), stored
+        self._unstored = 0  # rows that were added and are not stored
         self.framed = framed_fields(buffer, self.kinds)
         self._plain = [name for name in self.kinds if name not in self.framed and not self._is_next(name)]
 
@@ -77,12 +81,13 @@ class Rows:
         field = self.framed.get(name.removeprefix("next_"))
         return field is not None and field.has_next and name.startswith("next_")
 
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield the first and the end of each piece."""
-        rows, n_envs = self.buffer.get_stored_size(), self.buffer.n_envs
+    def ranges(self, written: int) -> Iterator[tuple[int, int]]:
+        """Yield the first and the end of each piece of the rows that are stored, and of others until `written`."""
+        n_envs = self.buffer.n_envs
         step = max(rows_per_piece(self.kinds), LEAST * n_envs if self.framed else 1)
         step += -step % n_envs
-        return ((first, min(first + step, rows)) for first in range(0, rows, step))
+        for begin, rows in ((0, self.stored), (self.stored, 0 if self.framed else written)):
+            yield from ((first, min(first + step, rows)) for first in range(begin, rows, step))
 
     def between(self, first: int, end: int) -> Columns:
         """Return the columns of the rows first, first + 1, ..., end - 1."""
@@ -107,6 +112,8 @@ class Rows:
         """Return (priority + eps)^alpha of these rows, float32, or None without priorities."""
         if not isinstance(self.buffer, PrioritizedRing):
             return None
+        if first >= self.stored:
+            return np.zeros(end - first, np.float32)
         return self.buffer._get_leaves(slots_between(self.buffer, first, end))
 
     def packed(self, first: int, end: int) -> list[np.ndarray]:
@@ -146,6 +153,15 @@ class Rows:
 
     def add(self, columns: Columns, rows: int, leaves: np.ndarray | None) -> None:
         """Add rows to the buffer, with their leaves."""
+        stored = self.buffer.get_stored_size()
+        if stored == self.stored:
+            slots = slots_between(self.buffer, stored + self._unstored, stored + self._unstored + rows)
+            self._unstored += rows
+            for name, column in columns.items():
+                view = self.buffer._view(name)
+                assert view is not None
+                view[slots] = column
+            return
         add_columns(self.buffer, columns, 0, rows)
         if leaves is not None:
             stored = self.buffer.get_stored_size()
@@ -168,7 +184,8 @@ class Contents:
     """
 
     def __init__(self, buffer: CopyableBuffer, *start: Any) -> None:
-        self._buffer, self._head, self._rows = buffer, buffer._get_head(), Rows(buffer)
+        self._buffer, self._head = buffer, buffer._get_head()
+        self._rows = Rows(buffer, buffer.get_stored_size())
         self._start: tuple[Any, ...] = (
             type(buffer),
             buffer.get_stored_size(),
@@ -187,7 +204,7 @@ class Contents:
         """Return a new buffer with these rows, and with `parts` as attributes."""
         kind, stored, position, waiting, recipe, _ = self._start
         filling = Filling(kind, stored, position, waiting, recipe, parts)
-        for first, end in self._rows.ranges():
+        for first, end in self._rows.ranges(self._buffer._written):
             filling.rows.add(self._rows.between(first, end), end - first, self._rows.leaves(first, end))
             self.check()
         return filling
@@ -201,7 +218,7 @@ class Contents:
         return self.copied(copy.deepcopy(self.parts(), memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        pieces = (Piece(self, first, end) for first, end in self._rows.ranges())
+        pieces = (Piece(self, first, end) for first, end in self._rows.ranges(self._buffer._written))
         return Filling, self._start, None, pieces
 
     def piece(self, first: int, end: int, protocol: int) -> bytearray | int:
@@ -260,7 +277,7 @@ class Filling:
         self._buffer._make(capacity, fields, **options)
         vars(self._buffer).update(parts)
         self._buffer._begin_at((position["next_index"] - stored) % capacity)
-        self._position, self._waiting, self.rows = position, waiting, Rows(self._buffer)
+        self._position, self._waiting, self.rows = position, waiting, Rows(self._buffer, stored)
 
     def __setstate__(self, piece: bytearray | int) -> None:
         if isinstance(piece, int):

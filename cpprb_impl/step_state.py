@@ -96,7 +96,7 @@ class StoredArray:
     def __set__(self, buffer: StepState, value: Any) -> None:
         if buffer._is_made():
             _fill(self._name, buffer._views[self._name], value)
-            buffer._written = buffer.buffer_size
+            buffer._write(buffer.buffer_size)
 
 
 class StepState:
@@ -110,7 +110,6 @@ class StepState:
     _ring: Ring
     _views: dict[str, Any]  # by name in ARRAYS
     _past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
-    _written: int = 0  # the steps before this one may have data without being stored, since pos was set back
     # The attributes that cannot be changed, since the memory was laid out for them, and what to do.
     _fixed: ClassVar[Mapping[str, str]] = {
         "buffer_size": "make a buffer of that size, and add the steps to it",
@@ -173,7 +172,7 @@ class StepState:
                 f"{name} cannot be assigned, since frames are stored once: call reset() to remove all steps, or make "
                 "the buffer with optimize_memory_usage=False"
             )
-        self._written = max(self._written, self._stored_steps())
+        self._write(self._stored_steps())
         stored = self.buffer_size if full else pos
         self._ring._hold(pos % self.buffer_size * self.n_envs, stored * self.n_envs)
         self._past_end = self._ring._get_head() if pos == self.buffer_size and not full else None
@@ -186,7 +185,7 @@ class StepState:
 
     def reset(self) -> None:
         """Remove all steps."""
-        self._written = max(self._written, self._stored_steps())
+        self._write(self._stored_steps())
         self._ring.clear()
 
     def size(self) -> int:
@@ -196,28 +195,22 @@ class StepState:
     def _stored_steps(self) -> int:
         return self._ring.get_stored_size() // self.n_envs
 
+    def _write(self, steps: int) -> None:
+        """Let copies keep the data of this many steps of each environment, whether or not they are stored."""
+        self._ring._written = max(self._ring._written, steps * self.n_envs)
+
     def _state(self) -> dict[str, Any]:
-        """Return the attributes that a copy needs, and the data of steps that are not stored."""
+        """Return the attributes that a copy needs."""
         state = {name: value for name, value in vars(self).items() if name != "_views"}
         state["_past_end"] = self._is_past_end()
-        if self._written > self._stored_steps() and not self._has_frames():
-            state["_beyond"] = [array[self._stored_steps() : self._written].copy() for array in self._arrays_by_field()]
         return state
 
     def _set_state(self, state: Mapping[str, Any]) -> None:
         """Set what `_state` returned, perhaps in an earlier version, in which the ring's state existed twice."""
-        ignored = (*POSITION, *ARRAYS, "_past_end", "_beyond")
+        ignored = (*POSITION, *ARRAYS, "_past_end")
         self.__dict__.update({name: value for name, value in state.items() if name not in ignored})
         self._past_end = self._ring._get_head() if state.get("_past_end") else None
         self._make_views()
-        if "_beyond" in state:
-            for array, values in zip(self._arrays_by_field(), state["_beyond"], strict=True):
-                array[self._stored_steps() : self._written] = values
-
-    def _arrays_by_field(self) -> list[np.ndarray]:
-        return [
-            array for each in self._views.values() for array in (each.values() if isinstance(each, Parts) else [each])
-        ]
 
     def _make_views(self) -> None:
         raise NotImplementedError

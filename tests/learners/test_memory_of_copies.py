@@ -37,6 +37,7 @@ KINDS = {
     "sb3.ReplayBuffer": lambda: sb3.ReplayBuffer(ROWS, BOX, ACTION),
     "sb3.ReplayBuffer, frames once": lambda: sb3.ReplayBuffer(3 * ROWS, IMAGE, ACTION, **ONCE),
     "sb3.ReplayBuffer, compressed": lambda: sb3.ReplayBuffer(5 * ROWS, IMAGE, ACTION, **LZ4),
+    "sb3.ReplayBuffer, forgotten": lambda: sb3.ReplayBuffer(ROWS, BOX, ACTION),
     "sb3.DictReplayBuffer": lambda: sb3.DictReplayBuffer(ROWS, PARTS, ACTION),
     "sb3.DictReplayBuffer, frames once": lambda: sb3.DictReplayBuffer(ROWS, PARTS, ACTION, **ONCE),
     "sb3.NStepReplayBuffer": lambda: sb3.NStepReplayBuffer(ROWS, BOX, ACTION, n_steps=3),
@@ -45,6 +46,7 @@ KINDS = {
     "sb3.PrioritizedReplayBuffer": lambda: sb3.PrioritizedReplayBuffer(ROWS, BOX, ACTION),
     "sb3.PrioritizedReplayBuffer, frames once": lambda: sb3.PrioritizedReplayBuffer(3 * ROWS, IMAGE, ACTION, **ONCE),
     "cleanrl.ReplayBuffer": lambda: cleanrl.ReplayBuffer(ROWS, BOX, ACTION),
+    "cleanrl.ReplayBuffer, forgotten": lambda: cleanrl.ReplayBuffer(ROWS, BOX, ACTION),
     "cleanrl.ReplayBuffer, dict": lambda: cleanrl.ReplayBuffer(ROWS, PARTS, ACTION),
     "cleanrl.ReplayBuffer, frames once": lambda: cleanrl.ReplayBuffer(3 * ROWS, IMAGE, ACTION, **ONCE),
     "cleanrl.ReplayBuffer, compressed": lambda: cleanrl.ReplayBuffer(5 * ROWS, IMAGE, ACTION, **LZ4),
@@ -83,6 +85,8 @@ def filled(name):
     for at in range(buffer.buffer_size):
         done = none + (at % FILM == FILM - 1)
         buffer.add(seen[at % FILM], seen[(at + 1) % FILM], action, none, done, [{}])
+    if "forgotten" in name:
+        buffer.pos, buffer.full = 0, False  # copies keep the data, since the steps can be stored again
     return buffer
 
 def pickled(buffer):
