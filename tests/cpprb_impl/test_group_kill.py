@@ -46,6 +46,7 @@ keeper = kept.Keeper(made.name)
 print(made.name, flush=True)
 time.sleep(600)
 """
+ALONE = "TEST_GROUP_KILL_ALONE"  # set where no other process can remove a name
 MAKERS: dict[str, Callable[[], object]] = {
     **{
         name: lambda name=name: getattr(cpprb_impl, name)(10, FIELDS)
@@ -95,6 +96,8 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
         dead = [owner.pid, *map(int, explorers), *shells]
         assert len(shells) == 1
         wait_until(lambda: not any(map(is_running, dead)))
+        # Tests that run beside this one may have removed it already.
+        assert ALONE not in os.environ or names_of(segment)
         return segment
 
     yield kill
@@ -104,7 +107,7 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("kind", ["MPReplayBuffer", "MPPrioritizedReplayBuffer"])
 def test_a_killed_jobs_name_is_gone_after_the_next_buffer(kind, method, killed):
-    segment = killed(kind, method)  # tests that run beside this one may have removed its name already
+    segment = killed(kind, method)
     cpprb_impl.ReplayBuffer(10, {"x": {}})
     assert not names_of(segment)
 
@@ -114,6 +117,18 @@ def test_each_class_of_buffer_removes_it(name, killed):
     segment = killed()
     MAKERS[name]()
     assert not names_of(segment)
+
+
+def test_no_other_process_need_remove_it():
+    """The tests above where no other process sees the names, since /dev/shm is another one there."""
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"']
+    if subprocess.run([*alone, "sh", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no namespace for mounts can be made here")
+    above = "test_each_class_of_buffer_removes_it or test_a_killed_jobs_name_is_gone_after_the_next_buffer"
+    command = [*alone, "sh", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", above]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, ALONE: "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(buffers()) + 6} passed" in done.stdout
 
 
 def test_a_shards_name_goes_with_it():
