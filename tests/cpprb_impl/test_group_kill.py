@@ -82,7 +82,7 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
     """Start a job and kill it with its watchdog; the name of its segment, which remains."""
     stop = tmp_path / "stop"
 
-    def kill(kind: str = "MPPrioritizedReplayBuffer", method: str = "spawn") -> str:
+    def kill(kind: str = "MPPrioritizedReplayBuffer", method: str = "fork") -> str:
         job = tmp_path / "job.py"
         job.write_text(JOB)
         command = [sys.executable, job, kind, method, stop]
@@ -104,8 +104,10 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
     stop.touch()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("kind", ["MPReplayBuffer", "MPPrioritizedReplayBuffer"])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("MPReplayBuffer", "fork"), *(("MPPrioritizedReplayBuffer", each) for each in ("fork", "spawn", "forkserver"))],
+)
 def test_a_killed_jobs_name_is_gone_after_the_next_buffer(kind, method, killed):
     segment = killed(kind, method)
     cpprb_impl.ReplayBuffer(10, {"x": {}})

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -97,9 +94,14 @@ def drawn(name: str, buffer) -> tuple:
     return tuple(np.asarray(draw(buffer)).ravel()[:16].tolist())
 
 
-def send_drawn(name: str, buffer, results) -> None:
+def drawn_of(made: dict) -> dict:
+    """What each object draws, by its name and seed."""
+    return {member: drawn(member[0], each) for member, each in made.items()}
+
+
+def send_drawn(made: dict, results) -> None:
     """What a worker does."""
-    results.put([drawn(name, buffer) for _ in range(2)])
+    results.put([drawn_of(made) for _ in range(2)])
 
 
 def members(of):
@@ -117,42 +119,24 @@ def test_every_public_class_that_draws_is_a_member():
     assert all(hasattr(kind, "reseed") for kind in drawing)
 
 
-@pytest.mark.parametrize("seed", [None, 1])
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-@members(["ReplayBuffer", "PrioritizedReplayBuffer", "MPReplayBuffer", "MPPrioritizedReplayBuffer"])
-def test_workers_draw_numbers_of_their_own(name, method, seed):
-    """The copies get the buffer as an argument, twice as in two epochs."""
-    make, _ = (MEMBERS | SHARED)[name]
-    buffer = make(seed=seed)
+def test_workers_draw_numbers_of_their_own(method):
+    """The copies get the buffers as an argument, twice as in two epochs."""
+    made = {(name, seed): make(seed=seed) for name, (make, _) in (MEMBERS | SHARED).items() for seed in (None, 1)}
     context = multiprocessing.get_context(method)
     results = context.Queue()
-    batches = [drawn(name, buffer)]
+    batches = [drawn_of(made)]
     for _ in range(2):
-        workers = [context.Process(target=send_drawn, args=(name, buffer, results)) for _ in range(2)]
+        workers = [context.Process(target=send_drawn, args=(made, results)) for _ in range(2)]
         for worker in workers:
             worker.start()
         for _ in workers:
             batches += results.get(timeout=60)
         for worker in workers:
             worker.join()
-    batches.append(drawn(name, buffer))
-    assert len(set(batches)) == len(batches) == 10
-
-
-@pytest.mark.parametrize("seed", [None, 1])
-def test_what_is_unpickled_in_another_process_draws_other_numbers(seed, tmp_path):
-    made = {name: make(seed=seed) for name, (make, _) in MEMBERS.items()}
-    (tmp_path / "pickled").write_bytes(pickle.dumps(made))
-    program = (
-        "import pickle, sys; from tests.cpprb_impl.test_random_streams import drawn; "
-        "made = pickle.load(open(sys.argv[1], 'rb')); print({name: drawn(name, made[name]) for name in made})"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "pickled")]
-    others = [
-        ast.literal_eval(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(2)
-    ]
-    for name, each in made.items():
-        assert len({drawn(name, each), *(other[name] for other in others)}) == 3, name
+    batches.append(drawn_of(made))
+    for member in made:
+        assert len({batch[member] for batch in batches}) == len(batches) == 10, member
 
 
 @members(MEMBERS)
