@@ -75,7 +75,8 @@ def test_a_method_that_torchrl_calls_is_called_or_refused(kind, name):
     except TypeError as error:
         assert f"Spy must not override {name}, which is not called here: override " in str(error)
         return
-    assert theirs == ours
+    # A user who overrides `extend` alone means all rows; TorchRL's `add` would store those added singly as they are.
+    assert ours == (theirs | {"add"} if name == "extend" else theirs)
 
 
 def test_the_comparison_finds_the_methods():
