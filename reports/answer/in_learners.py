@@ -19,6 +19,10 @@ LIMITS = (
     "exact draws change nothing. Where a speed was measured in turns with the library's own buffer, the trainings are "
     "shorter, and buffers at most a quarter full."
 )
+FORMER_DEFAULTS = (
+    "{peer} was measured with its former defaults: weights were divided by the largest of the buffer, and eps was 1e-6."
+)
+MAXIMUM = "buffer maximum"  # the variant with these defaults, measured since they changed
 HEAD = (
     "| training | buffer | memory, B per transition | time in the buffer | speed of the training |",
     "|---|---|--:|--:|--:|",
@@ -27,6 +31,13 @@ HEAD = (
 
 def tasks(context: Context) -> list[Task]:
     return tasks_of(context.jobs_of(learners.SUITE), context.reference(learners.SUITE))
+
+
+def limits(context: Context) -> str:
+    """Return what the sentences leave out, and which peer's defaults have changed since it was measured."""
+    peers = {peer.name for peer in context.run.peers}
+    former = [name for name in peers if name.endswith(", prioritized]") and f"{name[:-1]}, {MAXIMUM}]" not in peers]
+    return " ".join([LIMITS, *(FORMER_DEFAULTS.format(peer=name) for name in sorted(former))])
 
 
 def sentences(context: Context, subject: str) -> list[str]:

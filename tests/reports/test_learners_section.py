@@ -297,3 +297,13 @@ def test_the_table_of_trainings_begins_with_the_librarys_own_buffer():
         == f"|  | {PRIORITIZED} | 56.0 (about as many) | 3.00% | 0.950{TIMES} [0.950, 0.950] (one after the other) |"
     )
     assert in_learners.table_lines(context_of(empty_run())) == []
+
+
+@pytest.mark.parametrize("measured_since", [False, True])
+def test_former_defaults_of_the_prioritized_buffer_are_named(measured_since):
+    now, former = "ours[SB3, prioritized]", "ours[SB3, prioritized, buffer maximum]"
+    run = trainings()
+    for peer in (now, former) if measured_since else (now,):
+        run.add_peer(peer, "1", f"how {peer} is used")
+    limits = in_learners.limits(context_of(run))
+    assert (f"{now} was measured with its former defaults" in limits) is not measured_since
