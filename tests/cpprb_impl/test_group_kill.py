@@ -46,6 +46,7 @@ keeper = kept.Keeper(made.name)
 print(made.name, flush=True)
 time.sleep(600)
 """
+JOBS = [("MPReplayBuffer", "fork"), *(("MPPrioritizedReplayBuffer", each) for each in ("fork", "spawn", "forkserver"))]
 ALONE = "TEST_GROUP_KILL_ALONE"  # set where no other process can remove a name
 MAKERS: dict[str, Callable[[], object]] = {
     **{
@@ -104,10 +105,7 @@ def killed(tmp_path) -> Iterator[Callable[..., str]]:
     stop.touch()
 
 
-@pytest.mark.parametrize(
-    ("kind", "method"),
-    [("MPReplayBuffer", "fork"), *(("MPPrioritizedReplayBuffer", each) for each in ("fork", "spawn", "forkserver"))],
-)
+@pytest.mark.parametrize(("kind", "method"), JOBS)
 def test_a_killed_jobs_name_is_gone_after_the_next_buffer(kind, method, killed):
     segment = killed(kind, method)
     cpprb_impl.ReplayBuffer(10, {"x": {}})
@@ -130,7 +128,7 @@ def test_no_other_process_need_remove_it():
     command = [*alone, "sh", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", above]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, ALONE: "1"})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(buffers()) + 6} passed" in done.stdout
+    assert f"{len(buffers()) + len(JOBS)} passed" in done.stdout
 
 
 def test_a_shards_name_goes_with_it():
