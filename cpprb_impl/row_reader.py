@@ -34,7 +34,7 @@ class RowReader(ForkSafe):
     def __init__(self, fields: Sequence[NativeField], prioritized: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self._made_with = (list(fields), prioritized)
-        self._objects = object_shapes(fields)
+        self._names, self._objects = {name for name, _, _ in fields}, object_shapes(fields)
         self._kind = Ring if prioritized is None else PrioritizedRing
         self._fields, self._options = without_objects(fields), dict(prioritized or {})
         self._ring = self._make(1)
@@ -57,6 +57,11 @@ class RowReader(ForkSafe):
     def __call__(self, rows: Mapping[str, Any]) -> Columns:
         """Return each field's column (count, *shape) as a new array. Raises the exceptions of `add`."""
         rows = dict(rows)
+        if "env_ids" in rows and "env_ids" not in self._names:
+            raise ValueError(
+                "env_ids must not be given, since all rows of this buffer are of one environment: make one buffer per "
+                "environment"
+            )
         objects = {name: read_objects(name, rows[name], self._objects[name]) for name in self._objects if name in rows}
         # The ring also counts the rows of these columns, and reports a missing field.
         rows.update({name: np.zeros(len(column), np.int64) for name, column in objects.items()})

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -60,8 +61,10 @@ struct Source {
   }
 };
 
-// Thrown if add() was given the keyword env_ids, which Python code reads.
-struct EnvironmentsGiven {};
+// Thrown if add() was given the keyword env_ids, which Python code reads. Other methods do not take it.
+struct EnvironmentsGiven : std::exception {
+  const char* what() const noexcept override { return "env_ids must be passed to add()"; }
+};
 
 // Maps the keywords of a call to fields. Calls from one place in the code pass the same names in the same order, so the
 // result is cached between calls.

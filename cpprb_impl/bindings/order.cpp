@@ -58,7 +58,7 @@ void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
                    const std::vector<npy_int64>& environments) {
   if (!ring.order) return;
   const OrderWatch::Finding found = ring.order->watch.look(in.data.data(), count, environments);
-  if (found != OrderWatch::Finding::nothing) throw OrderFound{found};
+  if (found != OrderWatch::Finding::nothing) throw OrderFound(found);
 }
 
 void keep_order(Ring& ring) {

@@ -2,6 +2,7 @@
 // add(), so that one that no longer is does no work for it.
 #pragma once
 
+#include <exception>
 #include <vector>
 
 #include "../core/order_watch.hpp"
@@ -18,8 +19,10 @@ struct Order {
 };
 
 // Thrown before anything is stored, and before Python code could change the arguments.
-struct OrderFound {
-  OrderWatch::Finding what;
+struct OrderFound : std::exception {
+  explicit OrderFound(OrderWatch::Finding its_finding) : finding(its_finding) {}
+  const char* what() const noexcept override { return "the order of rows must be watched by add()"; }
+  OrderWatch::Finding finding;
 };
 
 // Looks at the rows of one call of add(), if the ring is watched; throws OrderFound.
@@ -38,7 +41,7 @@ PyObject* watched(Ring& ring, Py_ssize_t level, Add add) {
     try {
       return add();
     } catch (const OrderFound& found) {
-      warn_of_order(ring, found.what, level);
+      warn_of_order(ring, found.finding, level);
     }
   }
 }
