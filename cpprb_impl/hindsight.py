@@ -14,7 +14,7 @@ import numpy as np
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.fields import field_names, integer, native_fields, next_fields, parse_seed, positive_integer
 from cpprb_impl.hooks import check_option
-from cpprb_impl.order import HINDSIGHT, watch_order
+from cpprb_impl.order import HINDSIGHT, OrderOfObjects, watch_order
 from cpprb_impl.own_random import OwnRandom
 from cpprb_impl.row_reader import RowReader
 
@@ -146,7 +146,11 @@ class HindsightReplayBuffer(OwnRandom):
         _, self._goal_dtype, self.goal_shape = native_fields({"goal": goal}, options.get("default_dtype"))[0]
         kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
         self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
-        watch_order(self.rb, fields, None, HINDSIGHT, starts=False, pairs=[(state, next_state)])
+        pairs = [(state, next_state)]
+        if self.rb._order is None:
+            watch_order(self.rb, fields, None, HINDSIGHT, starts=False, pairs=pairs)
+        else:
+            self.rb._order = OrderOfObjects(fields, None, HINDSIGHT, pairs)
         self._read = RowReader(fields)
         self._episode: list[dict[str, np.ndarray]] = []  # the rows of each call of add
         self._waiting = 0

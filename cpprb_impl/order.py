@@ -98,13 +98,21 @@ class OrderOfObjects:
 
     Parameters
     ----------
-    fields, steps, harm
+    fields, steps, harm, pairs
         As for `watch_order`.
     """
 
-    def __init__(self, fields: Sequence[NativeField], steps: Mapping[str, Any] | None, harm: tuple[str, str]) -> None:
-        self._made_with = fields, steps, harm
-        self._pairs, self._ends = pairs_of(fields, steps), end_fields(fields, steps)
+    def __init__(
+        self,
+        fields: Sequence[NativeField],
+        steps: Mapping[str, Any] | None,
+        harm: tuple[str, str],
+        pairs: Sequence[tuple[str, str]] | None = None,
+    ) -> None:
+        self._made_with = fields, steps, harm, pairs
+        kinds = {name: (dtype, shape) for name, dtype, shape in fields}
+        self._pairs = [(x, next_x) for x, next_x in pairs or pairs_of(fields, steps) if kinds[x] == kinds[next_x]]
+        self._ends = end_fields(fields, steps)
         hashes: list[NativeField] = [("done", np.dtype(bool), ())]
         hashes += [
             (f"{which}{p}", np.dtype(np.int64), ()) for p in range(len(self._pairs)) for which in ("x", "next_x")

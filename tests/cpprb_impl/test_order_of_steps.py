@@ -98,19 +98,28 @@ def test_objects_without_a_hash_are_the_same_if_they_are_identical():
         assert len(seen) == warned
 
 
-def goal_buffer(**options) -> m.HindsightReplayBuffer:
-    env = {"s": {"shape": 2}, "act": {}, "s2": {"shape": 2}}
+GOAL_OBJECTS = {
+    "none": {},
+    "info": {"info": {"dtype": object}},
+    "states": {"s": {"dtype": object, "shape": 2}, "s2": {"dtype": object, "shape": 2}},
+}
+
+
+def goal_buffer(fields=None, **options) -> m.HindsightReplayBuffer:
+    env = {"s": {"shape": 2}, "act": {}, "s2": {"shape": 2}} | (fields or {})
     return m.HindsightReplayBuffer(500, env, 10, lambda *_: np.zeros(len(_[0])), state="s", next_state="s2", **options)
 
 
 @pytest.mark.parametrize("prioritized", [True, False])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_hindsight_warns_of_several_environments(stride, prioritized):
-    buffer = goal_buffer(prioritized=prioritized)
+@pytest.mark.parametrize("objects", GOAL_OBJECTS.values(), ids=GOAL_OBJECTS)
+def test_hindsight_warns_of_several_environments(stride, prioritized, objects):
+    buffer = goal_buffer(objects, prioritized=prioritized)
+    info = {"info": [None] * 10} if "info" in objects else {}
     with warnings.catch_warnings(record=True) as seen:
         for first in range(0, 200, 10):
             step = rows(first, 10, stride)
-            buffer.add(s=step["obs"], act=step["rew"], s2=step["next_obs"])
+            buffer.add(s=step["obs"], act=step["rew"], s2=step["next_obs"], **info)
             buffer.on_episode_end(np.zeros(2))
     assert [NO_ORDER in str(each.message) for each in seen] == [True] * (stride - 1)
 
