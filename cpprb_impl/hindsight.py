@@ -120,8 +120,8 @@ class HindsightReplayBuffer(OwnRandom):
         for name in ("n_envs", "autoreset"):
             if options.get(name) not in (None, 1):
                 raise ValueError(
-                    f"{name} must not be given to HindsightReplayBuffer, got {options[name]!r}: its goals are of one "
-                    "episode at a time, so make a buffer for each environment"
+                    f"{name} must not be given, got {options[name]!r}: HindsightReplayBuffer stores one episode at a "
+                    "time: make one buffer per environment"
                 )
         self.strategy = strategy
         self.additional_goals = 1 if strategy == "final" else additional_goals

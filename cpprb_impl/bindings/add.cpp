@@ -30,8 +30,8 @@ Arguments read_rows(Ring& ring, const std::vector<Field>& fields, Keywords& keyw
   rows.count = static_cast<std::size_t>(count);
   if (rows.count % environments != 0)
     raise(PyExc_ValueError,
-          "add() takes a row of each of %zu environments in turn (n_envs), got %zd rows: pass env_ids with the rows of "
-          "some",
+          "add() must be given one row per environment (n_envs=%zu), or a multiple, got %zd rows; to add rows of only "
+          "some environments, pass env_ids",
           environments, count);
   if (const Numbers& numbers = rows.priorities; rows.has_priorities) {
     if (numbers.changed())

@@ -74,9 +74,11 @@ void warn_of_order(Ring& ring, OrderWatch::Finding found, Py_ssize_t level) {
   if (ring.order->watch.is_over()) end_watch(ring);
   const int status =
       found == OrderWatch::Finding::no_order
-          ? PyErr_WarnFormat(PyExc_UserWarning, level,
-                             "%U: none of %zu steps begins where the one before ended, although these are not done: %U",
-                             option.get(), OrderWatch::kMisses, harm.get())
+          ? PyErr_WarnFormat(
+                PyExc_UserWarning, level,
+                "%U: none of %zu steps begins where the one before ended, although none of these ended an episode: "
+                "%U",
+                option.get(), OrderWatch::kMisses, harm.get())
           : PyErr_WarnFormat(
                 PyExc_UserWarning, level,
                 "add(): each row after the end of an episode begins with the next_* of the row that ended "

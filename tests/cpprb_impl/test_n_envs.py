@@ -175,7 +175,7 @@ def test_bad_options_are_named(options, error, message):
 
 def test_rows_of_too_few_environments_are_refused():
     buffer = ReplayBuffer(30, STACK, n_envs=3)
-    with pytest.raises(ValueError, match=r"a row of each of 3 environments in turn \(n_envs\), got 2 rows"):
+    with pytest.raises(ValueError, match=r"one row per environment \(n_envs=3\), or a multiple, got 2 rows"):
         buffer.add(obs=np.zeros((2, 8, 8, 4)), id=[1, 2])
     assert buffer.get_stored_size() == 0
 

@@ -204,7 +204,9 @@ def test_rows_of_some_without_env_ids_are_refused():
 @pytest.mark.parametrize("option", [{"n_envs": 2}, {"autoreset": "next_step"}])
 def test_hindsight_buffers_refuse_several_environments(option):
     env_dict = {"obs": {}, "act": {}, "next_obs": {}, "done": {}}
-    with pytest.raises(ValueError, match=f"{next(iter(option))} must not be given.*a buffer for each environment"):
+    with pytest.raises(
+        ValueError, match=f"{next(iter(option))} must not be given.*one episode at a time: make one buffer per env"
+    ):
         m.HindsightReplayBuffer(100, env_dict, 10, lambda s, a, g: s[:, 0], prioritized=False, **option)
 
 
