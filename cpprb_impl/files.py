@@ -103,7 +103,8 @@ class SavableBuffer(BufferBase):
         with as_value_errors(_name_of(stream)):
             contents = file_format.read(self, stream)
             kept = min(contents.rows, self.get_buffer_size())
-            if kept % self.n_envs and contents.position is None:  # not of an equal buffer, which may have rows of some
+            # An equal buffer may have rows of only some environments, and a shared one any number of rows.
+            if kept % self.n_envs and contents.position is None and not self.segment:
                 raise ValueError(f"the number of rows must be a multiple of n_envs={self.n_envs}, got {kept}")
             return contents
 
