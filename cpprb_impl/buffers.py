@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.autoreset import Autoreset, AutoresetBuffer
 from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.copies import CopyableBuffer
 from cpprb_impl.fields import (
@@ -29,14 +30,12 @@ from cpprb_impl.fields import (
     path_prefix,
     stack_axes,
 )
-from cpprb_impl.files import SavableBuffer
 from cpprb_impl.nstep import NstepWindow, read_options
 from cpprb_impl.objects import ObjectColumns, object_shapes, refuse_objects, without_objects
 from cpprb_impl.order import OrderOfObjects, harm_of, watch_order
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
-from cpprb_impl.some_environments import Autoreset, add_steps
 
 EnvDict = Mapping[str, Mapping[str, Any]]
 Names = str | Sequence[str] | None
@@ -70,7 +69,7 @@ def check_normalize(normalize: str | None) -> str | None:
     return normalize
 
 
-class ReplayBuffer(SavableBuffer, CopyableBuffer):
+class ReplayBuffer(AutoresetBuffer, CopyableBuffer):
     """Ring of transitions, sampled uniformly with replacement.
 
     Threads may share a buffer. A forked child gets its own copy. If another thread of the parent was inside a call at
@@ -149,12 +148,10 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     """
 
     # These attributes are used only for fields of Python objects.
-    _read: RowReader | None = None
     _window: NstepWindow | None = None
     _objects: ObjectColumns | None = None
     _order: OrderOfObjects | None = None
-    _parts = ("_read", "_window", "_objects", "_order", "_autoreset")
-    _autoreset: Autoreset | None = None
+    _parts = (*AutoresetBuffer._parts, "_window", "_objects", "_order")
 
     def __init__(
         self,
@@ -257,7 +254,7 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     def _add_through(self, **rows: Any) -> int | None:
         """Implement `add` for buffers with fields of Python objects, and with autoreset."""
         if self._autoreset is not None:
-            return add_steps(self, self._autoreset, rows)
+            return super()._add_through(**rows)
         if self._window is None:
             assert self._read is not None and self._order is not None
             columns = self._read(rows)
@@ -294,9 +291,11 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
         super().on_episode_end()
 
     def clear(self) -> None:
-        """Remove every transition, including pending n-step transitions."""
-        if self._autoreset is not None:
-            self._autoreset.clear()
+        """Remove every transition, including pending n-step transitions.
+
+        With `autoreset`, the next step of an environment whose episode has just ended is still left out: also its first
+        step if the program resets the environments as well.
+        """
         if self._objects is None:
             super().clear()
         else:
@@ -309,13 +308,6 @@ class ReplayBuffer(SavableBuffer, CopyableBuffer):
     def is_Nstep(self) -> bool:  # noqa: N802 - cpprb's own name
         """Return whether N-step transitions are stored."""
         return super().is_Nstep() or self._window is not None
-
-    def _own_state(self) -> dict[str, np.ndarray]:
-        return super()._own_state() | ({} if self._autoreset is None else {"over": self._autoreset.over})
-
-    def _read_own_state(self, state: dict[str, np.ndarray]) -> dict[str, Any]:
-        found = super()._read_own_state(state)
-        return found if self._autoreset is None else found | {"_autoreset": self._autoreset.at(state.get("over"))}
 
     def _options(self) -> Mapping[str, Any]:
         options: Mapping[str, Any] = self._recipe[2]

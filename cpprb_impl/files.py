@@ -27,8 +27,8 @@ class SavableBuffer(BufferBase):
         """Write every transition with its priority, and the other state needed to resume training exactly.
 
         No other process may add to a shared buffer meanwhile, or update its priorities. Its file contains the random
-        state and the pending n-step transitions of this process only, and frames that transitions share are written
-        with each of them.
+        state, the pending n-step transitions and, with `autoreset`, which environments are about to reset, of this
+        process only, and frames that transitions share are written with each of them.
 
         Parameters
         ----------

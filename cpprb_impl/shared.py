@@ -24,6 +24,7 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from cpprb_impl._native import PrioritizedRing
+from cpprb_impl.autoreset import Autoreset, AutoresetBuffer
 from cpprb_impl.buffers import EnvDict, Names, Stacks, check_exponent, check_normalize
 from cpprb_impl.description import Description, attach_errors, description_of
 from cpprb_impl.fields import (
@@ -37,7 +38,6 @@ from cpprb_impl.fields import (
     path_prefix,
     stack_axes,
 )
-from cpprb_impl.files import SavableBuffer
 from cpprb_impl.hooks import IN_SHARED, refuse, refuse_overridden
 from cpprb_impl.host import Host, check_host, this_host
 from cpprb_impl.multiprocessing import try_start
@@ -45,7 +45,6 @@ from cpprb_impl.nstep import read_options
 from cpprb_impl.order import harm_of, watch_order
 from cpprb_impl.room import warn_if_too_large
 from cpprb_impl.siblings import ignore_siblings
-from cpprb_impl.some_environments import Autoreset, add_steps
 from cpprb_impl.watchdog import watch
 
 LOCKS = ("none", "critical", "buffer")
@@ -61,23 +60,10 @@ def _close_all() -> None:
         buffer.close()
 
 
-class _SharedBuffer(SavableBuffer):
+class _SharedBuffer(AutoresetBuffer):
     """What both MP classes have in common: attaching to the segment, and being passed to other processes."""
 
     _recipe: Description
-    _autoreset: Autoreset | None = None
-    _parts = ("_autoreset",)
-
-    def _add_through(self, **rows: Any) -> int | None:
-        """Implement `add` with autoreset."""
-        assert self._autoreset is not None
-        return add_steps(self, self._autoreset, rows)
-
-    def clear(self) -> None:
-        """Remove every transition, including pending n-step transitions."""
-        if self._autoreset is not None:
-            self._autoreset.clear()
-        super().clear()
 
     def _build(
         self,

@@ -204,8 +204,8 @@ class StepBuffer(StepState):
     def _fit(self, what: str, name: str, value: Any) -> np.ndarray:
         """Return a part of an observation in its shape, as the replaced buffers store it, or raise ValueError."""
         expected = self._shapes[name]
-        if len(expected) == 1 and np.size(value) == self.n_envs:  # one number per environment, in any shape
-            return np.reshape(value, expected)
+        if len(expected) == 1 and math.prod(np.shape(value)) == self.n_envs:  # one number each, in any shape
+            return np.reshape(np.asarray(value), expected)
         return _spread(what if name == WHOLE else f"{what}[{name!r}]", value, expected)
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:

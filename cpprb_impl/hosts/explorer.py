@@ -199,7 +199,7 @@ class RemoteExplorer:
     def _parts(self, given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Divide steps into calls that the staging buffer can hold."""
         name, _, shape = self._first_field
-        if np.size(given.get(name, 0)) <= wire.MOST_ADDED * math.prod(shape):
+        if math.prod(np.shape(given.get(name, 0))) <= wire.MOST_ADDED * math.prod(shape):
             yield given
             return
         if "env_ids" in given:

@@ -314,7 +314,8 @@ class PrioritizedReplayBuffer:
 
         The files are named shard-0-of-3.npz and so on. They are those of
         `MPPrioritizedReplayBuffer.save_transitions`, and can be loaded by it, too. Explorers should pause meanwhile,
-        and call `flush` before.
+        and call `flush` before. Their pending n-step transitions are not written, nor, with `autoreset`, which of their
+        environments are about to reset: after loading, they must begin with environments that were reset.
 
         Raises
         ------

@@ -266,3 +266,15 @@ def test_a_sampler_makes_its_own_tensors():
     buffer.add(rew=1.0)
     with pytest.raises(TypeError, match="a TensorSampler makes its own tensors"):
         TensorSampler(buffer).sample(1, out={})
+
+
+@kinds
+def test_tensors_are_rows_of_some_environments_and_with_autoreset(kind):
+    fields = {"obs": {"shape": 2}, "done": {}}
+    obs, over = torch.arange(8.0).reshape(4, 2), torch.tensor([True, False, True, False])
+    some, resetting = kind(12, fields, n_envs=4), kind(12, fields, n_envs=4, autoreset="next_step")
+    some.add(env_ids=over, obs=obs, done=torch.zeros(4))
+    for done in (over, torch.zeros(4)):
+        resetting.add(obs=obs, done=done)
+    assert some.get_all_transitions()["obs"].tolist() == obs[over].tolist()
+    assert resetting.get_all_transitions()["obs"].tolist() == [*obs.tolist(), *obs[~over].tolist()]
