@@ -16,7 +16,7 @@ from stable_baselines3.her import her_replay_buffer as hindsight
 from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.sb3.loading import check_environments
 from cpprb_impl.stacks import StackAxis
-from cpprb_impl.step_buffer import StepBuffer, of_each_part
+from cpprb_impl.step_buffer import WHOLE, StepBuffer, of_each_part
 
 # Named here, since a program may put our classes in place of these in Stable-Baselines3's modules.
 THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer
@@ -61,17 +61,6 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
 
     draws_exactly: ClassVar[bool] = False  # whatever `exact` is
 
-    @property
-    def device(self) -> torch.device:
-        """The device of samples. A model that loads a buffer of another number of environments gets a ValueError."""
-        device: torch.device = vars(self)["device"]
-        return device
-
-    @device.setter
-    def device(self, device: torch.device) -> None:
-        check_environments(self)
-        self.__dict__["device"] = device
-
     def __init__(
         self,
         buffer_size: int,
@@ -106,6 +95,10 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     def _priorities(self) -> dict[str, Any] | None:
         return None
 
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        super().__setstate__(state)
+        check_environments(self)
+
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """Return uniformly drawn steps as tensors: `ReplayBufferSamples`, or `DictReplayBufferSamples`.
 
@@ -118,10 +111,13 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
 
     def _get_samples(self, batch_inds: np.ndarray, env: VecNormalize | None = None) -> Any:
         if not self._overridden <= {"_get_samples"}:
-            original = THEIRS_OF_PARTS if isinstance(self.observations, dict) else THEIRS
+            original = THEIRS if WHOLE in self._fields else THEIRS_OF_PARTS
             return original._get_samples(self, batch_inds, env)
-        environments = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
-        return self._tensors(self._ring.get(batch_inds * self.n_envs + environments), env)
+        return self._tensors(self._ring.get(self._indexes(batch_inds)), env)
+
+    def _indexes(self, steps: np.ndarray) -> np.ndarray:
+        """Return the rows of these steps (n,), each of an environment that NumPy's generator draws."""
+        return steps * self.n_envs + np.random.randint(0, high=self.n_envs, size=(len(steps),))
 
     def _tensors(self, rows: Mapping[str, np.ndarray], env: VecNormalize | None) -> Any:
         obs, actions, next_obs, dones, rewards = self._arrays(rows)

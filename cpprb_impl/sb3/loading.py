@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 def check_environments(buffer: ReplayBuffer) -> None:
     """Raise ValueError if a model with another number of environments is loading this buffer.
 
-    To be called when the buffer's device is set. `load_replay_buffer` ends with that, and passes nothing else of the
-    model to a buffer, which is therefore looked up in the calling frame.
+    To be called while the buffer is unpickled: `load_replay_buffer` replaces the buffer of its model right after that.
+    It passes nothing of the model to a buffer, which is therefore looked up in the calling frames.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("cpprb_impl."):
+    while frame is not None and frame.f_code.co_name != "load_replay_buffer":
         frame = frame.f_back
-    if frame is None or frame.f_code.co_name != "load_replay_buffer":
-        return
-    model = frame.f_locals.get("self")
+    model = None if frame is None else frame.f_locals.get("self")
     if isinstance(model, OffPolicyAlgorithm) and model.env is not None and model.n_envs != buffer.n_envs:
         raise ValueError(
             f"n_envs of the loaded buffer must be that of the model, {model.n_envs}, got {buffer.n_envs}: make the "

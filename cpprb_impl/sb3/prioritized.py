@@ -106,7 +106,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     def _get_samples(self, batch_inds: np.ndarray, env: VecNormalize | None = None) -> Any:
         if self.n_steps == 1:
             return super()._get_samples(batch_inds, env)
-        indexes = batch_inds * self.n_envs + np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
+        indexes = self._indexes(batch_inds)
         return self._samples(self._ring.get(indexes), indexes, env)
 
     def _samples(self, rows: dict[str, np.ndarray], indexes: np.ndarray, env: VecNormalize | None) -> Any:
@@ -116,10 +116,11 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         first, environments = np.divmod(indexes, self.n_envs)
         ahead = np.arange(self.n_steps)
         window = (first[:, None] + ahead) % self.buffer_size, environments[:, None]
-        ends = (self.dones[window] != 0) | (self.timeouts[window] != 0)
+        views = self._views
+        ends = (views["dones"][window] != 0) | (views["timeouts"][window] != 0)
         ends |= window[0] == (self.pos - 1) % self.buffer_size  # no step follows the newest one
         last = np.where(ends.any(axis=1), ends.argmax(axis=1), self.n_steps - 1)
-        rewards = self._normalize_reward(self.rewards[window], env) * self.gamma**ahead
+        rewards = self._normalize_reward(views["rewards"][window], env) * self.gamma**ahead
         returns = np.where(ahead <= last[:, None], rewards, 0).sum(axis=1, keepdims=True)
         final = self._ring.get((first + last) % self.buffer_size * self.n_envs + environments)
         for name in (steps.DONE, steps.TIMEOUT, *(next_field for _, next_field in self._fields.values())):
@@ -152,14 +153,14 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 class PrioritizedDQN(DQN):
     """DQN with proportional prioritized replay (Schaul et al. 2015).
 
-    Beside those of Stable-Baselines3's DQN, "train/beta" and "train/mean_weight" are logged. If the mean weight falls
-    far below 1, the learner hardly learns.
+    Logs "train/beta" and "train/mean_weight" in addition to what DQN logs. If the mean weight falls far below 1, the
+    learner hardly learns.
 
     Parameters
     ----------
     *args, **options
         As for Stable-Baselines3's DQN, with `n_steps`. `replay_buffer_kwargs` may set the options of
-        `PrioritizedReplayBuffer`.
+        `PrioritizedReplayBuffer`. With `n_steps` in either place, the buffer discounts rewards by the model's `gamma`.
     double : bool
         Whether the network that is trained chooses the action whose value the target network gives (van Hasselt et
         al. 2016, "Deep reinforcement learning with double Q-learning").
@@ -167,7 +168,8 @@ class PrioritizedDQN(DQN):
     Raises
     ------
     TypeError, ValueError
-        If `replay_buffer_class` is no `PrioritizedReplayBuffer`, or `n_steps` is not that of `replay_buffer_kwargs`.
+        If `replay_buffer_class` is no `PrioritizedReplayBuffer`, or `n_steps` or, with it, `gamma` is not that of
+        `replay_buffer_kwargs`.
     """
 
     replay_buffer: Any  # a PrioritizedReplayBuffer once it is made
@@ -187,26 +189,44 @@ class PrioritizedDQN(DQN):
         super().__init__(*args, replay_buffer_class=replay_buffer_class, **options)
 
     def _setup_model(self) -> None:
-        wanted = self.n_steps
-        if wanted > 1:
-            given = self.replay_buffer_kwargs.get("n_steps", wanted)
-            if given != wanted:
-                raise ValueError(f"n_steps must be {given}, as in replay_buffer_kwargs, or not be given, got {wanted}")
-            defaults = {"n_steps": wanted, "gamma": self.gamma}
-            self.replay_buffer_kwargs = {**defaults, **self.replay_buffer_kwargs}
+        wanted, given = self.n_steps, self.replay_buffer_kwargs
+        options = {"n_steps": wanted, **given} if wanted > 1 else {**given}
+        if "n_steps" in options:
+            if wanted > 1 and options["n_steps"] != wanted:
+                raise ValueError(
+                    f"n_steps must be {options['n_steps']}, as in replay_buffer_kwargs, or not be given, got {wanted}"
+                )
+            if options.setdefault("gamma", self.gamma) != self.gamma:
+                raise ValueError(
+                    f"gamma must be {options['gamma']}, as in replay_buffer_kwargs, or not be given there, got "
+                    f"{self.gamma}"
+                )
+        self.replay_buffer_kwargs = options
         self.n_steps = 1  # or Stable-Baselines3 would warn that it ignores the number
         try:
             super()._setup_model()
         finally:
-            self.n_steps = wanted
+            self.n_steps, self.replay_buffer_kwargs = wanted, given  # what is saved with the model
 
     def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
-        """Load a saved buffer. Raises TypeError, and keeps the one in use, if it is no PrioritizedReplayBuffer."""
+        """Load a saved buffer. If that fails, the model keeps the one in use.
+
+        Raises TypeError if it is no `PrioritizedReplayBuffer`, ValueError if its number of environments or, with n-step
+        returns, its gamma is not that of the model.
+        """
         before = self.replay_buffer
-        super().load_replay_buffer(path, truncate_last_traj)
-        if not isinstance(self.replay_buffer, PrioritizedReplayBuffer):
-            loaded, self.replay_buffer = self.replay_buffer, before
-            raise TypeError(f"path must be of a file with a PrioritizedReplayBuffer, got a {type(loaded).__name__}")
+        try:
+            super().load_replay_buffer(path, truncate_last_traj)
+            self._check_loaded(self.replay_buffer)
+        except BaseException:
+            self.replay_buffer = before
+            raise
+
+    def _check_loaded(self, buffer: Any) -> None:
+        if not isinstance(buffer, PrioritizedReplayBuffer):
+            raise TypeError(f"path must be of a file with a PrioritizedReplayBuffer, got a {type(buffer).__name__}")
+        if buffer.n_steps > 1 and buffer.gamma != self.gamma:
+            raise ValueError(f"gamma of the loaded buffer must be that of the model, {self.gamma}, got {buffer.gamma}")
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Take gradient steps on the Huber loss of each sample times its importance weight."""

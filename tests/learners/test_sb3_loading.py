@@ -70,10 +70,42 @@ def test_another_number_of_environments_is_refused(kind, saved, loaded, tmp_path
         other.load_replay_buffer(tmp_path / "steps.pkl")
         other.learn(16)
         return
+    other.learn(16)
+    own, count = other.replay_buffer, other.replay_buffer.size()
     with pytest.raises(
         ValueError, match=f"n_envs of the loaded buffer must be that of the model, {loaded}, got {saved}"
     ):
         other.load_replay_buffer(tmp_path / "steps.pkl")
+    assert other.replay_buffer is own
+    other.learn(16, reset_num_timesteps=False)
+    assert own.size() == count + 16 // loaded
+
+
+def prioritized(**options):
+    env = DummyVecEnv([lambda: Ends(False, True)])
+    return sb3.PrioritizedDQN("MlpPolicy", env, learning_starts=20, buffer_size=64, device="cpu", **options)
+
+
+@pytest.mark.parametrize("content", ["none", "uniform"])
+def test_a_prioritized_model_keeps_its_buffer_whatever_a_file_contains(content, tmp_path):
+    saved = model_of("ReplayBuffer", 1).replay_buffer if content == "uniform" else content
+    (tmp_path / "steps.pkl").write_bytes(pickle.dumps(saved))
+    model = prioritized(gamma=0.9)
+    own = model.replay_buffer
+    with pytest.raises((TypeError, AssertionError)):
+        model.load_replay_buffer(tmp_path / "steps.pkl")
+    assert model.replay_buffer is own
+    model.learn(16)
+
+
+def test_a_buffer_with_another_discount_than_the_model_is_refused(tmp_path):
+    saved, other = (prioritized(gamma=gamma, n_steps=3) for gamma in (0.9, 0.8))
+    saved.save_replay_buffer(tmp_path / "steps.pkl")
+    own = other.replay_buffer
+    with pytest.raises(ValueError, match=r"gamma of the loaded buffer must be that of the model, 0\.8, got 0\.9"):
+        other.load_replay_buffer(tmp_path / "steps.pkl")
+    assert other.replay_buffer is own
+    saved.load_replay_buffer(tmp_path / "steps.pkl")
 
 
 def test_the_table_has_every_class():

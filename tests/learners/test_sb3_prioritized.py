@@ -190,6 +190,30 @@ def test_n_steps_of_the_model_reach_its_buffer(recwarn, tmp_path):
         model(env, n_steps=3, replay_buffer_kwargs={"n_steps": 2})
 
 
+@pytest.mark.parametrize("given", [{}, {"gamma": 0.9}])
+@pytest.mark.parametrize("options", [{"n_steps": 3}, {"replay_buffer_kwargs": {"n_steps": 3}}])
+def test_the_buffer_has_the_models_gamma(given, options, tmp_path):
+    options["replay_buffer_kwargs"] = options.get("replay_buffer_kwargs", {}) | given
+    env = make_vec_env(Rooms, 1, seed=0)
+    trained = model(env, gamma=0.9, **options)
+    assert (trained.replay_buffer.n_steps, trained.replay_buffer.gamma) == (3, 0.9)
+    trained.learn(60)
+    discounts = trained.replay_buffer.sample(50).discounts.numpy()
+    np.testing.assert_allclose(discounts, 0.9 ** np.round(np.log(discounts) / np.log(0.9)), rtol=1e-5)
+    trained.save(tmp_path / "model")
+    if not given:  # only what the user passed is saved
+        other = sb3.PrioritizedDQN.load(tmp_path / "model", env=env, gamma=0.8)
+        assert (other.replay_buffer.n_steps, other.replay_buffer.gamma) == (3, 0.8)
+
+
+@pytest.mark.parametrize("options", [{"n_steps": 3}, {"replay_buffer_kwargs": {"n_steps": 3}}])
+def test_another_gamma_than_the_models_is_refused(options):
+    options["replay_buffer_kwargs"] = options.get("replay_buffer_kwargs", {}) | {"gamma": 0.95}
+    message = r"gamma must be 0\.95, as in replay_buffer_kwargs, or not be given there, got 0\.9"
+    with pytest.raises(ValueError, match=message):
+        model(make_vec_env(Rooms, 1, seed=0), gamma=0.9, **options)
+
+
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("n_steps", [1, 3])
 def test_new_priorities_are_the_errors_of_the_targets(double, n_steps):
