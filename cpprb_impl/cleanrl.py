@@ -94,7 +94,7 @@ class ReplayBuffer(StepBuffer):
         )
         shapes = {name: shape[1:] or (1,) for name, shape in self._shapes.items()}
         self.obs_shape = shapes.get(WHOLE, shapes)
-        self.action_dim = self.actions.shape[-1]
+        self.action_dim = self._views["actions"].shape[-1]
 
     def extend(self, *args: Any) -> None:
         """Store several steps: each argument is a sequence of what `add` takes."""

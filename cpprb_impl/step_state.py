@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer as Ring
+from cpprb_impl.state import PIECE
 from cpprb_impl.steps import FramedColumn
 
 ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -84,31 +85,46 @@ def _fits(values: np.ndarray, dtype: np.dtype) -> bool:
     return np.array_equal(converted, values)
 
 
-class StoredArray:
+def _last_written(array: np.ndarray, first: int) -> int:
+    """Return the number of the last row of `array` with a byte that is not 0, from 1; at least `first`."""
+    step = max(PIECE // max(array[:1].nbytes, 1), 1)
+    for end in range(len(array), first, -step):
+        rows = np.ascontiguousarray(array[max(end - step, first) : end])
+        data = rows.reshape(-1).view(np.uint8)
+        if data.max(initial=0):
+            return end - len(rows) + int(np.flatnonzero(data.reshape(len(rows), -1).max(axis=1))[-1]) + 1
+    return first
+
+
+class RingArray:
     """One of `ARRAYS` as an attribute: a view of the ring's memory, into which a value that is assigned is copied."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, buffer: StepState | None, kind: type | None = None) -> Any:
-        return self if buffer is None else buffer._views[self._name]
+        if buffer is None:
+            return self
+        buffer.__dict__["_handed_out"] = True
+        return buffer._views[self._name]
 
     def __set__(self, buffer: StepState, value: Any) -> None:
         if buffer._is_made():
             _fill(self._name, buffer._views[self._name], value)
-            buffer._write(buffer.buffer_size)
+            buffer._handed_out = True
 
 
 class StepState:
     """The state of a buffer of steps, all of which is in its ring."""
 
-    observations, next_observations = StoredArray(), StoredArray()
-    actions, rewards, dones, timeouts = StoredArray(), StoredArray(), StoredArray(), StoredArray()
+    observations, next_observations = RingArray(), RingArray()
+    actions, rewards, dones, timeouts = RingArray(), RingArray(), RingArray(), RingArray()
 
     buffer_size: int  # steps of each environment
     n_envs: int
     _ring: Ring
     _views: dict[str, Any]  # by name in ARRAYS
+    _handed_out: bool = False  # whether rows that are not stored may have been written, through one of ARRAYS
     _past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
     # The attributes that cannot be changed, since the memory was laid out for them, and what to do.
     _fixed: ClassVar[Mapping[str, str]] = {
@@ -199,8 +215,19 @@ class StepState:
         """Let copies keep the data of this many steps of each environment, whether or not they are stored."""
         self._ring._written = max(self._ring._written, steps * self.n_envs)
 
+    def _written_steps(self) -> int:
+        """Return the number of the last step with a byte that is not 0. Nothing reports writes to an array."""
+        found = 0
+        for values in self._views.values():
+            for array in values.values() if isinstance(values, Parts) else [values]:
+                if not isinstance(array, FramedColumn):
+                    found = max(found, _last_written(array, found))
+        return found
+
     def _state(self) -> dict[str, Any]:
-        """Return the attributes that a copy needs."""
+        """Return the attributes that a copy needs, whose ring keeps all that was written to its arrays."""
+        if self._handed_out and self._stored_steps() < self.buffer_size:
+            self._write(self._written_steps())
         state = {name: value for name, value in vars(self).items() if name != "_views"}
         state["_past_end"] = self._is_past_end()
         return state

@@ -231,6 +231,72 @@ def test_what_is_assigned_survives_copies(make):
         assert drawn(again) == {5, 6}
 
 
+def write_in_place(array):
+    array[:7] = 1
+
+
+def write_one_of_the_last(array):
+    array[-2] = 1
+
+
+def assign_a_part(parts, part):
+    parts[part] = np.ones(parts[part].shape)
+
+
+def update_a_part(parts, part):
+    parts.update({part: np.ones(parts[part].shape)})
+
+
+WRITES = [
+    pytest.param(name, part, write, id=f"{name}, {part}, {write.__name__}")
+    for name in ARRAYS
+    for part in (("a", "b") if "observations" in name else (None,))
+    for write in (write_in_place, write_one_of_the_last, *([assign_a_part, update_a_part] if part else []))
+]
+
+
+@pytest.mark.parametrize("count", [0, 3, 12])
+@pytest.mark.parametrize("base", [sb3.DictReplayBuffer, sb3.PrioritizedReplayBuffer, sb3.HerReplayBuffer])
+@pytest.mark.parametrize(("name", "part", "write"), WRITES)
+def test_what_is_written_to_an_array_survives_copies(base, count, name, part, write):
+    """Nothing reports writes to an array that was handed out, nor to a part of an observation."""
+    pair = next(pair for pair in PAIRS.values() if pair.ours is base and pair.space in (PARTS, GOALS))
+    if pair.space is GOALS and part:
+        part = {"a": "observation", "b": "desired_goal"}[part]
+    buffer = filled(pair, base, n_envs=1, count=count)
+    values = getattr(buffer, name)
+    write(values, part) if write in (assign_a_part, update_a_part) else write(values[part] if part else values)
+    for again in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(copy.deepcopy(buffer)))):
+        assert again.pos == buffer.pos
+        found, expected = getattr(again, name), getattr(buffer, name)
+        np.testing.assert_array_equal(found[part] if part else found, expected[part] if part else expected)
+        if pair.space is PARTS:
+            again.pos = again.buffer_size
+            assert again.size() == again.buffer_size
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_large_buffer_with_few_steps_has_a_small_pickle(make, read):
+    buffer = make(size=100_000)
+    add(buffer, 3, 5)
+    assert not read or (buffer.rewards[:5] == 3).all()
+    assert len(pickle.dumps(buffer)) < 30_000
+
+
+def test_a_training_hands_out_no_array():
+    """Copies look at all of the memory once an array was handed out."""
+    model = SAC("MlpPolicy", "Pendulum-v1", replay_buffer_class=sb3.ReplayBuffer, buffer_size=500, device="cpu")
+    model.learn(110)
+    buffers = [model.replay_buffer]
+    for kind in (sb3.PrioritizedReplayBuffer, cleanrl.ReplayBuffer):
+        buffers.append(
+            kind(40, BOX, ACTION, device="cpu", **({"n_steps": 3} if kind is not cleanrl.ReplayBuffer else {}))
+        )
+        add(buffers[-1], 1, 9)
+        buffers[-1].sample(4)
+    assert [buffer._handed_out for buffer in buffers] == [False] * 3
+
+
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
