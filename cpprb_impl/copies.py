@@ -9,7 +9,7 @@ from cpprb_impl.buffer_base import BufferBase
 from cpprb_impl.fields import NativeField
 from cpprb_impl.hooks import refuse_overridden
 from cpprb_impl.own_random import this_task
-from cpprb_impl.pieces import Contents, Filling
+from cpprb_impl.pieces import Filling, PickledRows
 
 
 class CopyableBuffer(BufferBase):
@@ -38,13 +38,13 @@ class CopyableBuffer(BufferBase):
             )
         # Copy the attributes, whatever their type, because the copy must not share their contents.
         parts = {name: copy.copy(getattr(self, name)) for name in self._parts if name in vars(self)}
-        return _revived, (Contents(self, self._recipe, parts), this_task()), self.__getstate__()
+        return _finished, (PickledRows(self, self._recipe, parts), this_task()), self.__getstate__()
 
 
-def _revived(source: Filling | Contents, task: tuple[str, int, str | None]) -> CopyableBuffer:
+def _finished(source: Filling | PickledRows, task: tuple[str, int, str | None]) -> CopyableBuffer:
     """Return the copy of a buffer: one that was filled, or a new one with the rows of the original."""
     filling = source if isinstance(source, Filling) else source.copied(source.parts())
     buffer = filling.finish()
     if task != this_task():
-        buffer.reseed()
+        buffer._reseed(None)  # not `reseed`, which a subclass may override: it has no attributes yet
     return buffer

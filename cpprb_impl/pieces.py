@@ -1,6 +1,6 @@
 """The contents of a private buffer in pieces, so that copies and pickles never hold them a second time.
 
-A pickled buffer contains a `Contents`, whose `Piece` objects are pickled one after the other. The pickle of a piece
+A pickled buffer contains a `PickledRows`, whose `Piece` objects are pickled one after the other. The pickle of a piece
 sets the state of the `Filling` that takes the place of the contents when they are loaded, and which adds the piece's
 rows to a new buffer. A pickler keeps a reference to almost everything that it has written, and an unpickler to what it
 has read. A piece is therefore an array of bytes that both empty after use. Below protocol 5, which has no such arrays,
@@ -168,7 +168,7 @@ class Rows:
             self.buffer._set_leaves(slots_between(self.buffer, stored - rows, stored), leaves)
 
 
-class Contents:
+class PickledRows:
     """The contents of a buffer, which are read only while they are copied or pickled.
 
     Parameters
@@ -246,9 +246,9 @@ REFERENCES = _references_of_a_piece()
 
 
 class Piece:
-    """Some rows of a `Contents`, which are read when they are pickled."""
+    """Some rows of a `PickledRows`, which are read when they are pickled."""
 
-    def __init__(self, contents: Contents, first: int, end: int) -> None:
+    def __init__(self, contents: PickledRows, first: int, end: int) -> None:
         self._contents, self._first, self._end = contents, first, end
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from cpprb_impl._native import PrioritizedRing, Ring
 from cpprb_impl.npz import StoredArray
-from cpprb_impl.own_random import this_process
 
 ENV_IDS = "env_ids"  # of pending steps, if those of all environments do not come in turn
 PIECE = 1 << 21  # bytes of transitions that are gathered or expanded at a time
@@ -204,19 +203,12 @@ def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, n
     add_waiting(buffer, waiting)
 
 
-def _revive(
-    kind: Any,
-    recipe: tuple[Any, ...],
-    held: tuple[Any, ...],
-    parts: dict[str, Any],
-    process: tuple[str, int] | None = None,
-) -> Any:
+def _revive(kind: Any, recipe: tuple[Any, ...], held: tuple[Any, ...], parts: dict[str, Any]) -> Any:
     """Return a buffer from a pickle that was written before buffers were pickled in pieces."""
     capacity, fields, options = recipe
     buffer = kind.__new__(kind)
     buffer._make(capacity, fields, **options)
     vars(buffer).update(parts)
     restore(buffer, *held)
-    if process != this_process():
-        buffer.reseed()
+    buffer._reseed(None)  # it does not say whether it was written by this process
     return buffer

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cpprb_impl as m
+from cpprb_impl.state import _revive, position_of
 
 ROWS = np.arange(10_000)
 FIELDS = {"id": {"dtype": np.int64}}
@@ -187,3 +188,29 @@ def test_a_bad_seed_changes_nothing(name, bad, error):
     with pytest.raises(error, match="seed"):
         ours.reseed(bad)
     assert drawn(name, ours) == drawn(name, other)
+
+
+def with_own_reseed(kind):
+    def reseed(self, seed=None):
+        raise AssertionError("called before the attributes are restored")
+
+    return type("Own", (kind,), {"reseed": reseed, "__module__": __name__})
+
+
+@members([name for name, (make, _) in MEMBERS.items() if isinstance(make(), m.ReplayBuffer)])
+def test_a_copy_elsewhere_does_not_call_an_overridden_reseed(name, monkeypatch):
+    buffer = MEMBERS[name][0](seed=3)
+    buffer.__class__ = with_own_reseed(type(buffer))
+    monkeypatch.setitem(globals(), "Own", type(buffer))
+    pickled = pickle.dumps(buffer)
+    monkeypatch.setattr("cpprb_impl.own_random._IMPORT", "another process")
+    again = pickle.loads(pickled)
+    assert drawn(name, again) != drawn(name, buffer)
+
+
+def test_an_old_pickle_does_not_call_an_overridden_reseed():
+    buffer = m.ReplayBuffer(64, {"id": {}}, seed=3)
+    buffer.add(id=np.arange(64))
+    held = position_of(buffer), {"id": np.arange(64.0, dtype=np.float32)[:, None]}, 64, None, {}
+    again, other = (_revive(with_own_reseed(m.ReplayBuffer), buffer._recipe, held, {}) for _ in range(2))
+    assert len({tuple(each.sample(16)["id"].ravel()) for each in (buffer, again, other)}) == 3
