@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cpprb_impl.caller import warn
 from cpprb_impl.fields import LARGEST, NativeField
 
 SMALL = 1 << 26  # bytes: smaller buffers fit anywhere, and it takes some 0.1 ms to find out how much room there is
@@ -32,8 +32,6 @@ def warn_if_too_large(
 ) -> None:
     """Warn if `size` transitions exceed the memory or, with the `prefix` of their files, the disk.
 
-    To be called by a function that a buffer's constructor calls: the warning refers to the line with the constructor.
-
     Parameters
     ----------
     size : int
@@ -56,7 +54,7 @@ def warn_if_too_large(
         if where == SHM:
             advice = f"{advice}; a container gets more with docker run --shm-size=8g"
         text = f"the buffer needs {_amount(needed)} of {what} when it is full, but {where} has {_amount(rooms[where])}"
-        warnings.warn(f"{text}: {advice}", UserWarning, stacklevel=4)
+        warn(f"{text}: {advice}")
 
 
 def _row_bytes(field: NativeField, stacked: Mapping[str, int], compressed: bool) -> int:

@@ -6,9 +6,9 @@ classes, such as `check_for_update` to uniform and prioritized buffers.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable
+
+from cpprb_impl.caller import warn
 
 # By the class that introduces them; `create_buffer` adds prioritized, which HindsightReplayBuffer has too.
 OPTIONS = {
@@ -36,12 +36,6 @@ def ignore_siblings(of: str, options: Iterable[str]) -> None:
         if name not in KNOWN:
             raise TypeError(f"{of}() got an unexpected keyword argument {name!r}")
     names = ", ".join(ignored)
-    warnings.warn(f"{of} ignores {names}: options of other classes", UserWarning, stacklevel=_level_of_caller())
-
-
-def _level_of_caller() -> int:
-    """Return `stacklevel` for the first frame outside this package, whatever constructors call each other."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "cpprb_impl":
-        level, frame = level + 1, frame.f_back
-    return level
+    one = len(ignored) == 1
+    belong = "which belongs to another class; it is" if one else "which belong to other classes; they are"
+    warn(f"{of} has no {'option' if one else 'options'} {names}, {belong} ignored")

@@ -182,7 +182,7 @@ bool ChangeWarnings::has(const Field& field) const {
 void ChangeWarnings::warn(const Field& field, const char* what, PyObject* value) {
   if (has(field)) return;
   warned_.push_back(Ref::borrow(field.name.get()));  // first, because a warning may run code that calls add() again
-  if (PyErr_WarnFormat(PyExc_UserWarning, 1, what, field.name.get(), field.dtype.get(), value) == 0) return;
+  if (warn_caller(what, field.name.get(), field.dtype.get(), value) == 0) return;
   std::erase_if(warned_, [&](const Ref& name) { return name.get() == field.name.get(); });
   throw PythonError();  // the filter made it an error, which the next call raises again
 }

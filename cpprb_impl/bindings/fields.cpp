@@ -72,12 +72,12 @@ npy_intp count_rows(const Field& field, const npy_intp* dims, int dimensions) {
 // Reads numbers and lists of them without NumPy. Returns false if NumPy must read them.
 bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
   if (field.put_numbers == nullptr) return false;
-  Put put = Put::left_to_numpy;
+  bool put = false;
   if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
     std::vector<npy_intp> dims;
     const auto size = static_cast<std::size_t>(field.bytes / field.elements);
     put = read_nested(value, field.put_numbers, size, dims, source.converted);
-    if (put == Put::done) {
+    if (put) {
       source.rows = count_rows(field, dims.data(), static_cast<int>(dims.size()));
       source.data = source.converted.data();
     }
@@ -86,8 +86,8 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
     source.rows = 1;
     source.data = source.own.data();
   }
-  if (put != Put::done) source.data = nullptr;
-  return put == Put::done;
+  if (!put) source.data = nullptr;
+  return put;
 }
 
 // Reads anything by way of an array, which may run Python code.
@@ -298,8 +298,7 @@ void Keywords::warn_of(const std::vector<PyObject*>& ignored, const std::vector<
   std::vector<PyObject*> known;
   for (const auto& field : fields) known.push_back(field.name.get());
   const Ref given = quoted(unknown), taken = quoted(known);
-  if (PyErr_WarnFormat(PyExc_UserWarning, 1, "add() ignores %U: the fields are %U", given.get(), taken.get()) == 0)
-    return;
+  if (warn_caller("add() ignores %U: the fields are %U", given.get(), taken.get()) == 0) return;
   // The filter made it an error, which the next call raises again.
   warned_.erase(warned_.begin() + static_cast<std::ptrdiff_t>(std::min(before, warned_.size())), warned_.end());
   throw PythonError();

@@ -8,17 +8,15 @@
 
 namespace rb {
 
-enum class Put { done, left_to_numpy };
-
-// Writes `count` Python floats, ints or bools contiguously. Leaves numbers that the elements cannot hold to NumPy, and
-// thus to `convert`. Runs no Python code.
-using PutNumbers = Put (*)(PyObject* const* items, Py_ssize_t count, char* to);
+// Writes `count` Python floats, ints or bools contiguously. Returns false if NumPy, and thus `convert`, must read them,
+// such as numbers that the elements cannot hold. Runs no Python code.
+using PutNumbers = bool (*)(PyObject* const* items, Py_ssize_t count, char* to);
 
 // Returns the converter for elements of `dtype`; null if NumPy must convert them.
 PutNumbers put_numbers_for(PyArray_Descr* dtype);
 
 // Reads a list or tuple of numbers, nested to any depth. Stores its dimensions in `dims` and its elements, `size` bytes
-// each, in `to`. Returns left_to_numpy if it is ragged or contains anything else.
-Put read_nested(PyObject* list, PutNumbers put, std::size_t size, std::vector<npy_intp>& dims, std::vector<char>& to);
+// each, in `to`. Returns false if it is ragged or contains anything else.
+bool read_nested(PyObject* list, PutNumbers put, std::size_t size, std::vector<npy_intp>& dims, std::vector<char>& to);
 
 }  // namespace rb

@@ -67,20 +67,18 @@ void keep_order(Ring& ring) {
   if (ring.order->watch.is_over()) end_watch(ring);
 }
 
-void warn_of_order(Ring& ring, OrderWatch::Finding found, Py_ssize_t level) {
+void warn_of_order(Ring& ring, OrderWatch::Finding found) {
   if (!ring.order) return;  // another thread came first
   const Ref option = Ref::borrow(ring.order->option.get()), harm = Ref::borrow(ring.order->harm.get());
   ring.order->watch.stop(found);
   if (ring.order->watch.is_over()) end_watch(ring);
   const int status =
       found == OrderWatch::Finding::no_order
-          ? PyErr_WarnFormat(
-                PyExc_UserWarning, level,
+          ? warn_caller(
                 "%U: none of %zu steps begins where the one before ended, although none of these ended an episode: "
                 "%U",
                 option.get(), OrderWatch::kMisses, harm.get())
-          : PyErr_WarnFormat(
-                PyExc_UserWarning, level,
+          : warn_caller(
                 "add(): each row after the end of an episode begins with the next_* of the row that ended "
                 "it. With Gymnasium's AutoresetMode.NEXT_STEP, such a row only resets an environment: make "
                 "the buffer with autoreset=\"next_step\", or leave the row out by env_ids. With SAME_STEP, "

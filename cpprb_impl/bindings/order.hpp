@@ -31,17 +31,17 @@ void look_at_order(const Ring& ring, const AddScratch& in, std::size_t count,
 // Keeps what was seen, since the rows are stored.
 void keep_order(Ring& ring);
 
-// Issues the warning, in the name of the caller that is `level` Python frames away. Raises it if it is an error.
-void warn_of_order(Ring& ring, OrderWatch::Finding found, Py_ssize_t level);
+// Issues the warning. Raises it if it is an error.
+void warn_of_order(Ring& ring, OrderWatch::Finding found);
 
 // Calls add(), which looks at the order; once more after each warning.
 template <class Add>
-PyObject* watched(Ring& ring, Py_ssize_t level, Add add) {
+PyObject* watched(Ring& ring, Add add) {
   for (;;) {
     try {
       return add();
     } catch (const OrderFound& found) {
-      warn_of_order(ring, found.finding, level);
+      warn_of_order(ring, found.finding);
     }
   }
 }

@@ -18,6 +18,18 @@ void raise(PyObject* type, const char* format, ...) {
   throw PythonError();
 }
 
+int warn_caller(const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  const Ref text(PyUnicode_FromFormatV(format, values));
+  va_end(values);
+  if (!text) return -1;
+  const Ref module(PyImport_ImportModule("cpprb_impl.caller"));
+  if (!module) return -1;
+  const Ref done(PyObject_CallMethod(module.get(), "warn", "O", text.get()));
+  return done ? 0 : -1;
+}
+
 void set_python_error() {
   try {
     throw;

@@ -46,6 +46,10 @@ struct PythonError {};
 // Sets a Python exception with a message as in PyErr_Format, and throws.
 [[noreturn, gnu::cold]] void raise(PyObject* type, const char* format, ...);
 
+// Issues a UserWarning with a message as in PyErr_Format, in the name of the first Python function outside this
+// package. Runs Python code. Returns -1 with an exception set if a filter makes it an error.
+[[gnu::cold]] int warn_caller(const char* format, ...);
+
 inline PyObject* checked(PyObject* object) {
   if (object == nullptr) throw PythonError();
   return object;

@@ -40,7 +40,7 @@ PyObject* ring_add(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
       if (ring.adds_directly) [[likely]]
         return ring.nstep ? add_steps(self, args, nargs, names) : add_rows(self, args, nargs, names, ring.environments);
       if (!ring.add_through_python)
-        return watched(ring, 1, [&] {
+        return watched(ring, [&] {
           return ring.nstep ? add_steps(self, args, nargs, names) : add_watched_rows(self, args, nargs, names);
         });
     } catch (const EnvironmentsGiven&) {
@@ -60,7 +60,7 @@ PyObject* ring_add_of(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
     const auto* from = static_cast<const npy_int64*>(PyArray_DATA(given.array()));
     const std::vector<npy_int64> environments(from, from + PyArray_SIZE(given.array()));
     Ring& ring = ring_of(self);
-    return watched(ring, 2, [&] {
+    return watched(ring, [&] {
       return ring.nstep ? add_steps(self, args + 1, 0, names, &environments)
                         : add_rows_of(self, environments, args + 1, names);
     });

@@ -118,9 +118,12 @@ def test_an_option_that_cpprb_accepts_is_accepted(maker, option):
 
 
 def test_one_warning_names_all_that_is_ignored():
-    with pytest.warns(UserWarning, match="ignores") as seen:
+    with pytest.warns(UserWarning, match="ignored") as seen:
         cpprb_impl.ReplayBuffer(8, FIELDS, alpha=0.5, ctx=None)
-    assert [str(each.message) for each in seen] == ["ReplayBuffer ignores alpha, ctx: options of other classes"]
+    text = "ReplayBuffer has no options alpha, ctx, which belong to other classes; they are ignored"
+    assert [str(each.message) for each in seen] == [text]
+    with pytest.warns(UserWarning, match="no option alpha, which belongs to another class; it is ignored"):
+        cpprb_impl.ReplayBuffer(8, FIELDS, alpha=0.5)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -134,6 +137,6 @@ def test_the_warning_refers_to_the_line_outside_the_package():
         def __init__(self, **options):
             super().__init__(8, FIELDS, **options)
 
-    with pytest.warns(UserWarning, match="Mine ignores alpha") as seen:
+    with pytest.warns(UserWarning, match="Mine has no option alpha") as seen:
         Mine(alpha=0.5)
     assert seen[0].filename == __file__

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from stable_baselines3 import DQN
+from stable_baselines3.common.env_util import make_vec_env
 from tensordict import TensorDict
 
 from cpprb_impl import cleanrl, sb3, torchrl
+from tests.learners.tasks import Rooms
 
 BOX, DISCRETE = spaces.Box(-1e6, 1e6, (2,), np.float32), spaces.Discrete(2)
 DICT = spaces.Dict({"goal": BOX, "at": BOX})
@@ -71,6 +74,35 @@ def test_rows_that_only_reset_an_environment_cause_one_warning(name, n_envs):
     (message,) = messages(made(name, n_envs), steps(name, n_envs, "NEXT_STEP"))
     assert "each row after the end of an episode begins with the next_*" in message
     assert messages(made(name, n_envs), steps(name, n_envs, "SAME_STEP")) == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_warnings_name_the_line_of_the_user(name):
+    """Python shows each warning once for each line: one that names a line of this package hides later buffers'."""
+    buffer = made(name, 1)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for step in steps(name, 1, "NEXT_STEP"):
+            obs, next_obs, _, *others = step
+            buffer.add(obs, next_obs, np.full((1, 1), 0.5), *others)
+    assert len(seen) == 2
+    assert {each.filename for each in seen} == {__file__}
+
+
+def test_warnings_of_a_training_name_the_line_that_starts_it():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            model = DQN("MlpPolicy", make_vec_env(Rooms, 1, seed=0), replay_buffer_class=Halves, device="cpu")
+            model.learn(3)
+    found = [each for each in seen if "its dtype is" in str(each.message)]
+    assert len(found) == 2
+    assert {each.filename for each in found} == {__file__}
+
+
+class Halves(sb3.ReplayBuffer):
+    def add(self, obs, next_obs, action, *others):
+        super().add(obs, next_obs, np.full((1, 1), 0.5), *others)
 
 
 @pytest.mark.parametrize("name", STORED_ONCE)
