@@ -100,10 +100,7 @@ def make_ring(
     if compress is not None and not frames_once:
         raise ValueError(f"compress must be None without optimize_memory_usage, got {compress!r}")
     if compress is not None and not stacks:
-        raise ValueError(
-            "compress must be None unless an observation is an image of bytes with channels first, or stack_axis is "
-            f"given, got {compress!r}"
-        )
+        raise ValueError("compress needs a stack of frames, and none was found: pass stack_axis")
     kinds = {observation(name): kind for name, kind in observations.items()}
     options: dict[str, Any] = {"n_envs": n_envs, "seed": seed}
     if frames_once:

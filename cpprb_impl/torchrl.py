@@ -69,8 +69,10 @@ class TensorDictReplayBuffer:
     Raises
     ------
     TypeError, ValueError
-        If a number is invalid, an option is one of TorchRL's only, or a subclass overrides one of its private methods.
+        If a number is invalid, an option exists only in TorchRL, or a subclass overrides one of its private methods.
 
+    Notes
+    -----
     `batch_size`, and `beta` and `priority_key` of a prioritized buffer, may be assigned to. For other options, and for
     attributes that only TorchRL's buffers have, that raises AttributeError.
     """

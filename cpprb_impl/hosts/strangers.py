@@ -56,7 +56,8 @@ class Strangers:
     def has_sent(self, part: zmq.Frame) -> None:
         """Note that the connection which sent this part has authenticated.
 
-        An owner whose first message is answered before its connection is reported waits until its second one.
+        If a client's first message arrives before ZeroMQ reports its connection, the connection counts as waiting until
+        the second message.
         """
         with self._lock:
             self.waiting.pop(int(part.get(zmq.SRCFD)), None)

@@ -253,7 +253,7 @@ def test_a_wrong_step_is_refused_and_not_stored(wrong, message):
         ((0, BOX, BUTTONS), ValueError, "buffer_size must be at least 1"),
         ((10, BOX, BUTTONS, "cpu", 0), ValueError, "n_envs must be at least 1"),
         ((10, BOX, BUTTONS, "cpu", None), TypeError, "n_envs must be a number"),
-        ((10, BOX, BUTTONS, "cpu", 1, True, True), ValueError, "compress must be None unless an observation is an im"),
+        ((10, BOX, BUTTONS, "cpu", 1, True, True), ValueError, "compress needs a stack of frames"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, message):
