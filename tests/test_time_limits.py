@@ -50,6 +50,12 @@ def test_the_limit_of_a_test_needs_no_signal(tmp_path, fault):
     assert done.returncode == 1 and "Timeout" in said and "test_that_hangs" in said
 
 
+def test_a_worker_says_which_test_took_too_long(tmp_path):
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    done = run(tmp_path, HANGING["takes over the signal"], "--timeout=1", "--numprocesses=1", "--max-worker-restart=0")
+    assert done.returncode == 1 and "in test_that_hangs" in done.stderr
+
+
 @pytest.mark.parametrize("fault", HANGING)
 def test_the_last_resort_needs_neither_a_signal_nor_the_lock(tmp_path, fault):
     options = LAST_RESORT.group(1).replace("900", "1").split()
