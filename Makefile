@@ -5,7 +5,7 @@ PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
 APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
 HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
 # Profiles with launches that need PyTorch, whichever buffer they measure.
-TRAINING := tiny quick apex learning learners learners-prioritized learners-speed
+TRAINING := tiny quick apex learning learners learners-prioritized learners-sparse learners-speed
 MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
@@ -61,7 +61,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning|learners|learners-prioritized|learners-speed|hosts] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning|learners|learners-prioritized|learners-sparse|learners-speed|hosts] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(MEASURED)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \

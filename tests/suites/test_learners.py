@@ -35,7 +35,9 @@ def test_all_trainings_of_a_block_have_its_number_as_seed():
 
 def test_each_task_is_measured_with_the_reference_and_with_ours():
     names = [
-        launch.name for profile in ("learners", "learners-prioritized") for launch in launches(profile, *SUITE.peers())
+        launch.name
+        for profile in ("learners", "learners-prioritized", "learners-sparse")
+        for launch in launches(profile, *SUITE.peers())
     ]
     assert len(names) == len(set(names))
     for task in TASKS.values():
