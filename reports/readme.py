@@ -36,7 +36,9 @@ STEM = "answer"
 #: `make bench`.
 PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", "hosts")
 #: profile -> profiles whose records are merged into its record, since they answer parts of the same question
-PARTS_OF = {"learners": ("learners-prioritized", "learners-speed")}
+PARTS_OF = {"learners": ("learners-speed",)}
+#: Profiles whose records show what prioritized replay changes in trainings.
+PRIORITIZED = ("learners-prioritized", "learners-sparse")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
@@ -255,6 +257,15 @@ def learners_lines(found: Mapping[str, Reference]) -> list[str]:
     return []
 
 
+def prioritized_lines(found: Mapping[str, Reference]) -> list[str]:
+    """Return a table of the trainings with prioritized replay, for each of their records."""
+    lines = []
+    for profile in PRIORITIZED:
+        if profile in found and (table := in_learners.outcome_lines(found[profile].context)):
+            lines += [*table, f"{found[profile].source} {in_learners.OUTCOMES}", ""]
+    return lines
+
+
 def planning_lines(part: str, found: Mapping[str, Reference]) -> list[str]:
     """Return a part of docs/planning.md, from the record of the hosts suite."""
     each = found.get(planning.PROFILE)
@@ -267,6 +278,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "large rows": large_row_lines,
     "sharing": sharing_lines,
     "learners": learners_lines,
+    "prioritized": prioritized_lines,
     **{name: partial(planning_lines, name) for name in planning.PARTS},
 }
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n)(?P<old>.*?)(<!-- end -->)", re.DOTALL)

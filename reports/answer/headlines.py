@@ -41,7 +41,7 @@ def headlines(context: Context) -> list[Headline]:
 def _in_learners(context: Context, subject: str) -> Headline | None:
     points = in_learners.sentences(context, subject)
     title = "In another library's trainings: our buffer instead of its own"
-    return Headline("learners", title, points, in_learners.limits(context)) if points else None
+    return Headline("learners", title, points, in_learners.LIMITS) if points else None
 
 
 def _training(context: Context, subject: str) -> Headline | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reports.figures.formatting import NOTHING, TIMES, counted, listed
+from reports.figures.formatting import NOTHING, TIMES, counted, interval, listed
 from reports.figures.jobs import Job
 from reports.figures.peers import base_name
 from reports.figures.ratios import MATTERS, Ratio, figure_of
@@ -19,25 +19,22 @@ LIMITS = (
     "exact draws change nothing. Where a speed was measured in turns with the library's own buffer, the trainings are "
     "shorter, and buffers at most a quarter full."
 )
-FORMER_DEFAULTS = (
-    "{peer} was measured with its former defaults: weights were divided by the largest of the buffer, and eps was 1e-6."
+OUTCOMES = (
+    "Steps are the median of the trainings that reached the target; returns are the median of all, with an interval of "
+    "95%."
 )
-MAXIMUM = "buffer maximum"  # the variant with these defaults, measured since they changed
 HEAD = (
     "| training | buffer | memory, B per transition | time in the buffer | speed of the training |",
+    "|---|---|--:|--:|--:|",
+)
+OUTCOME_HEAD = (
+    "| training | buffer | reached the target | after so many steps | mean return at the end |",
     "|---|---|--:|--:|--:|",
 )
 
 
 def tasks(context: Context) -> list[Task]:
     return tasks_of(context.jobs_of(learners.SUITE), context.reference(learners.SUITE))
-
-
-def limits(context: Context) -> str:
-    """Return what the sentences leave out, and which peer's defaults have changed since it was measured."""
-    peers = {peer.name for peer in context.run.peers}
-    former = [name for name in peers if name.endswith(", prioritized]") and f"{name[:-1]}, {MAXIMUM}]" not in peers]
-    return " ".join([LIMITS, *(FORMER_DEFAULTS.format(peer=name) for name in sorted(former))])
 
 
 def sentences(context: Context, subject: str) -> list[str]:
@@ -73,6 +70,34 @@ def table_lines(context: Context) -> list[str]:
             cells = [task.name if place == 0 else "", peer, *(column.get(peer, NOTHING) for column in columns)]
             rows.append(f"| {' | '.join(cells)} |")
     return [*HEAD, *rows, ""] if rows else []
+
+
+def outcome_lines(context: Context) -> list[str]:
+    """Return a table of trainings with a target: how many reached it, after how many steps, and the last score."""
+    rows = []
+    for task in tasks(context):
+        if task.target is None or task.final is None or NEEDED not in task.jobs:
+            continue
+        steps = scale_of(task.jobs[NEEDED])
+        for place, peer in enumerate(sorted(task.solved, key=lambda peer: peer != task.reference)):
+            outcomes = task.solved[peer].values()
+            reached = task.reached.cells.get(peer) if task.reached else None
+            cells = [
+                f"{task.name}, {task.steps:,} steps, target {task.target:g}" if place == 0 else "",
+                peer,
+                f"{sum(outcomes)} of {len(outcomes)}",
+                steps.of(figure_of(reached)) if reached else NOTHING,
+                _with_interval(task.final, peer),
+            ]
+            rows.append(f"| {' | '.join(cells)} |")
+    return [*OUTCOME_HEAD, *rows, ""] if rows else []
+
+
+def _with_interval(job: Job, peer: str) -> str:
+    if peer not in job.shown:
+        return NOTHING
+    figure, scale = figure_of(job.shown[peer]), scale_of(job)
+    return f"{scale.of(figure)} {interval(figure, scale.factor)}"
 
 
 def _amounts(task: Task, name: str) -> dict[str, str]:

@@ -4,8 +4,8 @@
 shows that everything works, `sweep` shows how figures depend on the capacity and on the number of explorers, `apex`
 shows what Ape-X waits for, `learning` how long its trainings take, `learners` what our buffer changes in trainings of
 other libraries, `learners-speed` how fast these are relative to the library's own buffer, `learners-prioritized` what
-prioritized replay changes in them, `learners-sparse` what it changes if rewards are sparse, and `hosts` what buffers over several hosts cost. `gate` is what the gate measures
-(`suites/gate/`).
+prioritized replay changes in them, `learners-sparse` what it changes if rewards are sparse, and `hosts` what buffers
+over several hosts cost. `gate` is what the gate measures (`suites/gate/`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from reports.answer import in_learners
 from reports.answer.headlines import headlines
 from reports.build import build
-from reports.figures.formatting import TIMES
+from reports.figures.formatting import NOTHING, TIMES
 from reports.figures.statistics import detectable, least_p, p_equal
 from reports.sections import context_of, learners
 from results import Run
@@ -299,11 +299,11 @@ def test_the_table_of_trainings_begins_with_the_librarys_own_buffer():
     assert in_learners.table_lines(context_of(empty_run())) == []
 
 
-@pytest.mark.parametrize("measured_since", [False, True])
-def test_former_defaults_of_the_prioritized_buffer_are_named(measured_since):
-    now, former = "ours[SB3, prioritized]", "ours[SB3, prioritized, buffer maximum]"
-    run = trainings()
-    for peer in (now, former) if measured_since else (now,):
-        run.add_peer(peer, "1", f"how {peer} is used")
-    limits = in_learners.limits(context_of(run))
-    assert (f"{now} was measured with its former defaults" in limits) is not measured_since
+def test_the_table_of_outcomes_says_how_many_trainings_reached_the_target():
+    run = trainings(needed={PRIORITIZED: [3_000.0, None, 1_000.0, None, None], OURS: [None] * SEEDS})
+    lines = in_learners.outcome_lines(context_of(run))
+    title = "DQN on CartPole, 4,000 steps, target 300"
+    assert lines[2] == f"| {title} | {REFERENCE} | 5 of 5 | 2,000 | 400 [380, 415] |"
+    assert f"|  | {PRIORITIZED} | 2 of 5 | 2,000 | 400 [380, 415] |" in lines
+    assert f"|  | {OURS} | 0 of 5 | {NOTHING} | 400 [380, 415] |" in lines
+    assert in_learners.outcome_lines(context_of(trainings(target=None))) == []

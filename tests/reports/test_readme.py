@@ -105,7 +105,7 @@ def test_records_of_one_question_are_read_as_one_unless_they_are_of_other_machin
     for name, profile, peers, cpu in (
         ("a", "learners", ("cpprb", "cpprb_impl"), "one"),
         ("b", "learners-speed", ("cpprb", "baselines-style"), "one"),
-        ("c", "learners-prioritized", ("cpprb",), "another"),
+        ("c", "learners-speed", ("cpprb",), "another"),
     ):
         run = throughput_run(peers=peers, blocks=1)
         for record in run.records:
