@@ -280,8 +280,9 @@ def _stand_in(seconds: float) -> Callable[[], None]:
     return work
 
 
-def usual_jobs(workload: str) -> list[Job]:
-    return [Job(task, workload, workloads.usual_rows(workload)) for task in USUAL]
+def usual_jobs() -> list[Job]:
+    rows = {name: workloads.usual_rows(name) for name in workloads.NAMES}
+    return [Job(task, workload, capacity) for workload, capacity in rows.items() for task in USUAL]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -293,8 +294,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
-        usual = [job for name in workloads.NAMES for job in usual_jobs(name)]
-        return measure(args.peer, args.jobs or usual, entry.stopwatch(args))
+        return measure(args.peer, args.jobs or usual_jobs(), entry.stopwatch(args))
 
     return entry.main(SUITE, __doc__, options, figures)
 

@@ -3,12 +3,14 @@
 import gc
 import json
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from adapters import registry
 from adapters.peers.baselines_style import BaselinesStyle
+from suites import workloads
 from suites.runner import timing
 from suites.runner.timing import Stopwatch
 from suites.throughput import measure
@@ -81,6 +83,19 @@ def test_a_job_that_cannot_be_read_is_refused(text, surroundings):
     with pytest.raises(ValueError, match=re.escape(f"got {text!r}")):
         Job.parse(text)
     assert surroundings.run("-m", "suites.throughput", "--peer=plain", f"--job={text}").returncode == 2
+
+
+def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
+    monkeypatch.setenv(workloads.USER_WORKLOAD, "")
+    monkeypatch.setattr(workloads, "NAMES", (*workloads.NAMES, "mine"))
+    rows = workloads.load("CartPole-v1", 300).columns
+    workloads.save_user_workload("mine", "of a test", rows, 300, cache=tmp_path)
+    loaded, load = [], workloads.load
+    monkeypatch.setattr(workloads, "load", lambda name, *options: loaded.append(name) or load(name, *options))
+    options = ["--peer=baselines-style", "--job=add:batch=1@mine=500", "--job=sample:batch=32@mine=500"]
+    monkeypatch.setattr(sys, "argv", ["measure", *options, "--seconds=0.01"])
+    assert measure.main() == 0
+    assert loaded == ["mine"]
 
 
 def test_an_error_costs_the_benchmarks_that_meet_it_and_no_others(surroundings):
