@@ -50,9 +50,9 @@ class Launch:
         return self.records[0].peer
 
     @cached_property
-    def jobs(self) -> frozenset:
-        """What is measured, regardless of the peer."""
-        return frozenset(map(_job, self.records))
+    def by_job(self) -> Mapping[tuple, Record]:
+        """What is measured, regardless of the peer -> its record."""
+        return {_job(record): record for record in self.records}
 
     @property
     def first_job(self) -> tuple:

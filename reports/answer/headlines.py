@@ -12,12 +12,13 @@ from reports.answer.heatmap import columns_of_one_process, shared_columns, typic
 from reports.figures.formatting import counted, listed
 from reports.figures.jobs import Job, fastest_first
 from reports.figures.peers import base_name
-from reports.figures.ratios import FEWEST_FOR_CLEAR, Ratio, figure_of, ratio_of
+from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.sections import apex, hosts, learning, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
 from reports.tables.cells import scale_of
 from results import Run
+from results.verdicts import ENOUGH
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _certainty(ratio: Ratio) -> str:
     """Return what a ratio of trainings shows."""
     if ratio.is_bound or ratio.clearly_faster or ratio.clearly_slower:
         return CLEAR
-    if ratio.figure.launches < FEWEST_FOR_CLEAR:
+    if ratio.figure.launches < ENOUGH:
         return learning.no_verdict(ratio.figure.launches)
     return NOT_SHOWN if ratio.figure.low <= 1 <= ratio.figure.high else NOT_CLEAR
 

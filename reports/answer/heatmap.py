@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from reports.figures.formatting import NOTHING, size
 from reports.figures.jobs import Job, Suite
 from reports.figures.peers import by_library, keeps_references
-from reports.figures.ratios import MATTERS, Ratio, ratio_of
+from reports.figures.ratios import Ratio, ratio_of
 from reports.sections import apex, sharing, throughput
 from reports.sections.section import Context
 from reports.tables import notes
 from reports.tables.checks import Check, explained, unchecked
 from results import Run, Workload
+from results.verdicts import MATTERS
 
 #: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
 LARGE_ROW = 4_096

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from reports.figures.formatting import NOTHING, TIMES, counted, interval, listed
 from reports.figures.jobs import Job
 from reports.figures.peers import base_name
-from reports.figures.ratios import MATTERS, Ratio, figure_of
+from reports.figures.ratios import Ratio, figure_of
 from reports.figures.trainings import NEEDED, Task, ratios_of, tasks_of
 from reports.sections import learners
 from reports.sections.section import Context
 from reports.tables.cells import scale_of
+from results.verdicts import MATTERS
 
 LIMITS = (
     "Each training ran on one thread. Memory was measured with random play, whose frames may compress better or worse "

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from reports.figures.formatting import TIMES, digits_of, interval, times
 from reports.figures.statistics import Figure, figure, speed_up
 from results import Record
+from results.verdicts import ENOUGH, MATTERS
 
-#: Code placement in memory alone changes a library's speed by up to 10%, in every launch (docs/measuring.md).
-MATTERS = 1.1
-FEWEST_FOR_CLEAR = 5  # launches; with fewer, the interval is not useful
 FEWEST_CALLS = 1_000  # of the reference in a window; with fewer, its rate is too uncertain to be a divisor
 
 
@@ -29,11 +27,11 @@ class Ratio:
 
     @property
     def clearly_faster(self) -> bool:
-        return self.figure.launches >= FEWEST_FOR_CLEAR and self.figure.low > MATTERS
+        return self.figure.launches >= ENOUGH and self.figure.low > MATTERS
 
     @property
     def clearly_slower(self) -> bool:
-        return not self.is_bound and self.figure.launches >= FEWEST_FOR_CLEAR and self.figure.high < 1 / MATTERS
+        return not self.is_bound and self.figure.launches >= ENOUGH and self.figure.high < 1 / MATTERS
 
     @property
     def text(self) -> str:

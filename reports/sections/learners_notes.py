@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reports.figures.formatting import counted, interval, listed, number
-from reports.figures.ratios import FEWEST_FOR_CLEAR, MATTERS, Ratio
+from reports.figures.ratios import Ratio
 from reports.figures.statistics import detectable, figure, holm, least_p, p_equal
 from reports.figures.trainings import WEIGHTS, Task, ratios_of
+from results.verdicts import ENOUGH, MATTERS
 
 ALPHA = 0.05
 TEST = "exact permutation test of the mean last score over seeds, with Holm's correction"
@@ -20,7 +21,7 @@ def notes_of(task: Task) -> list[str]:
 def _speeds(task: Task) -> Iterator[str]:
     """Yield with which buffers the whole training is faster than with the reference, slower, or neither."""
     ratios = task.speeds
-    few = [peer for peer, ratio in ratios.items() if ratio.figure.launches < FEWEST_FOR_CLEAR]
+    few = [peer for peer, ratio in ratios.items() if ratio.figure.launches < ENOUGH]
     judged = {peer: ratio for peer, ratio in ratios.items() if peer not in few}
 
     def words(peers: Sequence[str]) -> str:
@@ -44,7 +45,7 @@ def _speeds(task: Task) -> Iterator[str]:
             "and its interval are the error of the method."
         )
     if few:
-        yield f"Too few seeds for a verdict on the speed of {listed(few)}: it needs {FEWEST_FOR_CLEAR}."
+        yield f"Too few seeds for a verdict on the speed of {listed(few)}: it needs {ENOUGH}."
 
 
 def _identical(task: Task) -> Iterator[str]:
@@ -113,10 +114,10 @@ def _needed(task: Task) -> Iterator[str]:
 
 
 def _steps_needed(peer: str, reference: str, ratio: Ratio) -> str:
-    if ratio.figure.launches < FEWEST_FOR_CLEAR:
+    if ratio.figure.launches < ENOUGH:
         return (
             f"No verdict on the steps that {peer} needs to the target: {counted(ratio.figure.launches, 'seed')} "
-            f"reached it with both {peer} and {reference}, and it takes {FEWEST_FOR_CLEAR}."
+            f"reached it with both {peer} and {reference}, and it takes {ENOUGH}."
         )
     times, low, high = (number(1 / value) for value in (ratio.figure.value, ratio.figure.high, ratio.figure.low))
     clear = ratio.clearly_faster or ratio.clearly_slower

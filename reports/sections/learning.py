@@ -10,13 +10,14 @@ from reports import plots
 from reports.figures.formatting import Scale, counted, listed, number
 from reports.figures.jobs import SHARED_REFERENCE, Job, Kind, Suite, fastest_first, has_figure
 from reports.figures.peers import base_name
-from reports.figures.ratios import FEWEST_FOR_CLEAR, Ratio, figure_of, ratio_of
+from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import speed_up
 from reports.plots import Picture
 from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
 from reports.tables.troubles import number_of
+from results.verdicts import ENOUGH
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
 SUITE = Suite(
@@ -198,7 +199,7 @@ def _notes(task: Task) -> Iterator[str]:
             ratio = task.ratio(name, peer, reference)
             if ratio is None or ratio.is_bound:
                 continue
-            if ratio.figure.launches < FEWEST_FOR_CLEAR:
+            if ratio.figure.launches < ENOUGH:
                 few.setdefault(ratio.figure.launches, {})[peer] = None
             elif ratio.clearly_faster or ratio.clearly_slower:
                 clear.append(f"{peer} needs {number(1 / ratio.value, 2)} times as many {NEEDED[name]}")
@@ -211,7 +212,7 @@ def _notes(task: Task) -> Iterator[str]:
     for launches, peers in few.items():
         yield (
             f"{no_verdict(launches)} on {listed(list(peers))} relative to {reference}: that takes "
-            f"{FEWEST_FOR_CLEAR} with which both reach the target."
+            f"{ENOUGH} with which both reach the target."
         )
     if reference and not any(task.solved[reference].values()):
         yield f"{reference} never reached the target, so ratios to it are lower bounds."

@@ -1,8 +1,10 @@
 """The order of launches: a fixed number of blocks, or as many as fit into a time budget.
 
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
-block measures everything once, which shows what each launch costs. Each later block contains the launches that need it
-most: first those with too few samples for an interval, then those whose intervals are widest relative to their cost.
+block measures everything once, the peers that were asked for before their variants, which shows what each launch costs.
+Each later block contains the launches that the question needs: first, for each job, the fastest, the runner-up and the
+reference, until they can be told apart; then all others with too few launches for an interval, except peers that are
+far behind; then those whose intervals are widest relative to their cost.
 """
 
 from __future__ import annotations
@@ -11,23 +13,20 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 
-import numpy as np
-
-from adapters.registry import REFERENCES, is_ours
+from adapters.registry import REFERENCES, family
 from results.record import Record
+from results.verdicts import ENOUGH
+from suites.runner.contests import FEW, contests_of, notch
 from suites.suite import Launch
 
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
-#: Launches needed for a usable interval; the budget is spent on these before anything is measured more often.
-ENOUGH = 5
-#: The largest share of the budget that one launch may take. A launch of our own peers may always take OUR_SECONDS: if
-#: it were cut short, its faults would go unnoticed.
-SHARE, OUR_SECONDS = 0.08, 60.0
+#: The largest share of the budget that one launch may take.
+SHARE = 0.08
 LEFT_OUT = "left out because of the time budget of {minutes:g} minutes"
 CUT_SHORT = "the time budget of {minutes:g} minutes allows {seconds:.0f} s per launch, which was not enough"
 
@@ -39,6 +38,13 @@ class Part:
     launches: Sequence[Launch]
     blocks: int  # in a run without a budget
     repeated: bool = True  # False: measured once; a budget is not spent on repeating it
+    named: Collection[str] = ()  # peers that were asked for by name
+
+    def is_variant(self, peer: str) -> bool:
+        """Whether it is another way of using a peer that is measured, too, and was not asked for by its own name."""
+        return (
+            peer not in self.named and family(peer) != peer and any(each.peer == family(peer) for each in self.launches)
+        )
 
 
 Next = tuple[int, Launch]
@@ -110,7 +116,8 @@ class Fixed:
 
 
 class Costs:
-    """How long each launch takes, estimated by the mean of its durations so far."""
+    """How long each launch takes, estimated by the mean of its durations so far, without the first one if there are
+    others: it may have compiled something."""
 
     def __init__(self) -> None:
         self._took: dict[str, list[float]] = {}
@@ -124,9 +131,9 @@ class Costs:
     def of(self, launch: Launch) -> float:
         """Return the seconds. For a launch that has not run, the median of the others, as one slow peer would dominate
         a mean."""
-        if launch.name in self._took:
-            return sum(self._took[launch.name]) / len(self._took[launch.name])
-        return median(sum(took) / len(took) for took in self._took.values()) if self._took else 0.0
+        if took := self._took.get(launch.name):
+            return mean(took[1:] or took)
+        return median(mean(took[1:] or took) for took in self._took.values()) if self._took else 0.0
 
 
 class Budgeted:
@@ -146,11 +153,12 @@ class Budgeted:
         self._share = share * (deadline - self._begin)
 
     def __iter__(self) -> Iterator[Next]:
-        """Yield each launch once, part after part, then blocks of the launches that need it most."""
-        for part in self.parts:
-            for launch in shuffled(part.launches, self._shuffler):
-                if self._left() > 0:
-                    yield 0, launch
+        """Yield each launch once, part after part and variants last, then blocks of the launches that need it most."""
+        for is_variant in (False, True):
+            for part in self.parts:
+                for launch in shuffled(part.launches, self._shuffler):
+                    if part.is_variant(launch.peer) is is_variant and self._left() > 0:
+                        yield 0, launch
         for block in itertools.count(1):
             chosen = shuffled(self._choose(), self._shuffler)
             if not chosen:
@@ -164,32 +172,44 @@ class Budgeted:
 
     def _choose(self) -> list[Launch]:
         """Return the launches of the next block, in order of need, as far as time permits. Time is reserved to launch
-        the first ones `ENOUGH` times. A launch is chosen with its partners, since ratios are taken within a block."""
+        the first ones `ENOUGH` times. Launches that are compared are chosen together: ratios are taken within a block.
+        """
         chosen: list[Launch] = []
         planned, left = 0.0, self._left()
-        for launch in self._by_need():
-            group = [each for each in (launch, *self._partners(launch)) if each not in chosen]
+        for needed in self._by_need():
+            group = [each for each in dict.fromkeys(needed) if each not in chosen]
             if planned + sum(map(self._costs.of, group)) > left:
                 continue
             planned += sum(self._costs.of(each) * max(1, ENOUGH - launches_of(each)) for each in group)
             chosen += group
         return chosen
 
-    def _by_need(self) -> list[Launch]:
-        """Return first the launches that ran fewer than `ENOUGH` times, with cheap ones of early parts at the front,
-        then those whose intervals are widest relative to their cost."""
-        open_ = [
-            (number, launch)
+    def _by_need(self) -> Iterator[list[Launch]]:
+        """Yield groups of launches that are compared, in order of need: those that decide a job; those with fewer than
+        `ENOUGH` launches, or `FEW` if they are far behind at every job; those whose intervals are widest relative to
+        their cost."""
+        place = {
+            launch: number
             for number, part in enumerate(self.parts, start=1)
             if part.repeated
             for launch in part.launches
             if launch.open_records
-        ]
-        few = [(number * self._costs.of(each), each) for number, each in open_ if launches_of(each) < ENOUGH]
-        wide = [
-            (self._costs.of(each) / gain(each), each) for _, each in open_ if launches_of(each) >= ENOUGH and gain(each)
-        ]
-        return [launch for part in (few, wide) for _, launch in sorted(part, key=lambda pair: pair[0])]
+        }
+        contests = contests_of(place)
+        near = dict.fromkeys(launch for contest in contests for launch in contest.near())
+
+        def early(group: Sequence[Launch]) -> tuple[bool, float]:
+            dear = sum(place[each] * self._costs.of(each) for each in group)
+            return all(launches_of(each) >= ENOUGH for each in group), dear
+
+        yield from sorted(filter(None, (contest.undecided() for contest in contests)), key=early)
+        few = [each for each in place if launches_of(each) < (ENOUGH if each in near else FEW)]
+        wide = [each for each in near if each not in few and gain(each)]
+        for launch in (
+            *sorted(few, key=lambda each: (each not in near, place[each] * self._costs.of(each))),
+            *sorted(wide, key=lambda each: self._costs.of(each) / gain(each)),
+        ):
+            yield [launch, *self._partners(launch)]
 
     def _partners(self, launch: Launch) -> list[Launch]:
         """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,
@@ -198,7 +218,7 @@ class Budgeted:
             each
             for part in self.parts
             for each in part.launches
-            if each is not launch and each.open_records and each.jobs & launch.jobs
+            if each is not launch and each.open_records and each.by_job.keys() & launch.by_job.keys()
         ]
         if launch.peer in REFERENCES:
             return sorted((each for each in same if each.peer not in REFERENCES), key=self._costs.of)[:1]
@@ -214,9 +234,8 @@ class Budgeted:
     def remaining(self) -> float | None:
         return max(0.0, self._left())
 
-    def limit(self, launch: Launch, seconds: float) -> float:
-        share = max(self._share, OUR_SECONDS) if is_ours(launch.peer) else self._share
-        return max(1.0, min(seconds, self._left(), share))
+    def limit(self, _launch: Launch, seconds: float) -> float:
+        return max(1.0, min(seconds, self._left(), self._share))
 
     def cut_short(self, launch: Launch, seconds: float) -> None:
         """Mark each pending record of a launch that the budget ended after `seconds` as left out: another block would
@@ -246,11 +265,8 @@ def gain(launch: Launch) -> float:
 
 
 def width(record: Record) -> float:
-    """Return the approximate width of the 95% interval of the median over launches, as log(high/low): 2 x 1.57
-    IQR/sqrt(n), the notch of a box plot (McGill, Tukey and Larsen 1978), which is cheap to compute for every cell after
-    every block. It is 0 if a sample is 0: no ratio to it exists, and more samples would not change that."""
+    """Return the approximate width of the 95% interval of the median over launches, as log(high/low). It is 0 if a
+    sample is 0: no ratio to it exists, and more samples would not change that."""
     if not all(sample.value for sample in record.samples):
         return 0.0
-    logs = [math.log(sample.value) for sample in record.samples]
-    low, high = np.percentile(logs, [25, 75])
-    return 2 * 1.57 * float(high - low) / math.sqrt(len(logs))
+    return notch([math.log(sample.value) for sample in record.samples])

@@ -7,7 +7,6 @@ from reports.figures import jobs, ratios
 from reports.figures.ratios import Ratio, ratio_of, rounded_down
 from reports.figures.statistics import Figure
 from results import Record
-from suites.runner import plan
 from suites.sharing import crowds
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -61,7 +60,6 @@ def test_rounding_down(value, rounded):
 
 def test_reports_and_suites_assume_the_same():
     """The rooms don't import each other: a budget is spent on what a report needs."""
-    assert plan.ENOUGH == ratios.FEWEST_FOR_CLEAR
     assert crowds.ENOUGH_CALLS == ratios.FEWEST_CALLS
     assert registry.REFERENCES == (
         jobs.REFERENCE,

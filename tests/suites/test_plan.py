@@ -23,16 +23,22 @@ def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> l
     return [launch(peer) for peer in peers]
 
 
-def simulate(costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, share=1.0):
-    """(run, [(block, peer)]) of a budgeted run; each peer's launches take the given seconds."""
+def simulate(
+    costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, share=1.0, speeds=None, first=None,
+    named=(),
+):  # fmt: skip
+    """(run, [(block, peer)]) of a budgeted run; each peer's launches take the given seconds, and its first one perhaps
+    others."""
     run, now, random_numbers = a_run(), [0.0], random.Random(1)
-    parts = [plan.Part(launches(run, *costs), 3)]
+    parts = [plan.Part(launches(run, *costs), 3, named=named)]
     budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0], share)
     seen = []
     for block, launch in budgeted:
         for record in launch.open_records:
-            record.add_sample(block, random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1)))
-        took = min(costs[launch.peer], budgeted.limit(launch, 1e9))
+            spread = random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1))
+            record.add_sample(block, spread / (speeds or {}).get(launch.peer, 1.0))
+        cost = costs[launch.peer] if block else (first or costs).get(launch.peer, costs[launch.peer])
+        took = min(cost, budgeted.limit(launch, 1e9))
         now[0] += took
         budgeted.ended(launch, took)
         seen.append((block, launch.peer))
@@ -111,6 +117,46 @@ def test_the_rest_of_the_time_goes_where_intervals_are_widest():
 def test_a_run_ends_early_where_everything_is_known():
     _, seen = simulate({"cpprb": 1, "a": 1}, minutes=10, noise={"cpprb": 1e-4, "a": 1e-4})
     assert len(seen) == 2 * plan.ENOUGH
+
+
+CALM = dict.fromkeys(("cpprb", "fast", "second", "third", "far"), 1e-3)
+
+
+def test_the_fastest_two_and_the_reference_come_first_and_who_is_far_behind_twice_at_most():
+    speeds = {"fast": 10.0, "second": 9.95, "third": 4.0, "cpprb": 3.0, "far": 1.9}
+    costs = dict.fromkeys(speeds, 2.0)
+    counts = [
+        Counter(peer for _, peer in simulate(costs, minutes, noise=CALM, speeds=speeds)[1]) for minutes in (0.5, 5)
+    ]
+    assert [counts[0][peer] for peer in ("fast", "second", "third")] == [4, 4, 1]
+    assert counts[1] == {"fast": 5, "second": 5, "third": 5, "cpprb": 5, "far": 2}
+
+
+def test_peers_that_cannot_be_told_apart_are_launched_until_they_can():
+    costs = {"cpprb": 1.0, "fast": 1.0, "second": 1.0}
+    speeds = {"fast": 4.0, "second": 3.3}  # within the noise of few launches
+    _, seen = simulate(costs, 5, noise={"fast": 0.4, "second": 0.4, "cpprb": 1e-3}, speeds=speeds)
+    counts = Counter(peer for _, peer in seen)
+    assert counts["fast"] == counts["second"] > 2 * plan.ENOUGH
+
+
+def test_a_first_launch_that_compiles_does_not_count_as_the_cost_of_the_next():
+    costs, first = {"cpprb": 1.0, "compiles": 1.0}, {"compiles": 40.0}
+    assert Counter(peer for _, peer in simulate(costs, 2, first=first)[1])["compiles"] >= plan.ENOUGH
+
+
+def test_peers_come_before_their_variants_and_those_that_were_named_before_others():
+    costs = dict.fromkeys(("a[1]", "a[2]", "a", "b", "b[1]", "c[1]"), 1.0)
+    for named, first in (((), {"a", "b", "c[1]"}), (("a[2]", "a"), {"a", "a[2]", "b", "c[1]"})):
+        _, seen = simulate(costs, 1, named=named)
+        assert {peer for _, peer in seen[: len(first)]} == first
+
+
+def test_no_peer_has_a_limit_of_its_own():
+    run = a_run()
+    made = launches(run, "cpprb", "cpprb_impl")
+    budgeted = plan.Budgeted([plan.Part(made, 1)], 2, 120, lambda: 0.0)
+    assert len({budgeted.limit(launch, 1e9) for launch in made}) == 1
 
 
 def test_what_the_budget_left_out_is_noted_and_no_problem():
