@@ -77,6 +77,23 @@ class Left:
     what: str  # "1 process, 2 segments of 8.0 MiB"
 
 
+@dataclass(frozen=True)
+class Spent:
+    """How long a launch took, and how many of these seconds went to filling buffers, checking answers and measuring."""
+
+    peer: str
+    launch: str
+    seconds: float
+    fill: float
+    check: float
+    measure: float
+
+    @property
+    def other_share(self) -> float:
+        """The share of the time, from 0 to 1, that went to anything else, such as starting and importing."""
+        return max(0.0, 1 - (self.fill + self.check + self.measure) / self.seconds)
+
+
 @dataclass
 class Record:
     """One cell of the run: the samples of one benchmark for one peer on one workload, or why there are none.
@@ -152,6 +169,7 @@ class Run:
     workloads: list[Workload] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
+    spent: list[Spent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._cells = {cell_key(vars(record)): record for record in self.records}
@@ -252,6 +270,7 @@ class Run:
             "workloads": [plain(workload) for workload in self.workloads],
             "records": [dataclasses.asdict(record) for record in self.records],
             "left": [dataclasses.asdict(left) for left in self.left],
+            "spent": [dataclasses.asdict(spent) for spent in self.spent],
         }
 
     @classmethod
@@ -265,7 +284,8 @@ class Run:
                 Record(**{**record, "samples": [Sample(**sample) for sample in record["samples"]]})
                 for record in data["records"]
             ],
-            left=[Left(**left) for left in data.get("left", ())],  # older files have none
+            left=[Left(**left) for left in data.get("left", ())],  # older files have none of either
+            spent=[Spent(**spent) for spent in data.get("spent", ())],
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from reports.figures.jobs import Kind, launches_of
 from reports.sections.section import Context, Part, Section
@@ -14,11 +15,18 @@ from results import Run
 class Method:
     run: Run
     launches: str
+    unmeasured: str  # the median share of a launch's time that was not spent on filling, checking and measuring
     played: Mapping[str, str]  # workload -> where its rows come from, if no suite of the run uses the recorded ones
 
     @property
     def explained(self) -> str:
         launches = f" This run has {self.launches} per cell." if self.launches else ""
+        spent = (
+            f" Launches of calls in one process spent {self.unmeasured} of their time (median) on something else than "
+            "filling buffers, checking answers and timing: on starting, imports and loading rows."
+            if self.unmeasured
+            else ""
+        )
         return (
             "Every figure comes from launches: fresh processes that set up one peer, check its answers, and only then "
             "time it. In each block every peer is launched at most once, in changing order, so that a slow period of "
@@ -26,15 +34,16 @@ class Method:
             f"its bootstrap interval (95%, percentile).{launches} No method gives a 95% interval for a median of fewer "
             "than six launches; the interval then effectively spans the lowest and the highest launch. A peer whose "
             "answers are wrong is not timed; a figure measured before a peer failed or returned a wrong answer carries "
-            "a mark."
+            f"a mark.{spent}"
         )
 
 
 def parts(context: Context) -> list[Part]:
     ranking = [job for job in context.jobs if context.suite(job.suite).kind is Kind.RANKS]
-    return [
-        Part("method", "method", "How it was measured", Method(context.run, launches_of(ranking), _played(context)))
-    ]
+    shares = [spent.other_share for spent in context.run.spent]
+    unmeasured = f"{median(shares):.0%}" if shares else ""
+    body = Method(context.run, launches_of(ranking), unmeasured, _played(context))
+    return [Part("method", "method", "How it was measured", body)]
 
 
 def _played(context: Context) -> dict[str, str]:

@@ -13,10 +13,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from adapters.registry import is_ours
-from results.record import Left, Record, Run, first_line, save
+from results.record import Left, Record, Run, Spent, first_line, save
 from suites.runner import process as processes
 from suites.runner.plan import Budgeted, Fixed
-from suites.runner.results import Result, read_results
+from suites.runner.results import Result, read_results, read_spent
 from suites.suite import Launch
 
 #: A launch that the budget ended counts as hung if it had returned no result for this long. Our peers compile nothing.
@@ -115,11 +115,15 @@ def drive(
                     continue
                 progress.begin(block, launch)
                 limit = max(limit_seconds, launch.least_limit)
-                left = measure(launch, records, block, Path(folder, f"{number}.jsonl"), limit, plan, tick)
+                cells = Path(folder, f"{number}.jsonl")
+                left = measure(launch, records, block, cells, limit, plan, tick)
+                name, seconds = f"{launch.name}, block {block + 1}", time.monotonic() - begin
                 if left:
-                    run.left.append(Left(launch.peer, f"{launch.name}, block {block + 1}", left))
+                    run.left.append(Left(launch.peer, name, left))
+                if spent := read_spent(cells):
+                    kinds = {kind: spent.get(kind, 0.0) for kind in ("fill", "check", "measure")}
+                    run.spent.append(Spent(launch.peer, name, seconds, **kinds))
                 save(out, run)
-                seconds = time.monotonic() - begin
                 plan.ended(launch, seconds)
                 said = [*troubles(records), *([f"left behind: {left}"] if left else [])]
                 progress.end(block, launch, seconds, said)

@@ -12,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from adapters.child_process import exit_with_parent
-from suites.runner.results import Result, append_result
+from suites.runner.results import Result, append_result, append_spent
+from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
 from suites.runner.turns import Turns
 from suites.suite import S, Settings, Suite
@@ -24,8 +25,10 @@ def main(
     add_options: Callable[[argparse.ArgumentParser], None],
     measure: Callable[[argparse.Namespace], Iterable[Result]],
     peers: Sequence[str] | None = None,
+    counts_time: bool = False,
 ) -> int:
-    """Measure one peer; return the exit status. `about` is the module's docstring, `peers` the allowed names."""
+    """Measure one peer; return the exit status. `about` is the module's docstring, `peers` the allowed names;
+    `counts_time` says that `SPENT` counts all filling, checking and measuring."""
     parser = argparse.ArgumentParser(prog=f"python -m suites.{suite.name}", description=about.partition("\n")[0])
     parser.add_argument("--peer", required=True, choices=peers or suite.peers(), metavar="NAME")
     add_options(parser)
@@ -38,7 +41,7 @@ def main(
         _check_package(parser, *args.package_at.split("=", 1))
     if args.cells:  # a launch, which nothing would end, and whose results nothing would read, without its runner
         exit_with_parent(os.getppid())
-    return _output(measure(args), args.cells)
+    return _output(measure(args), args.cells, counts_time)
 
 
 def add_jobs(parser: argparse.ArgumentParser, parse: Callable[[str], object], default: object) -> None:
@@ -87,7 +90,7 @@ def _check_package(parser: argparse.ArgumentParser, module: str, folder: str) ->
         parser.error(f"{module} would be imported from {found}, not from {folder}")
 
 
-def _output(results: Iterable[Result], file: Path | None) -> int:
+def _output(results: Iterable[Result], file: Path | None, counts_time: bool) -> int:
     """Append each result to `file` as soon as it arrives, or print it if `file` is None. Returns the exit status."""
     spoiled = False
     for result in results:
@@ -96,4 +99,6 @@ def _output(results: Iterable[Result], file: Path | None) -> int:
             append_result(file, result)
         else:
             print(json.dumps(asdict(result)), flush=True)
+    if file and counts_time:
+        append_spent(file, SPENT.seconds)
     return int(spoiled)

@@ -11,6 +11,7 @@ import numpy as np
 from adapters.base import Adapter, Spec
 from adapters.checks import check_full
 from suites.runner.results import NotMeasured
+from suites.runner.spent import SPENT
 from suites.workloads import Workload
 
 ROWS_A_CALL, BYTES_A_CALL = 1_000, 1 << 24
@@ -22,6 +23,7 @@ class TooSlow(NotMeasured):
     """The buffer could not be filled within the profile's time limit, or clearly would not be."""
 
 
+@SPENT.on("fill")
 def fill(adapter: Adapter, spec: Spec, recording: Workload, seconds: float = math.inf) -> None:
     """Add the recording repeatedly until the buffer is full; new rows have random priorities.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from adapters.base import Unavailable, WrongAnswer
 from adapters.environments import NotInstalled
@@ -22,6 +22,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 HARNESS = (CHECKOUT / "suites", CHECKOUT / "results")
 ADAPTERS = (CHECKOUT / "adapters",)
 REASON_CHARACTERS = 500
+SPENT_ON = "spent on"  # the only key of a line that is no result
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,35 @@ def _raised_in(error: BaseException, rooms: Iterable[Path]) -> bool:
 
 
 def append_result(file: Path, result: Result) -> None:
+    _append(file, asdict(result))
+
+
+def append_spent(file: Path, seconds: Mapping[str, float]) -> None:
+    """Append how many seconds the process spent on each kind of work, after its last result."""
+    _append(file, {SPENT_ON: dict(seconds)})
+
+
+def _append(file: Path, item: Mapping[str, Any]) -> None:
     with file.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(asdict(result)) + "\n")
+        lines.write(json.dumps(item) + "\n")
 
 
 def read_results(file: Path) -> Iterator[Result]:
-    """Yield the results in this file. The last line is ignored if it was truncated by a kill."""
+    """Yield the results in this file."""
+    return (Result(**item) for item in _items(file) if SPENT_ON not in item)
+
+
+def read_spent(file: Path) -> dict[str, float]:
+    """Return how many seconds the process spent on each kind of work; empty if it did not say so."""
+    return next((item[SPENT_ON] for item in _items(file) if SPENT_ON in item), {})
+
+
+def _items(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of this file. The last one is ignored if it was truncated by a kill."""
     if not file.exists():
         return
     for line in file.read_text(encoding="utf-8").splitlines():
         try:
-            yield Result(**json.loads(line))
+            yield json.loads(line)
         except json.JSONDecodeError:
             return

@@ -7,6 +7,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+from suites.runner.spent import SPENT
+
 ROUND_SECONDS = 0.002  # long enough that the timer's own cost is below a ten-thousandth
 FEWEST_ROUNDS = 3
 WARM_SHARE = 0.1  # of the time: warm-up calls, which also determine the number of calls and rounds
@@ -22,6 +24,7 @@ class Stopwatch:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
+    @SPENT.on("measure")
     def per_call(self, run: Callable[[int], object]) -> float:
         """Return the median seconds per call; `run(n)` makes n calls."""
         run(1)
@@ -37,6 +40,7 @@ class Stopwatch:
         """Return for how many rounds of this many seconds there is time, at least `fewest`."""
         return max(fewest, round(self.seconds / seconds))
 
+    @SPENT.on("measure")
     def per_round(self, run: Callable[[], object], rounds: int) -> float:
         """Return the median seconds per round, which is one call of `run`.
 

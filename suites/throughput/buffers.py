@@ -11,10 +11,18 @@ from adapters.base import Adapter, Spec
 from suites import workloads
 from suites.runner.filling import fill
 from suites.runner.results import NotMeasured
+from suites.runner.spent import SPENT
 from suites.workloads import Workload
 
 STEPS_A_CALL = 64  # steps per call of an adapter, which loops over them
 CHECKED_ROWS, CHECKED_BATCHES = 32, 100  # enough to detect a wrong distribution, in well under a second
+
+
+class KnownRows(checks.AddedRows):
+    """Rows that a sample may contain. The time of all checks is counted."""
+
+    __init__ = SPENT.on("check")(checks.AddedRows.__init__)
+    check = SPENT.on("check")(checks.AddedRows.check)
 
 
 class Buffers:
@@ -55,12 +63,12 @@ class Buffers:
         return replace(recording, columns=columns)
 
     @cached_property
-    def known(self) -> checks.AddedRows:
-        return checks.AddedRows(self.recording.columns, self.recording.fields)
+    def known(self) -> KnownRows:
+        return KnownRows(self.recording.columns, self.recording.fields)
 
     @cached_property
-    def known_frames(self) -> checks.AddedRows:
-        return checks.AddedRows(self.frames.columns, self.frames.fields)
+    def known_frames(self) -> KnownRows:
+        return KnownRows(self.frames.columns, self.frames.fields)
 
     def close(self) -> None:
         self._closing.close()
@@ -84,7 +92,8 @@ class Buffers:
             adapter = registry.adapter_class(self.peer).make(spec)
             until_filled.callback(adapter.close)
             if spec.prioritized:
-                checks.check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)
+                with SPENT.on("check"):
+                    checks.check_priorities(adapter, spec, rows=CHECKED_ROWS, batches=CHECKED_BATCHES)
             fill(adapter, spec, recording, self.fill_seconds)
             self._closing.push(until_filled.pop_all())
         return adapter

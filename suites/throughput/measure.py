@@ -296,7 +296,7 @@ def main() -> int:
     def figures(args: argparse.Namespace) -> Iterator[Result]:
         return measure(args.peer, args.jobs or usual_jobs(), entry.stopwatch(args))
 
-    return entry.main(SUITE, __doc__, options, figures)
+    return entry.main(SUITE, __doc__, options, figures, counts_time=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""How a launch spends its time: filling buffers, checking answers, measuring, or anything else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+Work = Literal["fill", "check", "measure"]
+
+
+class Spent:
+    """Counts the seconds of this process by kind of work. Work within other work counts only as the inner one."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Work, float] = {}
+        self._within: list[Work] = []
+        self._since = 0.0
+
+    @contextmanager
+    def on(self, work: Work) -> Iterator[None]:
+        """Count what happens meanwhile as this kind of work. Also a decorator."""
+        self._count()
+        self._within.append(work)
+        try:
+            yield
+        finally:
+            self._count()
+            self._within.pop()
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        if self._within:
+            work = self._within[-1]
+            self.seconds[work] = self.seconds.get(work, 0.0) + now - self._since
+        self._since = now
+
+
+#: That of this process.
+SPENT = Spent()
