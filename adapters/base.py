@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters import environments
+from adapters import dict_observations, environments
 from adapters.contract import Contract, RowFields
 
 Array = NDArray[Any]
@@ -127,17 +127,19 @@ class Adapter(Peer):
         cls.version()
         if refusal := cls.refusal(spec):
             raise NotImplementedError(refusal)
-        if not spec.is_plain and cls.contract.fields.value is RowFields.FIXED:
-            raise NotImplementedError(f"{cls.name} stores {', '.join(Step._fields)}, and no other fields")
         return cls(spec)
 
     @classmethod
     def refusal(cls, spec: Spec) -> str | None:
-        """Return why the contract rules out what `spec` asks for, whatever the fields are; None if it does not."""
+        """Return why the peer cannot do what `spec` asks for; None if its contract does not rule it out."""
         if spec.prioritized and not cls.contract.priorities.value:
             return f"{cls.name} has no priorities"
         if (spec.next_of or spec.stack_compress) and not cls.contract.compression.value:
             return f"{cls.name} has no compression of next_obs or frames"
+        if cls.contract.fields.value is RowFields.FIXED and not spec.is_plain:
+            return f"{cls.name} stores {', '.join(Step._fields)}, and no other fields"
+        if cls.contract.fields.value is RowFields.DICT_OBSERVATIONS:
+            return dict_observations.refusal(cls.name, spec.fields)
         return None
 
     @abstractmethod

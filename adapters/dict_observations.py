@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from adapters.base import Spec
+if TYPE_CHECKING:
+    from adapters.base import Field
 
 OBS, NEXT_OBS = "obs.", "next_obs."
 
 
-def parts(name: str, spec: Spec) -> list[str]:
-    """Return the x of each field "obs.x"; empty if an observation is one array.
+def parts(fields: Iterable[str]) -> list[str]:
+    """Return the x of each field "obs.x"; empty if an observation is one array."""
+    return [field.removeprefix(OBS) for field in fields if field.startswith(OBS)]
 
-    Raises NotImplementedError, naming the peer, if rows have other fields."""
-    found = [field.removeprefix(OBS) for field in spec.fields if field.startswith(OBS)]
-    observations = {whole + part for part in found for whole in (OBS, NEXT_OBS)} or {"obs", "next_obs"}
-    if set(spec.fields) != {*observations, "act", "rew", "done"}:
-        raise NotImplementedError(
-            f"{name} stores obs and next_obs (which may be dicts), act, rew and done, and no other fields"
-        )
-    if spec.fields["rew"].shape or spec.fields["done"].shape:
-        raise NotImplementedError(
+
+def refusal(name: str, fields: Mapping[str, Field]) -> str | None:
+    """Return why a peer of this name cannot store rows with these fields; None if it can."""
+    observations = {whole + part for part in parts(fields) for whole in (OBS, NEXT_OBS)} or {"obs", "next_obs"}
+    if set(fields) != {*observations, "act", "rew", "done"}:
+        return f"{name} stores obs and next_obs (which may be dicts), act, rew and done, and no other fields"
+    if fields["rew"].shape or fields["done"].shape:
+        return (
             f"{name} stores only one reward and one done per row: it builds sequences from single steps when sampling"
         )
-    return found
+    return None
 
 
 def nested(row: Mapping[str, Any], parts: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

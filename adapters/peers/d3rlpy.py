@@ -44,15 +44,17 @@ class D3rlpy(Adapter):
         seed=Seed.GLOBAL,
     )
 
+    @classmethod
+    def refusal(cls, spec: Spec) -> str | None:
+        if spec.is_plain and (spec.fields["rew"].shape or spec.fields["done"].shape):
+            return f"{cls.name} stores only one reward per row: it builds sequences from whole episodes"
+        return super().refusal(spec)
+
     def __init__(self, spec: Spec) -> None:
         from d3rlpy import ActionSpace
         from d3rlpy.dataset import Episode, FIFOBuffer, ReplayBuffer, Signature, Transition
 
         self.fields = spec.fields
-        if spec.fields["rew"].shape or spec.fields["done"].shape:
-            raise NotImplementedError(
-                f"{self.name} stores only one reward per row: it builds sequences from whole episodes"
-            )
 
         def signature(name: str) -> Any:
             return Signature([np.dtype(spec.fields[name].dtype)], [spec.fields[name].shape or (1,)])

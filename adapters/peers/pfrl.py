@@ -157,9 +157,13 @@ class PfrlNaive(Pfrl):
         returns=Stated(Returns.ROWS, "stacked by its batch_experiences"),
     )
 
+    @classmethod
+    def refusal(cls, spec: Spec) -> str | None:
+        if spec.is_plain and spec.fields["done"].shape:
+            return f"{cls.name} returns one is_state_terminal per row, but a sequence has many"
+        return super().refusal(spec)
+
     def __init__(self, spec: Spec) -> None:
-        if spec.fields["done"].shape:
-            raise NotImplementedError(f"{self.name} returns one is_state_terminal per row, but a sequence has many")
         super().__init__(spec)
         import torch
         from pfrl.replay_buffer import batch_experiences

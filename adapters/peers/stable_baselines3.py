@@ -56,7 +56,7 @@ class StableBaselines3(Adapter):
 
         torch.set_num_threads(1)
         self.fields = spec.fields
-        self.parts = dict_observations.parts(self.name, spec)
+        self.parts = dict_observations.parts(spec.fields)
 
         def space(field: Field) -> spaces.Space:
             dtype = np.dtype(field.dtype)

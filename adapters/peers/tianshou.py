@@ -65,7 +65,7 @@ class Tianshou(Adapter):
 
         torch.set_num_threads(1)
         self.fields, self.prioritized = spec.fields, spec.prioritized
-        self.parts = dict_observations.parts(self.name, spec)
+        self.parts = dict_observations.parts(spec.fields)
         self.Batch, self.from_data = Batch, ReplayBuffer.from_data
         self.buffer = self.make_buffer(spec)
 

@@ -111,12 +111,13 @@ class Memory(Suite[MemorySettings]):
     def launches(
         self, run: Run, settings: MemorySettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
-        row_bytes = {name: recorded.load(name).row_bytes for name in workloads}
+        rows = {name: recorded.load(name) for name in workloads}
 
         def launch(peer: str, workload: str, kind: str, capacity: int) -> Launch:
-            benchmarks = figures(kind, row_bytes[workload])
+            benchmarks = figures(kind, rows[workload].row_bytes)
             records = self.declare(run, peer, workload, {"capacity": capacity}, benchmarks)
-            if refusal := registry.adapter_class(peer).refusal(Spec(capacity, {}, **KINDS[kind])):
+            spec = Spec(capacity, rows[workload].fields, **KINDS[kind])
+            if refusal := registry.adapter_class(peer).refusal(spec):
                 for record in records:  # no process is needed to find this out
                     record.fail("skipped", refusal)
             options = {"workload": workload, "benchmark": kind, "capacity": capacity}

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adapters import registry
+from adapters.base import Spec
 from results.record import Record, Run
+from suites import workloads as recorded
 from suites.suite import Launch, Settings, Suite
 from suites.throughput.tasks import (
     BENCHMARKS,
@@ -27,6 +29,14 @@ from suites.throughput.tasks import (
     Task,
 )
 from suites.workloads.user_workload import UserSizes, UserWorkload
+
+#: What the buffers of some benchmarks are asked for.
+OPTIONS = {
+    "prioritized": {"prioritized": True},
+    "learner_step": {"prioritized": True},
+    "compressed_add": {"next_of": True, "stack_compress": True},
+    "compressed_sample": {"next_of": True, "stack_compress": True},
+}
 
 
 @dataclass(frozen=True)
@@ -156,15 +166,25 @@ class Throughput(Suite[ThroughputSettings]):
         self, run: Run, settings: ThroughputSettings, peers: Sequence[str], workloads: Sequence[str]
     ) -> list[Launch]:
         jobs = settings.jobs(workloads)
+        fields = {workload: recorded.load(workload).fields for workload in {job.workload for job in jobs}}
 
         def options(records: Sequence[Record]) -> dict[str, object]:
             wanted = [str(job) for job in jobs if any(job.is_of(record) for record in records)]
             return {"job": wanted, "seconds": settings.seconds}
 
+        def declared(peer: str) -> list[Record]:
+            adapter, records = registry.adapter_class(peer), self.declare_jobs(run, peer, jobs)
+            for job, record in zip(jobs, records, strict=True):
+                if refusal := adapter.refusal(
+                    Spec(job.capacity, fields[job.workload], **OPTIONS.get(job.benchmark, {}))
+                ):
+                    record.fail("skipped", refusal)  # no process is needed to find this out
+            return records
+
         return [
             self.launch(
                 f"throughput of {peer}",
-                self.declare_jobs(run, peer, jobs),
+                declared(peer),
                 options,
                 blocks=None if peer in registry.PEERS else settings.blocks_if_named,
                 turns=True,

@@ -43,6 +43,9 @@ def test_only_a_missing_seed_is_kept_by_other_behaviours() -> None:
 PLAIN = {name: Field((), "float32") for name in Step._fields}
 
 
+DICTS = {"obs.a": PLAIN["obs"], "next_obs.a": PLAIN["obs"], **{name: PLAIN[name] for name in ("act", "rew", "done")}}
+
+
 @pytest.mark.parametrize(
     ("changes", "spec", "refusal"),
     [
@@ -53,7 +56,12 @@ PLAIN = {name: Field((), "float32") for name in Step._fields}
         ({"compression": no()}, Spec(8, PLAIN, stack_compress=True), "has no compression"),
         ({"compression": yes()}, Spec(8, PLAIN, next_of=True), None),
         ({}, Spec(8, {**PLAIN, "more": Field((), "int8")}), "and no other fields"),
-        ({"fields": Stated(RowFields.DICT_OBSERVATIONS)}, Spec(8, {**PLAIN, "more": Field((), "int8")}), None),
+        (
+            {"fields": Stated(RowFields.DICT_OBSERVATIONS)},
+            Spec(8, {**PLAIN, "more": Field((), "int8")}),
+            "other fields",
+        ),
+        ({"fields": Stated(RowFields.DICT_OBSERVATIONS)}, Spec(8, DICTS), None),
         ({"fields": Stated(RowFields.ANY)}, Spec(8, {**PLAIN, "more": Field((), "int8")}), None),
     ],
 )

@@ -14,7 +14,9 @@ from suites import workloads
 from suites.runner import timing
 from suites.runner.timing import Stopwatch
 from suites.throughput import measure
+from suites.throughput.spec import SUITE
 from suites.throughput.tasks import Job, Task
+from tests.suites.test_driver import a_run
 
 BY_HAND = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/throughput", "--seconds=0.01")
 STEPS = ("learner_step", "learner_step_uniform")
@@ -96,6 +98,29 @@ def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["measure", *options, "--seconds=0.01"])
     assert measure.main() == 0
     assert loaded == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "workload", "skipped"),
+    [
+        ("baselines-style", "CartPole-v1", {}),
+        ("baselines-style", "CartPole-v1/image", dict.fromkeys(["add", "sample"], "and no other fields")),
+        ("stable-baselines3", "CartPole-v1/image", {}),
+        (
+            "stable-baselines3",
+            "CartPole-v1/slices",
+            {**dict.fromkeys(["add", "sample"], "stable-baselines3 stores"), "prioritized": "has no priorities"},
+        ),
+        ("baselines-style", "ALE/Seaquest-v5", dict.fromkeys(["compressed_add", "compressed_sample"], "compression")),
+        ("stable-baselines3", "CartPole-v1", {"prioritized": "has no priorities", "learner_step": "no priorities"}),
+    ],
+)
+def test_a_peer_that_cannot_hold_the_rows_is_not_launched(peer, workload, skipped):
+    run = a_run()
+    (launch,) = SUITE.launches(run, SUITE.profiles["survey"], [peer], [workload])
+    reasons = {each.benchmark: each.reason for each in run.records if each.status == "skipped"}
+    assert reasons.keys() == skipped.keys() and all(said in reasons[name] for name, said in skipped.items())
+    assert {each.benchmark for each in launch.open_records} == {each.benchmark for each in run.records} - skipped.keys()
 
 
 def test_an_error_costs_the_benchmarks_that_meet_it_and_no_others(surroundings):
