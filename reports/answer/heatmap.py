@@ -99,6 +99,7 @@ class HeatTable:
 @dataclass(frozen=True)
 class HeatMap:
     tables: Sequence[HeatTable]
+    alone: Sequence[tuple[str, str]] = ()  # (title, peer) of tables with one peer, which compare nothing
     checks: Sequence[Check] = ()
     unchecked: Sequence[tuple[str, str]] = ()  # signs whose absence means nothing, because peers were not checked
 
@@ -127,9 +128,10 @@ def heat_map(context: Context) -> HeatMap:
         _table(context, "One process", _reference(context, throughput.SUITE), one_process),
         _table(context, "Many processes", _reference(context, apex.SUITE, sharing.SUITE), shared),
     ]
-    shown = [table for table in tables if table.rows]
+    shown = [table for table in tables if len(table.rows) > 1]
+    alone = [(table.title, table.rows[0].peer) for table in tables if len(table.rows) == 1]
     peers = {row.peer for table in shown for row in table.rows}
-    return HeatMap(shown, context.checks, unchecked(context.run, context.checks, peers))
+    return HeatMap(shown, alone, context.checks, unchecked(context.run, context.checks, peers))
 
 
 def _reference(context: Context, *suites: Suite) -> str:

@@ -1,0 +1,24 @@
+"""Peers that cannot hold a workload's rows, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reports.sections import throughput
+from results import Run
+
+
+def unable(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
+    """Return workload -> reason -> peers without a figure of any call for this reason.
+
+    Workloads without any figure are left out, and so is a peer's name at the beginning of its reason.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    cells = [record for record in run.records if record.suite == throughput.SUITE.name]
+    for workload, peer in dict.fromkeys((record.workload, record.peer) for record in cells):
+        mine = [record for record in cells if (record.workload, record.peer) == (workload, peer)]
+        compared = any(record.ok for record in cells if record.workload == workload)
+        if compared and all(record.status == "skipped" for record in mine):
+            reason = str(mine[0].reason).removeprefix(f"{peer} ")
+            found.setdefault(workload, {}).setdefault(reason, []).append(peer)
+    return found

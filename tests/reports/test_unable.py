@@ -1,0 +1,56 @@
+"""The first screen says which peers cannot hold the rows, and when nothing was compared."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from reports.answer.heatmap import heat_map
+from reports.build import build
+from reports.sections import context_of
+
+from .synthetic_runs import JOBS, throughput_cell, throughput_run
+
+FIXED = "stores obs, act, rew, next_obs, done, and no other fields"
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
+
+def told(run, folder) -> list[str]:
+    """The words of both pages, without markup."""
+    pages = [path.read_text(encoding="utf-8") for path in build(run, folder)]
+    return [" ".join(html.unescape(re.sub(r"<[^>]*>", "", page)).split()) for page in pages]
+
+
+def skip(run, peer: str, reason: str, jobs=JOBS) -> None:
+    run.add_peer(peer, "1", f"how {peer} is used")
+    for benchmark, batch in jobs:
+        throughput_cell(run, benchmark, batch, peer, "CartPole-v1").fail("skipped", reason)
+
+
+def test_peers_that_cannot_hold_the_rows_are_on_the_first_screen(tmp_path):
+    run = throughput_run(peers=("cpprb_impl", "cpprb", "baselines-style"))
+    for peer in ("rllib", "reverb"):
+        skip(run, peer, f"{peer} {FIXED}")
+    skip(run, "flashbax", "no wheel for this Python")
+    skip(run, "chainerrl-style", "chainerrl-style has no priorities", JOBS[4:])
+    throughput_cell(run, "add", 1, "chainerrl-style", "CartPole-v1").add_sample(0, 1e-6)
+    for page in told(run, tmp_path):
+        assert (
+            f"Cannot hold the rows of CartPole-v1: rllib and reverb ({FIXED}); flashbax (no wheel for this Python)."
+            in page
+        )
+
+
+def test_without_a_rival_nothing_was_compared(tmp_path):
+    run = throughput_run(peers=("cpprb_impl",))
+    assert not heat_map(context_of(run)).tables
+    for page in told(run, tmp_path):
+        assert "One process: nothing was compared, because only cpprb_impl has figures." in page
+        assert "Cannot hold" not in page
+
+
+def test_with_a_rival_neither_is_said(tmp_path):
+    for page in told(throughput_run(peers=("cpprb_impl", "cpprb")), tmp_path):
+        assert "nothing was compared" not in page and "Cannot hold" not in page
