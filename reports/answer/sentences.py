@@ -70,9 +70,12 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
         where = f" at {len(unsure)}" if sure else f" at {len(unsure)} of {_jobs(compared)}"
         span = _span([each.job for each in unsure], leader, reference)
         parts.append(f"ahead{where}{span}, with too few launches for a verdict")
-    if close:
-        where = "" if sure or unsure else f" of {_jobs(compared)}"
-        parts.append(f"too close to call at {len(close)}{where}")
+    for words, some in (
+        ("as fast as its best rival, within 10%,", [each for each in close if each.is_equal]),
+        ("too close to call", [each for each in close if not each.is_equal]),
+    ):
+        if some:
+            parts.append(f"{words} at {len(some)}{'' if parts else f' of {_jobs(compared)}'}")
     text = f"{among}{leader} is {'; '.join(parts)}"
     others: dict[str, list[str]] = {}
     for each in compared:
@@ -144,7 +147,7 @@ def _many_processes(context: Context) -> str:
     where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
     leads = f"{best.winner} has the fastest learner"
     if best.is_close:
-        leads = f"{best.winner} and {best.runner_up} have the fastest learners (too close to call)"
+        leads = f"{best.winner} and {best.runner_up} have the fastest learners ({best.close})"
     elif best.runner_up and not (best.clear or best.likely):
         leads = f"{best.winner} has the fastest learner (too few launches for a verdict)"
     passed = f"{where}, {leads}{checked}"

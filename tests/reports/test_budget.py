@@ -67,7 +67,9 @@ def test_a_job_of_the_leader_alone_is_no_win_either():
     run = throughput_run(peers=("cpprb_impl", "cpprb"))
     told = said(leave_out(run, peer="cpprb", benchmark="add"))["One process, small rows"]
     assert " at 3 of 4 jobs on CartPole-v1" in told
-    assert told.endswith("; too close to call at 1. 2 more jobs were measured without it or without a rival.")
+    assert told.endswith(
+        "; as fast as its best rival, within 10%, at 1. 2 more jobs were measured without it or without a rival."
+    )
 
 
 def test_the_table_of_standings_counts_jobs_without_a_rival_apart():
@@ -83,7 +85,7 @@ def test_a_tie_is_no_win():
     assert told.startswith(
         "among the buffers that copy what they add, cpprb_impl is clearly or likely the fastest at 5 of"
     )
-    assert told.endswith("; too close to call at 1.")
+    assert told.endswith("; as fast as its best rival, within 10%, at 1.")
 
 
 def test_one_launch_is_no_verdict():

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from reports.answer.sentences import sentences
 from reports.figures.peers import keeps_references
 from reports.figures.ranking import answers_of, standings
 from reports.sections import context_of, jobs_of, throughput
@@ -40,10 +41,25 @@ def test_the_winner_its_factor_and_its_rival():
     assert (answer.clear, answer.sureness) == (True, "clear (5 of 5 blocks)")
 
 
-def test_a_near_tie_is_too_close_to_call():
+def test_a_near_tie_is_within_what_can_be_told_apart():
     answer = answer_to(throughput_run(), "prioritized cycle 256")
     assert not answer.clear
-    assert answer.sureness.startswith("too close to call")
+    assert answer.sureness.startswith("within 10% (")
+
+
+def test_two_that_differ_by_less_than_can_be_told_apart_are_equal():
+    run = throughput_run(peers=("cpprb_impl", "cpprb"))
+    for record in (record for record in run.records if record.benchmark == "sample"):
+        values = [1.0] * 5 if record.peer == "cpprb_impl" else [0.97, 1.05, 1.02, 0.99, 1.01]
+        record.samples[:] = [dataclasses.replace(s, value=v) for s, v in zip(record.samples, values, strict=True)]
+    answer = answer_to(run, "sample 32")
+    assert answer.is_equal and answer.sureness == "within 10% (3 of 5 blocks)"
+    told = {each.reader: each.text for each in sentences(context_of(run))}["One process, small rows"]
+    assert "; as fast as its best rival, within 10%, at 3" in told
+    for record in (record for record in run.records if record.benchmark == "sample" and record.peer == "cpprb"):
+        record.samples[0] = dataclasses.replace(record.samples[0], value=0.8)
+    answer = answer_to(run, "sample 32")
+    assert not answer.is_equal and answer.sureness == "too close to call (3 of 5 blocks)"
 
 
 def test_who_keeps_references_wins_with_a_mark_and_the_copying_get_their_own_row():
