@@ -4,7 +4,8 @@
 
 Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
 the peer's contract states. The record stores the observed word and the evidence for it. A figure says how much was
-checked.
+checked. A finding counts only if it happens again with another seed. A peer that does better than its contract states
+is no finding: the evidence then says that the adapter is out of date.
 
 Some calls may never return, or may end the process, so a worker process makes the calls while another process watches.
 The worker announces such a call in advance. If it then reports nothing within the patience, the observed behaviour is
@@ -22,9 +23,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
+from typing import cast
 
 from adapters import environments, registry
 from adapters.base import Adapter, Unavailable
@@ -41,6 +43,7 @@ from suites.conformance.spec import SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
 
+REPETITIONS = 2  # of a finding; it counts if it happens again in one of them
 PART_SECONDS = 120.0  # limit for a part that announces no risky call; it may start a server or compile code
 
 #: probe -> the checks that it observes; dangerous probes come last
@@ -73,7 +76,9 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
     """The fields of the result for this observation."""
     promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
-    if observed not in promised.kept_by:
+    if observed.meaning is Meaning.SOUND and promised.meaning is not Meaning.SOUND:
+        said["seen"] += f"; better than the adapter promises ({promised.value!r}), which is out of date"
+    elif observed not in promised.kept_by:
         reason = f"{check}: {seen.word}, but the adapter promises {promised.value!r} ({seen.evidence})\n{again}"
         return {"outcome": "wrong", "reason": reason} | said
     if observed.meaning is Meaning.FAULT:
@@ -139,21 +144,36 @@ class Worker:
 
 def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict]]:
     """Yield the observations of each part: check -> the fields of a `Seen`, or an outcome and its reason."""
-    worker, ended = Worker(peer, setting, 0), ""
+    worker = Worker(peer, setting, 0)
     try:
         for number, checks in enumerate(PARTS.values()):
-            bold = False
-            try:
-                while (said := worker.line(setting.patience if bold else PART_SECONDS)) == RISK:
-                    bold = True
-            except (TimeoutError, EOFError) as error:
-                hung = isinstance(error, TimeoutError)
-                ended = worker.end()
-                said = {check: _silent(check, hung, bold, ended, setting) for check in checks}
+            said, ended = _observe(worker, checks, setting)
+            if ended:
                 worker = Worker(peer, setting, number + 1)
             yield said
     finally:
         worker.end()
+
+
+def _observe_again(peer: str, setting: ConformanceSettings, number: int, repetition: int) -> Mapping[str, dict]:
+    """Return the observations of one part in a new worker, with another seed."""
+    worker = Worker(peer, replace(setting, seed=setting.seed + repetition), number)
+    said, ended = _observe(worker, list(PARTS.values())[number], setting)
+    if not ended:
+        worker.end()
+    return said
+
+
+def _observe(worker: Worker, checks: Sequence[str], setting: ConformanceSettings) -> tuple[Mapping[str, dict], bool]:
+    """Return the observations of the worker's next part, and whether the worker ended or had to be ended."""
+    bold = False
+    try:
+        while (said := worker.line(setting.patience if bold else PART_SECONDS)) == RISK:
+            bold = True
+    except (TimeoutError, EOFError) as error:
+        hung, ended = isinstance(error, TimeoutError), worker.end()
+        return {check: _silent(check, hung, bold, ended, setting) for check in checks}, True
+    return cast("Mapping[str, dict]", said), False
 
 
 def _silent(check: str, hung: bool, bold: bool, ended: str, setting: ConformanceSettings) -> dict:
@@ -174,16 +194,38 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
         outcome, reason = failure(error)
         yield from (result(check, outcome=outcome, reason=reason) for check in SUITE.benchmarks)
         return
-    again = shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
-    for checks, said in zip(PARTS.values(), watch(peer, setting), strict=True):
+    judged = partial(
+        _judged, kind, shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
+    )
+    for number, (checks, said) in enumerate(zip(PARTS.values(), watch(peer, setting), strict=True)):
+        repeat = partial(_observe_again, peer, setting, number)
+        found = _confirmed({check: judged(check, report) for check, report in said.items()}, judged, repeat)
         for check in checks:
-            report = said.get(check)
-            if report is None:
-                yield result(check, outcome="skipped", reason=f"{peer} has no priorities")
-            elif "word" in report:
-                yield result(check, **judge(kind, check, Seen(**report), again))
+            if check in found:
+                yield result(check, **found[check])
             else:
-                yield result(check, **report)
+                yield result(check, outcome="skipped", reason=f"{peer} has no priorities")
+
+
+def _judged(kind: type[Adapter], again: str, check: str, report: dict) -> dict:
+    """The fields of the result for what a worker reported of a check."""
+    return judge(kind, check, Seen(**report), again) if "word" in report else report
+
+
+def _confirmed(
+    found: Mapping[str, dict], judged: Callable[[str, dict], dict], repeat: Callable[[int], Mapping[str, dict]]
+) -> Mapping[str, dict]:
+    """Return the results, with what was seen instead for each finding that did not happen again."""
+    doubtful, instead = {check for check, each in found.items() if each["outcome"] == "wrong"}, {}
+    for repetition in range(1, REPETITIONS + 1):
+        said = repeat(repetition) if doubtful else {}
+        for check in sorted(doubtful):
+            again = judged(check, said[check])
+            if again["outcome"] == "ok":
+                instead[check] = again
+            else:
+                doubtful.discard(check)
+    return {**found, **{check: instead[check] for check in doubtful}}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
