@@ -5,7 +5,7 @@ PROFILE ?= $(if $(filter all,$(PEERS)),survey,quick)
 APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
 HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
 # Profiles with launches that need PyTorch, whichever buffer they measure.
-TRAINING := tiny quick apex learning learners learners-prioritized learners-sparse learners-speed
+TRAINING := tiny apex learning learners learners-prioritized learners-sparse learners-speed
 MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
@@ -14,10 +14,28 @@ TRIALS ?= 1000
 EXECUTIONS ?= 200000
 # The variables of `make plan`.
 PLANNED := TRANSITIONS ROW BATCH BATCHES DATA_HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
-# Otherwise a misspelt variable would be ignored, and everything would be measured.
-KNOWN := PYTHON PROFILE MINUTES PEERS WORKLOADS ENV WORKLOAD SUITES RUN BASE HEAD GATE_MINUTES ONLY STRICT ADAPTER PROJECT COMMITS EVERY ARGS SECONDS TRIALS NAME ENVIRONMENT EXECUTIONS EXPLORERS BUFFER LOCK SEED RESUME HOSTS LOSE_HOST ADDRESS $(PLANNED)
-UNKNOWN := $(filter-out $(KNOWN) MAKEFLAGS,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v)))
-$(if $(UNKNOWN),$(error unknown variable: $(UNKNOWN); known: $(KNOWN)))
+# What each target takes beside PYTHON. Any other variable would be ignored, so it is refused before the set-up.
+TAKES.setup := PEERS PROFILE
+TAKES.bench := PROFILE MINUTES PEERS ADAPTER WORKLOADS ENV WORKLOAD SUITES
+TAKES.apex := ENV EXPLORERS BUFFER LOCK SEED MINUTES SECONDS RESUME HOSTS LOSE_HOST ADDRESS
+TAKES.report := RUN
+TAKES.plan := $(PLANNED) RUN HOSTS
+TAKES.gate := BASE HEAD GATE_MINUTES ONLY STRICT ADAPTER PROJECT
+TAKES.gate-history := COMMITS EVERY
+TAKES.test-peers := PEERS ARGS
+TAKES.verify := SECONDS TRIALS EXECUTIONS ARGS
+TAKES.new-peer := NAME ENVIRONMENT
+TAKES.lock := ENVIRONMENT
+TAKES.orders := EXECUTIONS
+$(foreach t,gate-power test test-pythons test-slow test-learners test-old-learners test-training sanitize,$(eval TAKES.$t := ARGS))
+$(foreach t,fuzz soak sequences threads,$(eval TAKES.$t := SECONDS))
+$(foreach t,crash crash-hosts,$(eval TAKES.$t := TRIALS))
+ALLOWED := $(strip PYTHON $(foreach goal,$(MAKECMDGOALS),$(TAKES.$(goal))))
+GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v))),$v))
+FOREIGN := $(filter-out $(ALLOWED) MAKEFLAGS,$(GIVEN))
+$(if $(FOREIGN),$(error make $(MAKECMDGOALS) does not take $(FOREIGN); it takes $(ALLOWED)))
+PROFILES := tiny quick survey full sweep apex learning learners learners-prioritized learners-sparse learners-speed hosts
+$(if $(filter-out $(PROFILES),$(PROFILE)),$(error unknown profile: $(PROFILE); known: $(PROFILES)))
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
@@ -30,7 +48,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_i
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 # ENV only from the command line: users' environments often have a variable of this name.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
-MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(MEASURED),--peers '$(MEASURED)') $(if $(SUITES),--suites '$(SUITES)')
+MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(MEASURED),--peers '$(MEASURED)') $(if $(SUITES),--suites '$(SUITES)') $(if $(ADAPTER),--adapter '$(ADAPTER)')
 
 # Workers of pytest-xdist. More than four would exhaust a small machine's memory: each imports TensorFlow and Ray.
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
@@ -61,7 +79,7 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [PROFILE=quick|survey|full|tiny|sweep|apex|learning|learners|learners-prioritized|learners-sparse|learners-speed|hosts] [PEERS=all|a,b] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s]
 	@$(PY) -m adapters.environments '$(MEASURED)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \

@@ -169,8 +169,10 @@ def main(names: Collection[str]) -> int:
     wanted: list[str | None] = [name for name in names if is_known(name)]
     peers = [name for name in names if name not in wanted]
     try:
-        if peers or not names:
-            wanted += [registry.peer_class(name).environment for name in registry.chosen(peers)]
+        chosen = registry.chosen(peers) if peers or not names else []
+        if not names:  # only some profiles train, and these have PyTorch's environment made
+            chosen = [name for name in chosen if name not in registry.in_learners()]
+        wanted += [registry.peer_class(name).environment for name in chosen]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""An adapter that another project has in a file of its own, to have two versions of its buffer compared.
+"""An adapter that another project has in a file of its own, to compare its buffer with others, or two versions of it.
 
 The environment variable REPLAYBENCH_ADAPTER names the file, so that launches read it too. The adapter is then a
 single-process peer. docs/gate-elsewhere.md says how to write one.
@@ -12,6 +12,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from adapters import environments
 from adapters.base import Adapter
 
 VARIABLE = "REPLAYBENCH_ADAPTER"
@@ -28,6 +29,18 @@ def adapters() -> dict[str, type[Adapter]]:
         return {}
     found = _load(file)
     return {found.name: found}
+
+
+def use(file: Path) -> type[Adapter]:
+    """Make the adapter in this file a peer, here and in launches, with the environment that it needs."""
+    os.environ[VARIABLE] = str(file.resolve())
+    (mine,) = adapters().values()
+    if mine.environment:
+        if environments.is_known(mine.environment):
+            environments.make(mine.environment)
+        if trouble := environments.trouble(mine.environment):
+            raise BadAdapter(f"{file.name}: {trouble}")
+    return mine
 
 
 @cache

@@ -186,15 +186,16 @@ def in_learners() -> list[str]:
 
 
 def chosen(names: Collection[str]) -> list[str]:
-    """Return the peers that `names` select. A name selects the peer and its variants, "all" selects every peer, and an
-    empty collection selects the default peers. Raises `UnknownPeer`."""
+    """Return the peers that `names` select, and another project's. A name selects the peer and its variants, "all"
+    selects every peer, and an empty collection selects the default peers. Raises `UnknownPeer`."""
     if not names:
-        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST, **_external()}
+        on_request = {**ON_REQUEST, **SHARED_ON_REQUEST, **OVER_HOSTS_ON_REQUEST}
         return [name for name in every() if name not in on_request]
     for name in names:
         if name != ALL:
             peer_class(name)
-    return [name for name in every() if ALL in names or name in names or family(name) in names]
+    wanted = {*names, *_external()}
+    return [name for name in every() if ALL in wanted or name in wanted or family(name) in wanted]
 
 
 def peer_class(name: str) -> type[Peer]:

@@ -16,15 +16,13 @@ Exit status: 0 measured, 3 harness error (nothing to judge), 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from adapters import environments, external, registry
-from adapters.base import Adapter
+from adapters import external, registry
 from reports.gate.verdict import HarnessError
 from results import files
 from suites.gate import sources
@@ -39,7 +37,7 @@ HARNESS_ERROR = 3
 def measure(args: argparse.Namespace) -> int:
     peers, project, options = args.peers, sources.CHECKOUT, {}
     if args.adapter:
-        mine = adapter_of(args.adapter)
+        mine = external.use(args.adapter)
         peers = (mine.name,)
         options = {"environment": mine.environment, "variables": (f"{external.VARIABLE}={args.adapter.resolve()}",)}
     if args.project:
@@ -58,18 +56,6 @@ def measure(args: argparse.Namespace) -> int:
             print(f"to profile it: perf record --call-graph=dwarf -- {shlex.join(pair.by_hand(sides[1]))}")
     print(f"saved in {out}")
     return 0
-
-
-def adapter_of(file: Path) -> type[Adapter]:
-    """Make the adapter in this file a peer, here and in launches, with the environment that it needs."""
-    os.environ[external.VARIABLE] = str(file.resolve())
-    (mine,) = external.adapters().values()
-    if mine.environment:
-        if environments.is_known(mine.environment):
-            environments.make(mine.environment)
-        if trouble := environments.trouble(mine.environment):
-            raise HarnessError(f"{file.name}: {trouble}")
-    return mine
 
 
 def project_at(folder: Path, adapter: Path | None) -> Path:

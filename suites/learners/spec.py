@@ -62,7 +62,6 @@ def _short(steps: int, stored: int) -> Task:
 
 PROFILES = {
     "tiny": LearnersSettings(blocks=2, tasks=[_short(2_048, 4_096)]),
-    "quick": LearnersSettings(blocks=3, tasks=[_short(10_240, 16_384)]),
     "learners": LearnersSettings(blocks=5, tasks=[CARTPOLE, PENDULUM, HALF_CHEETAH, PONG]),
     "learners-prioritized": LearnersSettings(blocks=5, tasks=[LUNAR_LANDER, LUNAR_LANDER_SLOWLY]),
     "learners-sparse": LearnersSettings(blocks=5, tasks=[MOUNTAIN_CAR, MOUNTAIN_CAR_SLOWLY]),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from adapters import registry
+from adapters import external, registry
 from results.record import Run
 from suites import SUITES, suite_named, workloads
 from suites.runner.plan import Part
@@ -30,6 +30,7 @@ class Choice:
     settings: Settings
     peers: Sequence[str]
     workloads: Sequence[str]
+    named: Collection[str] = ()  # peers that were asked for by name
 
     @property
     def recordings(self) -> dict[str, int]:
@@ -39,7 +40,7 @@ class Choice:
 
     def part(self, run: Run) -> Part:
         launches = self.suite.launches(run, self.settings, self.peers, self.workloads)
-        return Part(launches, self.settings.blocks, self.suite.repeated)
+        return Part(launches, self.settings.blocks, self.suite.repeated, self.named)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Arguments:
 
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
+    _use_adapter(arguments)
     known = [*workloads.NAMES, *(name for each in SUITES for name in suite_named(each).generated)]
     # The usage is suppressed, since a user who misspelt a variable of make did not call this program.
     parser = argparse.ArgumentParser(
@@ -59,6 +61,7 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     )
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--peers", type=names("peer", [*registry.every(), registry.ALL]), help=PEERS_HELP)
+    parser.add_argument("--adapter", metavar="FILE", help="also measure another project's buffer, by this adapter")
     of_what = parser.add_mutually_exclusive_group()
     of_what.add_argument("--workloads", type=names("workload", known), default=known)
     of_what.add_argument("--env", metavar="ID", help="measure this Gymnasium environment instead, also as module:ID")
@@ -83,6 +86,17 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     return Arguments(args.profile, chosen, user_workload, args.minutes, args.out)
 
 
+def _use_adapter(arguments: Sequence[str] | None) -> None:
+    """Make another project's buffer a peer, before the names of peers are read."""
+    parser = argparse.ArgumentParser(prog="python -m suites.run", usage=argparse.SUPPRESS, add_help=False)
+    parser.add_argument("--adapter", type=Path)
+    if file := parser.parse_known_args(arguments)[0].adapter:
+        try:
+            external.use(file)
+        except external.BadAdapter as error:
+            parser.error(str(error))
+
+
 def _user_workload(args: argparse.Namespace) -> UserWorkload | None:
     if args.env is None and args.workload_file is None:
         return None
@@ -95,6 +109,7 @@ def _user_workload(args: argparse.Namespace) -> UserWorkload | None:
 
 def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> list[Choice]:
     peers, sizes = registry.chosen(args.peers), PROFILES[args.profile].user
+    named = [*(args.peers or ()), *external.adapters()]
     asked = [user_workload.name] if user_workload else workloads.possible(args.workloads)
     found = []
     for name in (each for each in SUITES if each in args.suites):
@@ -107,7 +122,7 @@ def _choices(args: argparse.Namespace, user_workload: UserWorkload | None) -> li
         able = [peer for peer in measured.peers() if peer in peers]
         on = [workload for workload in asked if workload in measured.workloads(settings)]
         if able and on:
-            found.append(Choice(measured, settings, able, on))
+            found.append(Choice(measured, settings, able, on, named))
     return found
 
 

@@ -141,3 +141,10 @@ def test_every_environment_has_pins(name: str) -> None:
 def test_an_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert environments.main(["cpprbb"]) == 2
     assert "'cpprbb'" in capsys.readouterr().err
+
+
+def test_only_what_is_named_needs_another_environment(monkeypatch):
+    made = []
+    monkeypatch.setattr(environments, "make", made.append)
+    assert environments.main([]) == 0 and made == []
+    assert environments.main(["stable-baselines3"]) == 0 and made == ["torch"]
