@@ -14,7 +14,7 @@ from suites.training.interrupt import SIGNALS
 from suites.training.progress import Progress
 from suites.training.weights import SharedWeights, Weights
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
 class Process(Protocol):
@@ -75,7 +75,9 @@ class Forked:
 def _run(supervisor: int, signals: set[signal.Signals], work: Callable[..., None], args: tuple[Any, ...]) -> None:
     # Unlike a thread that polls the supervisor's id, this also ends a stopped process. Children are forked by the
     # thread that supervises them until they end, and the kernel sends the signal when that thread ends.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(PR_SET_NAME, f"apex {work.__name__}".encode())  # shown by ps and top
     if os.getppid() != supervisor:
         os._exit(1)
     for number in SIGNALS:  # Ctrl-C reaches all processes, but the supervisor ends its children

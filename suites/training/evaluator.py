@@ -14,6 +14,7 @@ from suites.training.explorer import network_for, observed
 from suites.training.progress import Evaluation, Progress
 from suites.training.settings import Settings
 from suites.training.weights import Weights
+from suites.workloads.recipes import gymnasium_make
 
 
 def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
@@ -35,7 +36,7 @@ def play(network: Network, envs: list[gymnasium.Env], seed: int) -> Array:
 def evaluate(settings: Settings, weights: Weights, progress: Progress) -> None:
     """Evaluate now and then until the training stops."""
     torch.set_num_threads(1)
-    envs = [gymnasium.make(settings.env) for _ in range(settings.episodes)]
+    envs = [gymnasium_make(settings.env) for _ in range(settings.episodes)]
     network, known, number = network_for(envs[0], settings), -1, 0
     while not progress.stop.value:
         found = weights.newest()

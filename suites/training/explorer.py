@@ -12,6 +12,7 @@ from suites.training.nstep import NStepWindow, Transition
 from suites.training.progress import ENDED, Progress
 from suites.training.settings import Settings
 from suites.training.weights import Weights
+from suites.workloads.recipes import gymnasium_make
 
 
 def network_for(env: gymnasium.Env, settings: Settings) -> Network:
@@ -21,6 +22,11 @@ def network_for(env: gymnasium.Env, settings: Settings) -> Network:
         raise ValueError(
             f"env must have Box observations and Discrete actions, got {type(env.observation_space).__name__} and "
             f"{type(env.action_space).__name__}"
+        )
+    if len(env.observation_space.shape) > 1:
+        raise ValueError(
+            f"env must have observations of one axis, got {env.observation_space.shape}: the network is a small MLP, "
+            "which does not learn from images. gymnasium.wrappers.FlattenObservation makes one axis of others"
         )
     return Network(env.observation_space.shape, int(env.action_space.n), settings.hidden)
 
@@ -55,7 +61,7 @@ def explore(number: int, life: int, settings: Settings, adapter: Adapter, weight
     """Explore until the training stops. `life` counts how often this explorer was restarted."""
     torch.set_num_threads(1)
     seed = np.random.SeedSequence((settings.seed, number, life))
-    random, env = np.random.default_rng(seed), gymnasium.make(settings.env)
+    random, env = np.random.default_rng(seed), gymnasium_make(settings.env)
     network, epsilon = network_for(env, settings), settings.epsilon(number)
     window, local = NStepWindow(settings.n, settings.gamma), LocalBuffer(adapter, settings.local_rows)
     actions = int(env.action_space.n)  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import torch
 
@@ -18,6 +17,7 @@ from suites.training.explorer import network_for
 from suites.training.progress import LONGEST_REASON, Progress
 from suites.training.settings import Settings
 from suites.training.weights import Weights
+from suites.workloads.recipes import gymnasium_make
 
 RETURN_SECONDS = 60.0
 PAUSE_SECONDS = 30.0  # that a checkpoint waits for explorers
@@ -31,7 +31,7 @@ class Training:
     ) -> None:
         self.settings, self.adapter, self.weights = settings, adapter, weights
         self.progress, self.folder = progress, folder
-        self.learner = Learner(network_for(gymnasium.make(settings.env), settings), settings)
+        self.learner = Learner(network_for(gymnasium_make(settings.env), settings), settings)
 
     def run(self, every: float, resume: bool) -> None:
         """Train until the training stops, with a checkpoint every so many seconds and at the end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -24,8 +25,10 @@ from suites.training.display import Display
 from suites.training.options import SETTINGS
 from suites.training.settings import Settings
 from suites.training.supervisor import Failed, Outcome, buffer_and_weights, on_this_machine, train
+from suites.workloads.recipes import gymnasium_make
 
-RUNS = Path(__file__).resolve().parents[2] / "results" / "runs"
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = ROOT / "results" / "runs"
 # What is wrong with the options, the environment, the folder or the checkpoint, and needs no traceback.
 TROUBLE = (
     ValueError, OverflowError, MemoryError, OSError, RuntimeError, ImportError, NotImplementedError, NotInstalled,
@@ -51,12 +54,19 @@ def _claimed(folder: Path, settings: Settings, resume: bool) -> Iterator[None]:
 def check_new(folder: Path) -> None:
     """Raise ValueError if the folder contains a training."""
     if (folder / SETTINGS).exists() or checkpoint.every(folder):
-        instead = f", or {_continue(folder)}" if checkpoint.every(folder) else ""
+        instead = f", or {_continue(folder, 0)}" if checkpoint.every(folder) else ""
         raise ValueError(f"{folder} contains a training: choose another --folder{instead}")
 
 
-def _continue(folder: Path) -> str:
-    return f"continue with make apex RESUME={shlex.quote(str(folder))} (option --resume)"
+def _continue(folder: Path, seconds: float) -> str:
+    """Say how a training goes on that may have taken this long. Its limit includes the time before."""
+    minutes = math.ceil(seconds / 60) + 10
+    return f"continue with make apex RESUME={shlex.quote(_shown(folder))} MINUTES={minutes} (option --resume)"
+
+
+def _shown(path: Path) -> str:
+    """Return a path for a command, relative to the checkout if it is inside."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def check(args: argparse.Namespace, settings: Settings) -> None:
@@ -84,7 +94,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     def hint() -> str:
         if not saves:
             return ""
-        return f"; {_continue(folder)}" if checkpoint.every(folder) else "; there is no checkpoint"
+        return f"; {_continue(folder, args.seconds)}" if checkpoint.every(folder) else "; there is no checkpoint"
 
     with ExitStack() as stack:
         try:
@@ -98,8 +108,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             return refuse(error, settings)
         what = "checkpoints and logs are" if saves else f"{settings.peer} cannot be saved; logs are"
         print(f"{what} in {folder}", flush=True)
+        tensorboard = Path(sys.executable).with_name("tensorboard")
+        print(f"plots: {_shown(tensorboard)} --logdir {shlex.quote(_shown(folder))}", flush=True)
+        target = _threshold(settings) if args.target is None else args.target
         try:
-            outcome = _train(args, settings, adapter, crew, folder if saves else None, Display(folder))
+            outcome = _train(args, settings, adapter, crew, folder if saves else None, target, Display(folder))
         except NotResumable as error:
             print(error, file=sys.stderr)
             return 1
@@ -108,10 +121,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             return 1
     interrupted = interrupt.received() and not outcome.solved
     last = f"{outcome.evaluations[-1].score:.1f}" if outcome.evaluations else "none"
+    goal = "" if target is None else f" (target {target:g})"
     print(
         f"{'solved' if outcome.solved else 'interrupted' if interrupted else 'ended'} after {outcome.seconds:.0f} s: "
-        f"score {last}, {outcome.transitions:,} transitions, {outcome.steps:,} learner steps, "
-        f"{outcome.restarts} restarts{hint() if interrupted else ''}"
+        f"score {last}{goal}, {outcome.transitions:,} transitions, {outcome.steps:,} learner steps, "
+        f"{outcome.restarts} restarts{'' if outcome.solved else hint()}"
     )
     return 130 if interrupted else 0
 
@@ -125,7 +139,13 @@ def _where(args: argparse.Namespace, settings: Settings) -> AbstractContextManag
 
 
 def _train(
-    args: argparse.Namespace, settings: Settings, adapter: Adapter, crew: Crew, folder: Path | None, display: Display
+    args: argparse.Namespace,
+    settings: Settings,
+    adapter: Adapter,
+    crew: Crew,
+    folder: Path | None,
+    target: float | None,
+    display: Display,
 ) -> Outcome:
     try:
         return train(
@@ -133,7 +153,7 @@ def _train(
             adapter,
             crew,
             seconds=args.seconds,
-            target=_threshold(settings) if args.target is None else args.target,
+            target=target,
             watch=display,
             interrupted=interrupt.received,
             folder=folder,
@@ -146,6 +166,6 @@ def _train(
 
 def _threshold(settings: Settings) -> float | None:
     """Return the score at which the environment counts as solved."""
-    env = gymnasium.make(settings.env)
+    env = gymnasium_make(settings.env)
     env.close()
     return env.spec.reward_threshold if env.spec else None

@@ -9,8 +9,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import gymnasium
-
 from adapters import registry
 from adapters.base import Adapter, Spec
 from suites.training.checkpoint import NotResumable
@@ -21,6 +19,7 @@ from suites.training.learner import learn
 from suites.training.nstep import fields_of
 from suites.training.progress import ENDED, Evaluation
 from suites.training.settings import Settings
+from suites.workloads.recipes import gymnasium_make
 
 LOOK_SECONDS = 0.1
 END_SECONDS = 60.0  # for processes to end by themselves, including a last checkpoint
@@ -131,7 +130,7 @@ class Supervisor:
 def buffer_and_weights(settings: Settings) -> tuple[Spec, int]:
     """Return what the buffer must store, and the network's number of weights. Raises ValueError if DQN cannot act in
     the environment."""
-    env = gymnasium.make(settings.env)
+    env = gymnasium_make(settings.env)
     weights = sum(each.numel() for each in network_for(env, settings).parameters())
     spec = Spec(
         settings.capacity,

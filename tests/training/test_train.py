@@ -89,7 +89,8 @@ def checkpoints(folder: Path) -> list[Path]:
 def test_it_learns_a_little_and_ends_clean(tmp_path):
     run = Training("--target=30", "--minutes=2", "--folder", tmp_path / "run", "--explorers=2", "--episodes=5")
     status, said = run.ends()
-    assert status == 0 and "solved after" in said
+    assert status == 0 and "solved after" in said and " (target 30)" in said and "RESUME" not in said
+    assert f"tensorboard --logdir {tmp_path / 'run'}" in said
     assert list((tmp_path / "run").glob("events.out.tfevents.*")) and checkpoints(tmp_path / "run")
 
 
@@ -105,6 +106,17 @@ def test_an_explorer_that_is_killed_ten_times_is_started_again(tmp_path):
     run.process.send_signal(signal.SIGINT)
     status, said = run.ends()
     assert status == 130 and "--resume" in said and "10 restarts" in said
+
+
+def test_at_its_end_it_says_what_was_missing_and_how_to_go_on(tmp_path):
+    folder = tmp_path / "run"
+    run = Training("--target=1e9", "--seconds=20", "--checkpoint-seconds=5", "--folder", folder, "--explorers=1")
+    run.wait_for(lambda: len(run.children) == 3, "no process was started")
+    run.wait_for(lambda: {each.name() for each in run.children} >= {"apex learn", "apex explore"}, "no titles")
+    status, said = run.ends()
+    last = said.splitlines()[-1]
+    assert status == 0 and last.startswith("ended after") and " (target 1e+09)" in last
+    assert last.endswith(f"continue with make apex RESUME={folder} MINUTES=11 (option --resume)")
 
 
 def test_an_evaluator_that_cannot_run_ends_the_training(tmp_path):
@@ -202,6 +214,7 @@ def test_the_examples_run(example):
     [
         (("--env", "NoSuchEnvironment-v0"), "--env NoSuchEnvironment-v0 cannot be used"),
         (("--env", "Pendulum-v1"), "Discrete actions, got Box and Box"),
+        (("--env", "ALE/Pong-v5"), "must have observations of one axis, got (210, 160, 3)"),
         (("--buffer", "cpprb"), "--buffer must be one of cpprb_impl[lock=none], "),
         (("--resume", "/nowhere"), "has no settings.json"),
         (("--seed", "-1"), "--seed must be from 0 to 4294967295, got -1"),
