@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+import re
+import textwrap
 from collections.abc import Sequence
 
 from reports.figures import formatting
 from reports.figures.formatting import counted, listed, percent
 from reports.gate.rules import COUNTS, FALSE_ALARM
 from reports.gate.verdict import FASTER, LESS_WORK, Verdict, Word
+from results.record import first_line
 
 #: What needs a reader's attention comes first.
 ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)
-COLUMNS = ("benchmark", "base", "head", "unit", "change", "90% interval", "matters from", "pairs", "verdict", "")
-TO_THE_RIGHT = {1, 2, 4, 5, 6, 7}
+COLUMNS = ("verdict", "benchmark", "base", "head", "unit", "change", "90% interval", "matters from", "pairs", "")
+TO_THE_RIGHT = {2, 3, 5, 6, 7, 8}
+#: In the terminal, a table of these columns has at most WIDTH characters; notes follow in lines of their own.
+IN_TEXT = (0, 1, 5, 6, 7, 8)
+WIDTH, LABEL_WIDTH = 100, 44
 
 
 def in_order(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -25,43 +30,61 @@ def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
     """Return the cells of each verdict, with those that need attention first. Above 0, a change is for the worse.
 
     Counts of work share a row if they have not changed, or could not be counted for the same reason: there are dozens.
+    What head cannot do any more shares a row if the reason is the same: it has one cause.
     """
-    rows, alike = [], defaultdict(list)
+    rows: list[list[str]] = []
+    alike: dict[tuple[Word, str], list[Verdict]] = {}
     for verdict in in_order(verdicts):
         is_loud = verdict.word in (Word.REGRESSION, Word.CANT_TELL) or verdict.note == LESS_WORK
-        if verdict.job.suite == COUNTS.name and not is_loud:
-            alike[verdict.word, verdict.note].append(verdict)
+        if (verdict.job.suite == COUNTS.name and not is_loud) or verdict.is_lost:
+            alike.setdefault((verdict.word, _cause_of(verdict)), []).append(verdict)
         else:
             rows.append(_row(verdict))
-    return rows + [_shared_row(some) for some in alike.values()]
+    shared = [_shared_row(some) if len(some) > 1 else _row(some[0]) for some in alike.values()]
+    return sorted([*rows, *shared], key=lambda row: ORDER.index(Word(row[0])))
+
+
+def _cause_of(verdict: Verdict) -> str:
+    """Return the first line of the note without its numbers, which are particular to one benchmark."""
+    return re.sub(r"\d[\d.,]*", "", first_line(verdict.note))
 
 
 def _shared_row(verdicts: Sequence[Verdict]) -> list[str]:
+    first, count = verdicts[0], len(verdicts)
     kinds = [kind.replace("_", " ") for kind in dict.fromkeys(verdict.job.benchmark for verdict in verdicts)]
-    what = f"{len(verdicts)} counts of work: {listed(kinds)}"
-    first = verdicts[0]
+    counts = all(verdict.job.suite == COUNTS.name for verdict in verdicts)
+    what = f"{count} counts of work: {listed(kinds)}" if counts else f"{count} benchmarks: {listed(kinds)}"
     if not first.pairs:
-        return [what, "", "", "", "", "", "", "", first.word, first.note]
+        return [first.word, what, "", "", "", "", "", "", "", first_line(first.note)]
     largest = max(abs(verdict.change) for verdict in verdicts)
-    return [what, "", "", "", f"at most {largest:.2%}", "counted", "", str(first.pairs), first.word, first.note]
+    return [first.word, what, "", "", "", f"at most {largest:.2%}", "counted", "", str(first.pairs), first.note]
 
 
 def _row(verdict: Verdict) -> list[str]:
     if not verdict.pairs:
-        return [verdict.job.full_label, "", "", verdict.job.unit, "", "", "", "", verdict.word, verdict.note]
+        empty = ["", "", verdict.job.unit, "", "", "", ""]
+        return [verdict.word, verdict.job.full_label, *empty, verdict.note]
     scale = formatting.scale_for(verdict.job.unit, [verdict.base, verdict.head])
     return [
+        verdict.word,
         verdict.job.full_label,
         scale.number(verdict.base),
         scale.number(verdict.head),
         scale.unit,
         grown(verdict.change),
-        " to ".join(map(_bound, verdict.bounds)) if verdict.differences else "counted",
+        _interval(verdict),
         percent(verdict.rule.effect),
         str(verdict.pairs),
-        verdict.word,
         verdict.note,
     ]
+
+
+def _interval(verdict: Verdict) -> str:
+    if not verdict.differences:
+        return "counted"
+    if not all(math.isfinite(bound) and abs(bound) < 1e3 for bound in verdict.bounds):
+        return "not yet known"
+    return " to ".join(map(percent, verdict.bounds))
 
 
 def grown(change: float) -> str:
@@ -69,21 +92,22 @@ def grown(change: float) -> str:
     return "was 0" if math.isinf(change) else percent(change)
 
 
-def _bound(value: float) -> str:
-    return percent(value) if math.isfinite(value) and abs(value) < 1e3 else "?"
-
-
 def text(verdicts: Sequence[Verdict]) -> str:
-    """Return aligned text; the figures are in the unit of their row."""
+    """Return aligned text of at most `WIDTH` columns, with each note below its row."""
     rows = [list(COLUMNS), *rows_of(verdicts)]
+    labels = [textwrap.wrap(row[1], LABEL_WIDTH, subsequent_indent="  ") for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    widths[1] = max(len(line) for wrapped in labels for line in wrapped)
     lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in TO_THE_RIGHT else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    for row, (label, *more) in zip(rows, labels, strict=True):
+        cells = {**dict(enumerate(row)), 1: label}
+        told = [
+            cells[column].rjust(widths[column]) if column in TO_THE_RIGHT else cells[column].ljust(widths[column])
+            for column in IN_TEXT
         ]
-        lines.append("  ".join(cells).rstrip())
+        indent = " " * (widths[0] + 2)
+        below = [*more, *textwrap.wrap(row[-1], WIDTH - len(indent), initial_indent="  ", subsequent_indent="  ")]
+        lines += ["  ".join(told).rstrip(), *(indent + line for line in below)]
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)
 
@@ -91,8 +115,8 @@ def text(verdicts: Sequence[Verdict]) -> str:
 def markdown(verdicts: Sequence[Verdict], commands: Sequence[str]) -> str:
     """Return what a pull request shows: the verdict, what needs attention, and the rest folded away."""
     rows = [[cell.replace("|", "\\|") for cell in row] for row in rows_of(verdicts)]
-    loud = [row for row in rows if row[8] != Word.PASS]
-    quiet = [row for row in rows if row[8] == Word.PASS]
+    loud = [row for row in rows if row[0] != Word.PASS]
+    quiet = [row for row in rows if row[0] == Word.PASS]
     parts = [f"**{sentence(verdicts)}**"]
     if loud:
         parts.append(_markdown_table(loud))

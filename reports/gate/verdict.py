@@ -33,6 +33,7 @@ from results import Record, Run
 
 BASE, HEAD = "base", "head"
 FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes
+NOT_YET = "not measured yet"
 DIFFERS = "differs from launch to launch"  # so that no further launch of a count can decide
 
 
@@ -80,16 +81,40 @@ class Verdict:
         return low, high
 
     @property
+    def is_known(self) -> bool:
+        """Whether anything was measured of it, or it has a reason why not."""
+        return bool(self.pairs) or self.note != NOT_YET
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether head cannot do any more what base can, or does it wrongly."""
+        return self.word is Word.REGRESSION and not self.pairs
+
+    @property
     def is_open(self) -> bool:
         """Whether more pairs could decide."""
         return self.word is Word.CANT_TELL and self.note != DIFFERS
 
 
 def judge(run: Run) -> list[Verdict]:
-    """Return a verdict for each benchmark of the run, of what has been measured so far."""
+    """Return a verdict for each benchmark of the run, of what has been measured so far. Raises `HarnessError`."""
+    verdicts, trouble = judge_what_can_be(run)
+    if trouble:
+        raise trouble
+    return verdicts
+
+
+def judge_what_can_be(run: Run) -> tuple[list[Verdict], HarnessError | None]:
+    """Return the verdicts, and why one of the others cannot be judged, if there are such benchmarks."""
     jobs = jobs_of(run, {**SUITES, COUNTS.name: COUNTS})
     timed = sum(not rule_of(job).exact for job in jobs)
-    return [_judge(job, timed) for job in jobs]
+    verdicts, trouble = [], None
+    for job in jobs:
+        try:
+            verdicts.append(_judge(job, timed))
+        except HarnessError as error:
+            trouble = trouble or error
+    return verdicts, trouble
 
 
 def _judge(job: Job, timed: int) -> Verdict:
@@ -99,7 +124,7 @@ def _judge(job: Job, timed: int) -> Verdict:
     base, head = (by_block(job.cells[side]) for side in (BASE, HEAD))
     blocks = sorted(base.keys() & head.keys())
     if not blocks:
-        return Verdict(job, rule, Word.CANT_TELL, "not measured yet")
+        return Verdict(job, rule, Word.CANT_TELL, NOT_YET)
     middles = median(base[block] for block in blocks), median(head[block] for block in blocks)
     if rule.exact:
         return _judge_counts(job, rule, base, head, middles)
@@ -178,8 +203,8 @@ def _lost(job: Job) -> tuple[Word, str] | None:
     return None
 
 
-def check_complete(run: Run) -> None:
-    """Raise `HarnessError` unless every benchmark of a finished run was measured, or has a reason why it was not."""
+def check_kind(run: Run) -> None:
+    """Raise `HarnessError` unless this is a gate run whose sides could be measured."""
     if run.kind != "gate":
         raise HarnessError(f"this is a {run.kind} run, not a gate run")
     names = sorted(peer.name for peer in run.peers)
@@ -188,11 +213,13 @@ def check_complete(run: Run) -> None:
     for peer in run.peers:
         if peer.reason:
             raise HarnessError(f"{peer.name} could not be measured: {peer.reason}")
-    problems = run.problems(excused=_is_judged)
-    if problems:
-        raise HarnessError("the run is incomplete:\n  " + "\n  ".join(problems))
-    if run.finished is None:
-        raise HarnessError("the run never finished")
+
+
+def incomplete(run: Run) -> str:
+    """Return what a run lacks in which not every benchmark was measured, or has a reason why it was not; else ""."""
+    if problems := run.problems(excused=_is_judged):
+        return "the run is incomplete:\n  " + "\n  ".join(problems)
+    return "" if run.finished is not None else "the run never finished"
 
 
 def _is_judged(record: Record) -> bool:

@@ -26,7 +26,7 @@ from adapters import external, registry
 from reports.gate.verdict import HarnessError
 from results import files
 from suites.gate import sources
-from suites.gate.builds import Side
+from suites.gate.builds import Side, identical
 from suites.gate.measure import PEERS, Gate, only_one
 from suites.runner.command_line import minutes, names
 from suites.runner.driver import Interrupt
@@ -50,6 +50,9 @@ def measure(args: argparse.Namespace) -> int:
         gate = Gate(sides, args.minutes, peers, args.only)
         out: Path = args.out or files.new_path(gate.run)
         gate.build(interrupt)
+        if identical(sides):
+            print("PASS: what is installed is identical, so nothing was measured")
+            return 0
         gate.measure(out, interrupt)
     if args.only:
         for pair in gate.pairs:

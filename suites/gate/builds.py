@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -141,6 +142,17 @@ class Side:
             return None
         words = shlex.split(lines[-1])  # : && c++ ... -o library a.o b.o ... && :
         return words[2:-2] if words[:2] == [":", "&&"] and words[-2:] == ["&&", ":"] else None
+
+
+def identical(sides: Sequence[Side]) -> bool:
+    """Return whether the wheels of all sides contain the same files, except what describes the wheel itself."""
+    return len({_installed(side.wheel) for side in sides}) == 1
+
+
+def _installed(wheel: Path) -> frozenset[tuple[str, int]]:
+    with ZipFile(wheel) as archive:
+        files = [each for each in archive.infolist() if ".dist-info/" not in each.filename]
+    return frozenset((each.filename, each.CRC) for each in files)
 
 
 def _shuffled(command: list[str], seed: int, output: Path) -> list[str]:

@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -148,14 +148,15 @@ class Gate:
                     if pair.measure(wanted, block, Path(folder), tick):
                         wanted = everything if pool else open_benchmarks(self.run) & everything
                         progress.end(number if pool else len(everything) - len(wanted))
-                        yield len(wanted)
+                        lost = not pool and any(verdict.is_lost for verdict in judge(self.run))
+                        yield 0 if lost else len(wanted)  # a wrong answer needs no further pair
 
 
 def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
     """Return pairs with nothing but the benchmark that has this label, as the verdict's table shows it."""
     known = {verdict.job.full_label: record_key(_any_record(verdict)) for verdict in judge(run)}
     if label not in known:
-        near = "; ".join(difflib.get_close_matches(label, known, 3)) or "; ".join(known)
+        near = "; ".join(_near(label, known)) or "; ".join(known)
         raise HarnessError(f"there is no benchmark {label!r}; there are: {near}")
     kept = [
         replace(
@@ -168,6 +169,11 @@ def restrict(run: Run, pairs: Sequence[Pair], label: str) -> list[Pair]:
         for pair in pairs
     ]
     return [pair for pair in kept if any(pair.sides.values())]
+
+
+def _near(label: str, known: Collection[str]) -> list[str]:
+    """Return the labels that are meant, most likely: those that contain this one, or resemble it."""
+    return [each for each in known if label.lower() in each.lower()] or difflib.get_close_matches(label, known, 3, 0.4)
 
 
 def empty_run(sides: Sequence[Side], limit: float | None, about: PeerInfo, command: str) -> Run:

@@ -105,6 +105,8 @@ def parse(text: str, project: Path = CHECKOUT) -> Source:
         commit = git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
     except HarnessError:
         more = "name a revision, a wheel (dist/x.whl) or a release (name==1.0)"
+        if git(project, "rev-parse", "--is-shallow-repository") == "true":
+            more = "this clone is shallow; git fetch --unshallow gets its history, as actions/checkout's fetch-depth: 0"
         raise HarnessError(f"no such revision: {text}; {more}") from None
     return Checkout(commit, project)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from reports.gate import __main__ as program
 from reports.gate import table
 from reports.gate.again import commands
 from reports.gate.rules import CALLS, MANY, MISSED, SINGLE, WORK, rule_of
-from reports.gate.verdict import HarnessError, Status, Word, check_complete, decide, judge, status_of
+from reports.gate.verdict import HarnessError, Status, Word, check_kind, decide, incomplete, judge, status_of
 from results import save
 
 from .synthetic_runs import gate_run, throughput_run
@@ -165,7 +166,7 @@ def test_a_count_that_differs_from_launch_to_launch_is_not_measured_until_the_ti
 
 def test_a_count_that_was_0_has_no_change_in_percent():
     verdicts = judge(counted_run([0.0] * 3, [1.0] * 3, "futex_calls"))
-    assert table.rows_of(verdicts)[0][4] == "was 0" and table.sentence(verdicts).endswith(": was 0")
+    assert table.rows_of(verdicts)[0][5] == "was 0" and table.sentence(verdicts).endswith(": was 0")
 
 
 def test_what_head_can_no_longer_do_does_not_hide_the_worst_of_the_others():
@@ -189,7 +190,7 @@ def run_with_counts():
 
 def test_counts_that_have_not_changed_share_a_row():
     rows = table.rows_of(judge(run_with_counts()))
-    assert len(rows) == 3 and rows[-1][0].startswith("10 counts of work")
+    assert len(rows) == 3 and rows[-1][1].startswith("10 counts of work")
 
 
 def test_counts_without_the_tools_share_a_row_that_says_so_and_one_that_grew_has_its_own():
@@ -200,9 +201,9 @@ def test_counts_without_the_tools_share_a_row_that_says_so_and_one_that_grew_has
     run.records[-1].samples = [dataclasses.replace(sample, value=200.0) for sample in run.records[-1].samples]
     verdicts = judge(run)
     rows = table.rows_of(verdicts)
-    assert [row[8] for row in rows].count(Word.PASS) == 3 and rows[0][8] == Word.REGRESSION
+    assert [row[0] for row in rows].count(Word.PASS) == 3 and rows[0][0] == Word.REGRESSION
     assert any(
-        row[0].startswith("8 counts of work") and row[9] == "base has no figure: install valgrind" for row in rows
+        row[1].startswith("8 counts of work") and row[9] == "base has no figure: install valgrind" for row in rows
     )
     assert status_of(verdicts) is Status.REGRESSION
 
@@ -270,8 +271,57 @@ def test_a_run_that_is_not_whole_is_a_harness_error(damage, message):
     run = gate_run(noise=0.01)
     damage(run)
     with pytest.raises(HarnessError, match=message):
-        check_complete(run)
+        check_kind(run)
+        if lacking := incomplete(run):
+            raise HarnessError(lacking)
         judge(run)
+
+
+@pytest.mark.parametrize(
+    ("damage", "about", "status"),
+    [
+        (interrupt, {"noise": 0.01}, Status.HARNESS_ERROR),
+        (fail_base, {"noise": 0.01}, Status.HARNESS_ERROR),
+        (lose_all_samples, {"noise": 0.01}, Status.HARNESS_ERROR),
+        (lose_all_samples, {"noise": 0.01, "slower": 0.3, "launches": 14}, Status.REGRESSION),
+    ],
+)
+def test_what_was_decided_is_printed_although_the_run_is_incomplete(damage, about, status, tmp_path, capsys):
+    run = gate_run(benchmarks=4, **about)
+    damage(run)
+    save(tmp_path / "gate.json", run)
+    assert program.main([str(tmp_path / "gate.json")]) == status
+    told = capsys.readouterr()
+    assert re.search("^pass +add 4 on CartPole-v1", told.out, re.MULTILINE) and "not measured yet" not in told.out
+    failed = status is Status.HARNESS_ERROR
+    assert ("HARNESS ERROR" in told.err) is failed and ("REGRESSION in" in told.out) is not failed
+    assert "PASS" not in told.out
+
+
+def test_one_cause_has_one_line():
+    run = gate_run(noise=0.01, benchmarks=6)
+    for number in (3, 5, 7):
+        run.records[number].fail("wrong", f"uniform: row {number} was drawn {number}00 times\nat length")
+    run.records[9].fail("failed", "killed by signal 9")
+    rows = table.rows_of(judge(run))
+    assert [row[1] for row in rows[:2]] == ["3 benchmarks: add", "add 5 on CartPole-v1"] and len(rows) == 4
+    assert rows[0][9] == "wrong: uniform: row 3 was drawn 300 times"
+    lines = table.text(judge(run)).splitlines()
+    assert lines[3] == f"{'':12}  wrong: uniform: row 3 was drawn 300 times" and max(map(len, lines)) <= table.WIDTH
+
+
+def test_an_interval_without_ends_is_not_yet_known():
+    (row, *_) = table.rows_of(judge(gate_run(noise=0.5, benchmarks=1, launches=2)))
+    assert row[6] == "not yet known" and "?" not in " ".join(row)
+
+
+@pytest.mark.parametrize(("base", "head", "word"), [(1e6, 1.09e6, Word.PASS), (1e7, 1.09e7, Word.REGRESSION)])
+def test_an_installed_size_may_grow_by_what_nobody_notices(base, head, word):
+    run = gate_run(noise=0.0, benchmarks=1, launches=3)
+    for record, value in zip(run.records, (base, head), strict=True):
+        record.suite, record.benchmark, record.unit = "startup", "installed", "B"
+        record.samples = [dataclasses.replace(sample, value=value) for sample in record.samples]
+    assert words(run) == [word]
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong", "skipped"])
@@ -305,7 +355,7 @@ def test_nothing_to_judge_is_a_harness_error():
 
 def test_a_bench_run_is_no_gate_run():
     with pytest.raises(HarnessError, match="this is a bench run"):
-        check_complete(throughput_run())
+        check_kind(throughput_run())
 
 
 def test_the_program_prints_an_aligned_table_how_to_go_on_and_one_closing_line(tmp_path, capsys):
@@ -317,8 +367,8 @@ def test_the_program_prints_an_aligned_table_how_to_go_on_and_one_closing_line(t
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 7
     head, first = lines[0], lines[2]
-    assert first.index("regression") == head.index("verdict")
-    assert first.index("µs/transition") == head.index("unit")
+    assert first.index("regression") == head.index("verdict") == 0
+    assert first.index("add 1 on") == head.index("benchmark") and max(map(len, lines[:5])) <= table.WIDTH
     assert lines[5] == ".venv/bin/python -m suites.gate --base main --only 'add 1 on CartPole-v1'"
     assert lines[6].startswith("REGRESSION in 1 of 3 benchmarks, worst add 1 on CartPole-v1: +")
     said = page.read_text()

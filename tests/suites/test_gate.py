@@ -18,7 +18,7 @@ from suites.gate import __main__ as gate
 from suites.gate import builds, measure, room
 from suites.gate.builds import Side
 from suites.gate.launches import Pair
-from suites.gate.sources import Checkout
+from suites.gate.sources import Checkout, parse
 from suites.runner.driver import Interrupt
 from tests.suites.conftest import CHECKOUT, SHIM
 
@@ -132,13 +132,38 @@ def test_a_base_that_crashes_is_a_harness_error(surroundings, tree, capsys):
 
 
 def test_two_revisions_can_be_compared(surroundings, tree):
+    change(tree, BUILD="second", TIMES=1)
+    git(tree, "commit", "-q", "-a", "-m", "second")
     change(tree, BUILD="uncommitted")
-    process = start(surroundings, tree, "--base=HEAD", "--head=HEAD")
+    process = start(surroundings, tree, "--base=HEAD~1", "--head=HEAD")
     _, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     run = load(tree / "run.json")
-    assert run.peer("head").version == run.peer("base").version == run.revision
-    assert set(surroundings.flag.read_text().split()) == {"base"}
+    assert run.peer("head").version == run.revision != run.peer("base").version
+    assert set(surroundings.flag.read_text().split()) == {"base", "second"}
+
+
+def test_identical_builds_pass_without_a_measurement(surroundings, tree):
+    (tree / "README.md").write_text("Only a page has changed.")
+    process = start(surroundings, tree, "--base=HEAD")
+    output, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, errors
+    assert output.splitlines()[-1].startswith("PASS: what is installed is identical") and "decided" not in output
+    assert not (tree / "run.json").exists() and not surroundings.flag.exists()
+
+
+def test_a_shallow_clone_is_named_with_its_remedy(tree, tmp_path):
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tree}", "shallow")
+    with pytest.raises(HarnessError, match="no such revision: HEAD~1; this clone is shallow; git fetch --unshallow"):
+        parse("HEAD~1", tmp_path / "shallow")
+    with pytest.raises(HarnessError, match="no such revision: HEAD~9; name a revision, a wheel"):
+        parse("HEAD~9", tree)
+
+
+def test_a_mistyped_benchmark_is_answered_with_those_that_are_meant():
+    known = ["add 1 on CartPole-v1", "add 100 on CartPole-v1", "sample 32 on CartPole-v1"]
+    assert measure._near("add 1", known) == known[:2]
+    assert measure._near("sampel 32 on CartPole", known)[0] == known[2]
 
 
 def test_each_launch_gets_the_library_in_other_pages(tmp_path, monkeypatch):

@@ -95,12 +95,13 @@ def measured(surroundings, checkout: Path, project: Path, *arguments: str) -> su
 
 
 def test_an_unchanged_buffer_of_another_project_passes_and_its_checkout_is_left_alone(surroundings, tree, project):
+    (project / "ring.py").write_text(RING.format(times=1) + "# a comment\n")
     before = sorted(project.iterdir())
     done = measured(surroundings, tree, project, f"--project={project}", "--base=main")
     assert done.returncode == 0, done.stderr
     assert verdict.main([str(tree / "run.json")]) == 0
     run = load(tree / "run.json")
-    assert run.peer("head").version == run.peer("base").version + "+dirty"  # adapter.py is not committed
+    assert run.peer("head").version == run.peer("base").version + "+dirty"
     assert run.peer("head").usage == "add and sample"
     assert sorted(project.iterdir()) == before
     trees = subprocess.run(["git", "worktree", "list"], cwd=project, capture_output=True, text=True, check=True)
@@ -128,6 +129,7 @@ def test_wheels_are_compared_without_a_checkout(surroundings, tree, project):
         (project / name).mkdir()
     build = "import backend; backend.build_wheel('{}')"
     for name in ("base", "head"):
+        (project / "ring.py").write_text(RING.format(times=1) + f"# {name}\n")
         subprocess.run([sys.executable, "-c", build.format(name)], cwd=project, check=True)
     wheels = {name: project / name / "ring-1.0-py3-none-any.whl" for name in ("base", "head")}
     done = measured(surroundings, tree, project, *(f"--{name}={wheel}" for name, wheel in wheels.items()))
