@@ -70,7 +70,14 @@ def measure(arguments: Sequence[str] | None) -> int:
         plan = Budgeted(parts, args.minutes, begin + 60 * args.minutes - report_seconds)
     else:
         plan = fixed(parts)
-    print(f"{run.declared} cells" + (f" in a budget of {args.minutes:g} min" if args.minutes else ""), flush=True)
+    variants = {name for name in declared if any(part.is_variant(name) for part in parts)}
+    print(
+        f"{run.declared} cells" + (f" in a budget of {args.minutes:g} min" if args.minutes else ""),
+        f"(buffers: {len(declared) - len(variants)}, variants of them: {len(variants)})",
+        flush=True,
+    )
+    if isinstance(plan, Budgeted) and (shortage := plan.shortage()):
+        print(shortage, flush=True)
     return drive(run, args.out or files.new_path(run), plan, profile.limit_seconds)
 
 

@@ -27,6 +27,10 @@ from suites.suite import Launch
 NARROW = 0.02
 #: The largest share of the budget that one launch may take.
 SHARE = 0.08
+#: What a launch usually takes; those of servers and compiled libraries take longer.
+USUAL_SECONDS = 6.0
+#: Peers whose order a job's answer is about: the fastest, the runner-up and the reference.
+CONTENDERS = 3
 LEFT_OUT = "left out because of the time budget of {minutes:g} minutes"
 CUT_SHORT = "the time budget of {minutes:g} minutes allows {seconds:.0f} s per launch, which was not enough"
 
@@ -166,6 +170,24 @@ class Budgeted:
             for launch in chosen:
                 if self._costs.of(launch) <= self._left():
                     yield block, launch
+
+    def shortage(self) -> str:
+        """Say how long the question will need, about, if that is more than there is; otherwise ""."""
+        launches = [launch for part in self.parts for launch in part.launches if launch.open_records]
+        again = CONTENDERS * (ENOUGH - 1) if any(part.repeated for part in self.parts) else 0
+        seconds = USUAL_SECONDS * (len(launches) + again)
+        if seconds <= self._left():
+            return ""
+        figures = sum(len(launch.open_records) for launch in launches)
+        peers, fit = len({launch.peer for launch in launches}), int(self._left() / USUAL_SECONDS)
+        minutes = math.ceil((seconds + 60 * self.minutes - self._left()) / 60)
+        of_all = f"about {fit} of {len(launches)} launches will be made"
+        if fit >= len(launches):
+            of_all = "each will be launched, but few of them often enough for a verdict"
+        return (
+            f"{figures} figures of {peers} buffers need about {minutes} minutes. In {self.minutes:g}, {of_all}. "
+            f"Interrupt, and give MINUTES={minutes}, if that is too few"
+        )
 
     def _left(self) -> float:
         return self.deadline - self._clock()

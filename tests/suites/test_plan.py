@@ -152,6 +152,18 @@ def test_peers_come_before_their_variants_and_those_that_were_named_before_other
         assert {peer for _, peer in seen[: len(first)]} == first
 
 
+def test_a_budget_that_is_too_small_is_named_before_anything_is_measured():
+    run = a_run()
+    made = launches(run, *(f"peer {number}" for number in range(20)), cells=3)
+    said = plan.Budgeted([plan.Part(made, 1)], 2, 105.0, lambda: 0.0).shortage()
+    assert said.startswith("60 figures of 20 buffers need about 4 minutes. In 2, about 17 of 20 launches will be made.")
+    assert "MINUTES=4" in said
+    said = plan.Budgeted([plan.Part(made, 1)], 3, 165.0, lambda: 0.0).shortage()
+    assert "In 3, each will be launched, but few of them often enough for a verdict." in said
+    assert plan.Budgeted([plan.Part(made, 1, repeated=False)], 3, 165.0, lambda: 0.0).shortage() == ""
+    assert plan.Budgeted([plan.Part(made, 1)], 4, 225.0, lambda: 0.0).shortage() == ""
+
+
 def test_no_peer_has_a_limit_of_its_own():
     run = a_run()
     made = launches(run, "cpprb", "cpprb_impl")
