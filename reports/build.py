@@ -6,8 +6,10 @@ Writes report.html (a single file that loads nothing else), report.md, and the p
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,7 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bad run file: {error}", file=sys.stderr)
         return 1
     print(f"report of {_shown(path)}: {', '.join(_shown(page) for page in written)}")
+    if _has_display():
+        webbrowser.open(written[0].resolve().as_uri())
     return 0
+
+
+def _has_display() -> bool:
+    """Whether somebody looks on: a person at a terminal, with a screen. CI and SSH have none."""
+    return sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _shown(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -285,6 +286,28 @@ def test_the_command_line(tmp_path, capsys):
     (tmp_path / "bad.json").write_text("{")
     assert command.main([str(tmp_path / "bad.json"), "--out", str(tmp_path / "out")]) == 1
     assert "bad.json: is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("terminal", "variables", "opened"),
+    [
+        (True, {"DISPLAY": ":0"}, True),
+        (True, {"WAYLAND_DISPLAY": "w"}, True),
+        (True, {}, False),
+        (False, {"DISPLAY": ":0"}, False),
+    ],
+)
+def test_the_page_opens_by_itself_for_somebody_who_looks_on(terminal, variables, opened, tmp_path, monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    pages = []
+    monkeypatch.setattr(command.webbrowser, "open", pages.append)
+    monkeypatch.setattr(command.sys, "stdout", SimpleNamespace(isatty=lambda: terminal, write=len, flush=lambda: None))
+    save(tmp_path / "run.json", empty_run())
+    assert command.main([str(tmp_path / "run.json"), "--out", str(tmp_path / "out")]) == 0
+    assert pages == ([f"file://{tmp_path}/out/report.html"] if opened else [])
 
 
 def test_without_any_run_the_command_says_what_to_do(tmp_path, capsys, monkeypatch):
