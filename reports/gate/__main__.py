@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from reports.gate import table
 from reports.gate.again import commands
-from reports.gate.verdict import HarnessError, Status, check_kind, incomplete, judge_what_can_be, status_of
+from reports.gate.verdict import HarnessError, Status, Word, check_kind, incomplete, judge_what_can_be, status_of
 from results import BadRecord, load
 
 
@@ -34,23 +34,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = load(options.run)
         check_kind(run)
         verdicts, trouble = judge_what_can_be(run)
-        if lacking := str(trouble or "") or incomplete(run):  # what was decided is said all the same
+        lacking = str(trouble or "") or incomplete(run)
+        if lacking:  # what was decided is said all the same
             verdicts = [verdict for verdict in verdicts if verdict.is_known]
-        if lacking and not verdicts:
+        if lacking and all(verdict.word is Word.NOT_JUDGED for verdict in verdicts):
             raise HarnessError(lacking)
-        status = status_of(verdicts, options.strict)
+        failed = bool(lacking) and status_of(verdicts) is not Status.REGRESSION
+        status = Status.HARNESS_ERROR if failed else status_of(verdicts, options.strict)
         again = commands(run, verdicts)
-        failed = bool(lacking) and status is not Status.REGRESSION
-        print("\n".join([table.text(verdicts), *again, *([] if failed else [table.sentence(verdicts)])]))
-        if options.markdown and not failed:
-            options.markdown.write_text(table.markdown(verdicts, again), encoding="utf-8")
-        if options.html and not failed:
+        answer = f"HARNESS ERROR: {lacking}" if failed else table.sentence(verdicts)
+        print("\n".join([table.text(verdicts), *again, *([] if failed else [answer])]))
+        if lacking:
+            print(answer if failed else lacking, file=sys.stderr)
+        if options.markdown:
+            options.markdown.write_text(table.markdown(verdicts, again, answer), encoding="utf-8")
+        if options.html:
             from reports.gate.page import page  # which loads Matplotlib
 
-            options.html.write_text(page(run, verdicts, again), encoding="utf-8")
+            options.html.write_text(page(run, verdicts, again, answer), encoding="utf-8")
             print(f"each benchmark's pairs: {options.html}")
-        if failed:
-            raise HarnessError(lacking)
         return status
     except (HarnessError, BadRecord) as error:
         print(f"HARNESS ERROR: {error}", file=sys.stderr)

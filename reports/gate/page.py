@@ -22,13 +22,13 @@ class Panel:
     picture: Picture
 
 
-def page(run: Run, verdicts: Sequence[Verdict], commands: Sequence[str]) -> str:
+def page(run: Run, verdicts: Sequence[Verdict], commands: Sequence[str], answer: str) -> str:
     """Return the page as HTML."""
     return render(
         "gate.html.j2",
         {
             "run": run,
-            "title": table.sentence(verdicts),
+            "title": answer,
             "started": spoken_time(run.started),
             "versions": {side: run.peer(side).version for side in (BASE, HEAD)},
             "columns": table.COLUMNS,

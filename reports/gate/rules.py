@@ -30,7 +30,7 @@ STARTUP = Rule(0.25)
 # Memory is counted in pages, of which a few are chance: 0.6% between equal builds. The size of the installed files
 # depends a little on the order of linking.
 SIZES = Rule(0.03, exact=True)
-# Whoever installs the package does not notice 100 kB.
+# 100 kB more to install matter to no user.
 INSTALLED = Rule(0.03, exact=True, ignored=100_000)
 # Equal code in another place of memory, or beside other modules, differed by up to 0.24%.
 WORK = Rule(0.01, exact=True)

@@ -19,7 +19,7 @@ COLUMNS = ("verdict", "benchmark", "base", "head", "unit", "change", "90% interv
 TO_THE_RIGHT = {2, 3, 5, 6, 7, 8}
 #: In the terminal, a table of these columns has at most WIDTH characters; notes follow in lines of their own.
 IN_TEXT = (0, 1, 5, 6, 7, 8)
-WIDTH, LABEL_WIDTH = 100, 44
+WIDTH = 100
 
 
 def in_order(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -95,8 +95,9 @@ def grown(change: float) -> str:
 def text(verdicts: Sequence[Verdict]) -> str:
     """Return aligned text of at most `WIDTH` columns, with each note below its row."""
     rows = [list(COLUMNS), *rows_of(verdicts)]
-    labels = [textwrap.wrap(row[1], LABEL_WIDTH, subsequent_indent="  ") for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    left = WIDTH - sum(2 + widths[column] for column in IN_TEXT if column != 1)
+    labels = [textwrap.wrap(row[1], left, subsequent_indent="  ") for row in rows]
     widths[1] = max(len(line) for wrapped in labels for line in wrapped)
     lines = []
     for row, (label, *more) in zip(rows, labels, strict=True):
@@ -112,12 +113,12 @@ def text(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def markdown(verdicts: Sequence[Verdict], commands: Sequence[str]) -> str:
-    """Return what a pull request shows: the verdict, what needs attention, and the rest folded away."""
+def markdown(verdicts: Sequence[Verdict], commands: Sequence[str], answer: str) -> str:
+    """Return what a pull request shows: the answer, what needs attention, and the rest folded away."""
     rows = [[cell.replace("|", "\\|") for cell in row] for row in rows_of(verdicts)]
     loud = [row for row in rows if row[0] != Word.PASS]
     quiet = [row for row in rows if row[0] == Word.PASS]
-    parts = [f"**{sentence(verdicts)}**"]
+    parts = [f"**{answer}**"]
     if loud:
         parts.append(_markdown_table(loud))
     if commands:

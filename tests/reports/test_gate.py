@@ -298,6 +298,15 @@ def test_what_was_decided_is_printed_although_the_run_is_incomplete(damage, abou
     assert "PASS" not in told.out
 
 
+def test_an_incomplete_run_is_no_regression_if_strict(tmp_path, capsys):
+    run = gate_run(noise=0.5, benchmarks=4)
+    interrupt(run)
+    save(tmp_path / "gate.json", run)
+    page = tmp_path / "gate.md"
+    assert program.main([str(tmp_path / "gate.json"), "--strict", "--markdown", str(page)]) == Status.HARNESS_ERROR
+    assert "HARNESS ERROR" in capsys.readouterr().err and page.read_text().startswith("**HARNESS ERROR: the run is")
+
+
 def test_one_cause_has_one_line():
     run = gate_run(noise=0.01, benchmarks=6)
     for number in (3, 5, 7):
