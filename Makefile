@@ -35,7 +35,7 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $v
 FOREIGN := $(filter-out $(ALLOWED) MAKEFLAGS,$(GIVEN))
 $(if $(FOREIGN),$(error make $(MAKECMDGOALS) does not take $(FOREIGN); it takes $(ALLOWED)))
 PROFILES := tiny quick survey full sweep apex learning learners learners-prioritized learners-sparse learners-speed hosts
-$(if $(filter-out $(PROFILES),$(PROFILE)),$(error unknown profile: $(PROFILE); known: $(PROFILES)))
+$(if $(filter bench setup,$(MAKECMDGOALS)),$(if $(filter-out $(PROFILES),$(PROFILE)),$(error unknown profile: $(PROFILE); known: $(PROFILES))))
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
@@ -44,11 +44,13 @@ FUZZ_INSTALLED := .venv/.fuzz-installed
 PYTORCH := .peers/torch/bin/python
 PYTORCH_BUILT := .peers/torch/.built
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard cpprb_impl/core/*.?pp cpprb_impl/bindings/*.?pp)
+# From the command line only, as ENV and WORKLOAD: an environment may have a variable of this name.
+MINE = $(if $(filter command,$(firstword $(origin ADAPTER))),$(abspath $(ADAPTER)))
 # The variables of `make bench` as options of the program that it runs.
 CHOICE = --profile '$(PROFILE)' $(if $(WORKLOADS),--workloads '$(WORKLOADS)')
 # ENV only from the command line: users' environments often have a variable of this name.
 OWN = $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(filter command,$(firstword $(origin WORKLOAD))),--workload-file '$(WORKLOAD)')
-MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(MEASURED),--peers '$(MEASURED)') $(if $(SUITES),--suites '$(SUITES)') $(if $(ADAPTER),--adapter '$(ADAPTER)')
+MORE_CHOICE = $(OWN) $(if $(MINUTES)$(filter command,$(firstword $(origin MINUTES))),--minutes '$(MINUTES)') $(if $(MEASURED),--peers '$(MEASURED)') $(if $(SUITES),--suites '$(SUITES)') $(if $(MINE),--adapter '$(MINE)')
 
 # Workers of pytest-xdist. More than four would exhaust a small machine's memory: each imports TensorFlow and Ray.
 WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
@@ -80,10 +82,10 @@ setup: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## insta
 	@$(PY) -m adapters.environments '$(PEERS)'
 
 bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s]
-	@$(PY) -m adapters.environments '$(MEASURED)'
+	@$(if $(MINE),REPLAYBENCH_ADAPTER='$(MINE)') $(PY) -m adapters.environments '$(MEASURED)'
 	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
-	test ! -f $$run || $(PY) -m reports.build $$run || status=1; exit $$status
+	test ! -f $$run || $(PY) -m reports.build --show $$run || status=1; exit $$status
 
 # A build folder of its own, because this build has the headers of another NumPy. If the environment could not be
 # installed, a bench goes on, and its report says why.

@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "run", nargs="?", type=Path, help="a run file (default: your newest, else the newest reference)"
     )
     parser.add_argument("--out", type=Path, default=OUT, help="folder to write into (default: reports/out)")
+    parser.add_argument("--show", action="store_true", help="open the page, if somebody sits before this machine")
     options = parser.parse_args(arguments)
     path = options.run or latest()
     if path is None:
@@ -57,14 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bad run file: {error}", file=sys.stderr)
         return 1
     print(f"report of {_shown(path)}: {', '.join(_shown(page) for page in written)}")
-    if _has_display():
+    if options.show and _has_display():
         webbrowser.open(written[0].resolve().as_uri())
     return 0
 
 
 def _has_display() -> bool:
-    """Whether somebody looks on: a person at a terminal, with a screen. CI and SSH have none."""
-    return sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    """Whether a person at a terminal has a screen of this machine."""
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.stdout.isatty() and bool(screen) and "SSH_CONNECTION" not in os.environ
 
 
 def _shown(path: Path) -> str:

@@ -40,7 +40,7 @@ class Choice:
 
     def part(self, run: Run) -> Part:
         launches = self.suite.launches(run, self.settings, self.peers, self.workloads)
-        return Part(launches, self.settings.blocks, self.suite.repeated, self.named)
+        return Part(launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.judged)
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,13 @@ def _use_adapter(arguments: Sequence[str] | None) -> None:
     """Make another project's buffer a peer, before the names of peers are read."""
     parser = argparse.ArgumentParser(prog="python -m suites.run", usage=argparse.SUPPRESS, add_help=False)
     parser.add_argument("--adapter", type=Path)
-    if file := parser.parse_known_args(arguments)[0].adapter:
-        try:
+    file = parser.parse_known_args(arguments)[0].adapter
+    try:
+        if file:
             external.use(file)
-        except external.BadAdapter as error:
-            parser.error(str(error))
+        registry.every()  # which reads the adapter that an environment variable names
+    except external.BadAdapter as error:
+        parser.error(str(error))
 
 
 def _user_workload(args: argparse.Namespace) -> UserWorkload | None:

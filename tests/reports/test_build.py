@@ -295,10 +295,11 @@ def test_the_command_line(tmp_path, capsys):
         (True, {"WAYLAND_DISPLAY": "w"}, True),
         (True, {}, False),
         (False, {"DISPLAY": ":0"}, False),
+        (True, {"DISPLAY": ":0", "SSH_CONNECTION": "x"}, False),
     ],
 )
 def test_the_page_opens_by_itself_for_somebody_who_looks_on(terminal, variables, opened, tmp_path, monkeypatch):
-    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -306,7 +307,7 @@ def test_the_page_opens_by_itself_for_somebody_who_looks_on(terminal, variables,
     monkeypatch.setattr(command.webbrowser, "open", pages.append)
     monkeypatch.setattr(command.sys, "stdout", SimpleNamespace(isatty=lambda: terminal, write=len, flush=lambda: None))
     save(tmp_path / "run.json", empty_run())
-    assert command.main([str(tmp_path / "run.json"), "--out", str(tmp_path / "out")]) == 0
+    assert command.main([str(tmp_path / "run.json"), "--out", str(tmp_path / "out"), "--show"]) == 0
     assert pages == ([f"file://{tmp_path}/out/report.html"] if opened else [])
 
 
