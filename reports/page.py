@@ -14,7 +14,7 @@ from reports.sections import SECTIONS, context_of
 from reports.sections.section import Context
 from reports.sections.troubles import measured
 from reports.tables import budget
-from reports.tables.unable import unable
+from reports.tables.unmeasured import unmeasured
 from results import Run
 from results.machine import changed_since
 
@@ -40,7 +40,7 @@ def page_of(run: Run) -> dict[str, Any]:
         "below": _below(context),
         "not_said": not_said(context),
         "left_out": budget.left_out(run),
-        "unable": unable(run),
+        "unmeasured": unmeasured(run),
         "parts": [part for section in SECTIONS for part in section.parts(context)],
     }
 

@@ -1,4 +1,4 @@
-"""Peers that cannot hold a workload's rows, and why."""
+"""Peers of which no call was measured on a workload, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reports.sections import throughput
 from results import Run
 
 
-def unable(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
+def unmeasured(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
     """Return workload -> reason -> peers without a figure of any call for this reason.
 
     Workloads without any figure are left out, and so is a peer's name at the beginning of its reason.
