@@ -77,7 +77,7 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
     promised, observed = kind.contract.behaviours[check], Contract.CHECKS[check](seen.word)
     said = {"value": float(seen.looked_at), "seen": f"{seen.word}: {seen.evidence}"}
     if observed.meaning is Meaning.SOUND and promised.meaning is not Meaning.SOUND:
-        said["seen"] += f"; better than the adapter promises ({promised.value!r}), which is out of date"
+        said["seen"] += f"; better than {promised.value!r}: the adapter's contract is out of date"
     elif observed not in promised.kept_by:
         reason = f"{check}: {seen.word}, but the adapter promises {promised.value!r} ({seen.evidence})\n{again}"
         return {"outcome": "wrong", "reason": reason} | said
@@ -89,10 +89,10 @@ def judge(kind: type[Adapter], check: str, seen: Seen, again: str) -> dict:
 # The worker: runs the parts, starting with a given one, and reports to its parent line by line.
 
 
-def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[object], None]) -> None:
+def work(peer: str, setting: ConformanceSettings, first: int, last: int, tell: Callable[[object], None]) -> None:
     kind = registry.adapter_class(peer)
     pool = BufferPool(kind, setting, announce_risk=lambda: tell(RISK))
-    for part, checks in list(PARTS.items())[first:]:
+    for part, checks in list(PARTS.items())[first : last + 1]:
         if not pool.has_priorities and set(checks) <= BY_PRIORITY:
             tell({})
             continue
@@ -110,9 +110,14 @@ def work(peer: str, setting: ConformanceSettings, first: int, tell: Callable[[ob
 class Worker:
     """A worker process, as seen by its watcher."""
 
-    def __init__(self, peer: str, setting: ConformanceSettings, first: int) -> None:
+    def __init__(self, peer: str, setting: ConformanceSettings, first: int, last: int = len(PARTS) - 1) -> None:
         self._reads, writes = os.pipe()
-        arguments = [*SUITE.command(peer, setting.options()), f"--worker={writes}", f"--first={first}"]
+        arguments = [
+            *SUITE.command(peer, setting.options()),
+            f"--worker={writes}",
+            f"--first={first}",
+            f"--last={last}",
+        ]
         self._process = subprocess.Popen(
             [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[writes]
         )
@@ -156,11 +161,13 @@ def watch(peer: str, setting: ConformanceSettings) -> Iterator[Mapping[str, dict
 
 
 def _observe_again(peer: str, setting: ConformanceSettings, number: int, repetition: int) -> Mapping[str, dict]:
-    """Return the observations of one part in a new worker, with another seed."""
-    worker = Worker(peer, replace(setting, seed=setting.seed + repetition), number)
-    said, ended = _observe(worker, list(PARTS.values())[number], setting)
-    if not ended:
-        worker.end()
+    """Return the observations of one part in a worker that makes no other, with another seed."""
+    worker, ended = Worker(peer, replace(setting, seed=setting.seed + repetition), number, number), False
+    try:
+        said, ended = _observe(worker, list(PARTS.values())[number], setting)
+    finally:
+        if not ended:
+            worker.end()
     return said
 
 
@@ -197,14 +204,18 @@ def measure(peer: str, setting: ConformanceSettings) -> Iterator[Result]:
     judged = partial(
         _judged, kind, shlex.join([environments.shown(kind.environment), *SUITE.command(peer, setting.options())])
     )
+    doubtful: list[tuple[int, Mapping[str, dict]]] = []  # repeated when the first worker has ended
     for number, (checks, said) in enumerate(zip(PARTS.values(), watch(peer, setting), strict=True)):
+        found = {check: judged(check, report) for check, report in said.items()}
+        if any(each["outcome"] == "wrong" for each in found.values()):
+            doubtful.append((number, found))
+            continue
+        yield from (result(check, **found[check]) for check in found)
+        lacking = [check for check in checks if check not in found]
+        yield from (result(check, outcome="skipped", reason=f"{peer} has no priorities") for check in lacking)
+    for number, found in doubtful:
         repeat = partial(_observe_again, peer, setting, number)
-        found = _confirmed({check: judged(check, report) for check, report in said.items()}, judged, repeat)
-        for check in checks:
-            if check in found:
-                yield result(check, **found[check])
-            else:
-                yield result(check, outcome="skipped", reason=f"{peer} has no priorities")
+        yield from (result(check, **each) for check, each in _confirmed(found, judged, repeat).items())
 
 
 def _judged(kind: type[Adapter], again: str, check: str, report: dict) -> dict:
@@ -232,6 +243,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     entry.add_settings(ConformanceSettings(), parser)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--last", type=int, default=0, help=argparse.SUPPRESS)
 
 
 def main() -> int:
@@ -242,7 +254,9 @@ def main() -> int:
             return
         exit_with_parent(os.getppid())
         with os.fdopen(args.worker, "w") as pipe:
-            work(args.peer, settings, args.first, lambda said: print(json.dumps(said), file=pipe, flush=True))
+            work(
+                args.peer, settings, args.first, args.last, lambda said: print(json.dumps(said), file=pipe, flush=True)
+            )
 
     return entry.main(SUITE, __doc__, options, figures, peers=registry.every())
 
