@@ -26,7 +26,7 @@ def network_for(env: gymnasium.Env, settings: Settings) -> Network:
     if len(env.observation_space.shape) > 1:
         raise ValueError(
             f"env must have observations of one axis, got {env.observation_space.shape}: the network is a small MLP, "
-            "which does not learn from images. gymnasium.wrappers.FlattenObservation makes one axis of others"
+            "which does not learn from images"
         )
     return Network(env.observation_space.shape, int(env.action_space.n), settings.hidden)
 

@@ -54,14 +54,17 @@ def _claimed(folder: Path, settings: Settings, resume: bool) -> Iterator[None]:
 def check_new(folder: Path) -> None:
     """Raise ValueError if the folder contains a training."""
     if (folder / SETTINGS).exists() or checkpoint.every(folder):
-        instead = f", or {_continue(folder, 0)}" if checkpoint.every(folder) else ""
+        instead = f", or {_continue(folder)}" if checkpoint.every(folder) else ""
         raise ValueError(f"{folder} contains a training: choose another --folder{instead}")
 
 
-def _continue(folder: Path, seconds: float) -> str:
-    """Say how a training goes on that may have taken this long. Its limit includes the time before."""
-    minutes = math.ceil(seconds / 60) + 10
-    return f"continue with make apex RESUME={shlex.quote(_shown(folder))} MINUTES={minutes} (option --resume)"
+def _continue(folder: Path, args: argparse.Namespace | None = None) -> str:
+    """Say how a training goes on, after one with these options: its limit of time includes the time before."""
+    variables = {"RESUME": shlex.quote(_shown(folder))}
+    if args:
+        variables |= {"MINUTES": math.ceil(args.seconds / 60) + 10, "HOSTS": args.hosts, "ADDRESS": args.address}
+    given = " ".join(f"{name}={value}" for name, value in variables.items() if value is not None)
+    return f"continue with make apex {given} (option --resume)"
 
 
 def _shown(path: Path) -> str:
@@ -94,7 +97,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     def hint() -> str:
         if not saves:
             return ""
-        return f"; {_continue(folder, args.seconds)}" if checkpoint.every(folder) else "; there is no checkpoint"
+        return f"; {_continue(folder, args)}" if checkpoint.every(folder) else "; there is no checkpoint"
 
     with ExitStack() as stack:
         try:
