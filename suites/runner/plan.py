@@ -43,6 +43,7 @@ class Part:
     blocks: int  # in a run without a budget
     repeated: bool = True  # False: measured once; a budget is not spent on repeating it
     named: Collection[str] = ()  # peers that were asked for by name
+    ranked: Collection[str] | None = None  # the benchmarks by which buffers are ranked; None: all
 
     def is_variant(self, peer: str) -> bool:
         """Whether it is another way of using a peer that is measured, too, and was not asked for by its own name."""
@@ -185,8 +186,8 @@ class Budgeted:
         if fit >= len(launches):
             of_all = "each will be launched, but few of them often enough for a verdict"
         return (
-            f"{figures} figures of {peers} buffers need about {minutes} minutes. In {self.minutes:g}, {of_all}. "
-            f"Interrupt, and give MINUTES={minutes}, if that is too few"
+            f"{figures} figures of {peers} buffers need about {minutes} minutes. In {self.minutes:g} minutes, "
+            f"{of_all}. For a full answer, stop this and use MINUTES={minutes}"
         )
 
     def _left(self) -> float:
@@ -217,14 +218,16 @@ class Budgeted:
             for launch in part.launches
             if launch.open_records
         }
-        contests = contests_of(place)
+        ranked = {launch: self.parts[number - 1].ranked for launch, number in place.items()}
+        contests = contests_of(ranked)
         near = dict.fromkeys(launch for contest in contests for launch in contest.near())
 
         def early(group: Sequence[Launch]) -> tuple[bool, float]:
             dear = sum(place[each] * self._costs.of(each) for each in group)
             return all(launches_of(each) >= ENOUGH for each in group), dear
 
-        yield from sorted(filter(None, (contest.undecided() for contest in contests)), key=early)
+        undecided = sorted(filter(None, (contest.undecided() for contest in contests)), key=early)
+        yield from ([*group, *self._partners(group[0])] for group in undecided)
         few = [each for each in place if launches_of(each) < (ENOUGH if each in near else FEW)]
         wide = [each for each in near if each not in few and gain(each)]
         for launch in (

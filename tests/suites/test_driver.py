@@ -130,6 +130,7 @@ def drive_one(tmp_path, peer: str, figures: int, then: str, minutes: float = 1.0
 @pytest.mark.parametrize(("peer", "status"), [("another", 0), ("cpprb_impl", 1)])
 def test_a_buffer_that_hangs_until_the_budget_ends_is_not_left_out(tmp_path, monkeypatch, peer, status):
     monkeypatch.setattr(driver, "STILL_SECONDS", 0.5)
+    monkeypatch.setattr(driver, "OUR_STILL_SECONDS", 0.5)
     assert drive_one(tmp_path, peer, 1, SLEEP) == (status, ["ok", "failed"])
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from results.record import Run
-from suites.runner import plan
+from suites.runner import contests, plan
 from suites.suite import Launch
 from tests.suites.test_driver import a_run
 
@@ -140,6 +140,27 @@ def test_peers_that_cannot_be_told_apart_are_launched_until_they_can():
     assert counts["fast"] == counts["second"] > 2 * plan.ENOUGH
 
 
+def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
+    run = a_run()
+    made = launches(run, "a", "b", "c", cells=2)
+    for launch, value in zip(made, (0.0, 1.0, 2.0), strict=True):
+        for block in range(plan.ENOUGH):
+            for record in launch.records:
+                record.add_sample(block, value)
+    found = contests.contests_of(dict.fromkeys(made))
+    assert len(found) == 2 and not any(contest.undecided() for contest in found)
+    assert all(made[0] in contest.near() for contest in found)
+    assert contests.contests_of(dict.fromkeys(made, ("sample",))) == []
+
+
+def test_the_reference_comes_with_those_that_decide():
+    speeds = {"fast": 10.0, "second": 9.9, "cpprb": 1.0}
+    noise = {"fast": 0.3, "second": 0.3, "cpprb": 1e-3}
+    _, seen = simulate(dict.fromkeys(speeds, 1.0), 1, noise=noise, speeds=speeds)
+    counts = Counter(peer for _, peer in seen)
+    assert counts["cpprb"] >= counts["fast"] == counts["second"] > plan.ENOUGH
+
+
 def test_a_first_launch_that_compiles_does_not_count_as_the_cost_of_the_next():
     costs, first = {"cpprb": 1.0, "compiles": 1.0}, {"compiles": 40.0}
     assert Counter(peer for _, peer in simulate(costs, 2, first=first)[1])["compiles"] >= plan.ENOUGH
@@ -156,10 +177,12 @@ def test_a_budget_that_is_too_small_is_named_before_anything_is_measured():
     run = a_run()
     made = launches(run, *(f"peer {number}" for number in range(20)), cells=3)
     said = plan.Budgeted([plan.Part(made, 1)], 2, 105.0, lambda: 0.0).shortage()
-    assert said.startswith("60 figures of 20 buffers need about 4 minutes. In 2, about 17 of 20 launches will be made.")
+    assert said.startswith(
+        "60 figures of 20 buffers need about 4 minutes. In 2 minutes, about 17 of 20 launches will be made."
+    )
     assert "MINUTES=4" in said
     said = plan.Budgeted([plan.Part(made, 1)], 3, 165.0, lambda: 0.0).shortage()
-    assert "In 3, each will be launched, but few of them often enough for a verdict." in said
+    assert "In 3 minutes, each will be launched, but few of them often enough for a verdict." in said
     assert plan.Budgeted([plan.Part(made, 1, repeated=False)], 3, 165.0, lambda: 0.0).shortage() == ""
     assert plan.Budgeted([plan.Part(made, 1)], 4, 225.0, lambda: 0.0).shortage() == ""
 
