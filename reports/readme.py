@@ -38,7 +38,7 @@ PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", 
 #: profile -> profiles whose records are merged into its record, since they answer parts of the same question
 PARTS_OF = {"learners": ("learners-speed",)}
 #: Profiles whose records show what prioritized replay changes in trainings.
-PRIORITIZED = ("learners-prioritized", "learners-sparse")
+PRIORITIZED = ("learners-sparse", "learners-prioritized")
 SHARED_COLUMNS = (
     ("prioritized_adds", 100, "prioritized, add 100: adds"),
     ("prioritized_cycles", 100, "cycles"),
