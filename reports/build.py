@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "run", nargs="?", type=Path, help="a run file (default: your newest, else the newest reference)"
     )
     parser.add_argument("--out", type=Path, default=OUT, help="folder to write into (default: reports/out)")
-    parser.add_argument("--show", action="store_true", help="open the page, if somebody sits before this machine")
+    parser.add_argument("--show", action="store_true", help="open the page if this is a terminal with a screen")
     options = parser.parse_args(arguments)
     path = options.run or latest()
     if path is None:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _has_display() -> bool:
-    """Whether a person at a terminal has a screen of this machine."""
+    """Whether this is a terminal, and the screen is that of this machine."""
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.stdout.isatty() and bool(screen) and "SSH_CONNECTION" not in os.environ
 

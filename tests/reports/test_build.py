@@ -298,7 +298,9 @@ def test_the_command_line(tmp_path, capsys):
         (True, {"DISPLAY": ":0", "SSH_CONNECTION": "x"}, False),
     ],
 )
-def test_the_page_opens_by_itself_for_somebody_who_looks_on(terminal, variables, opened, tmp_path, monkeypatch):
+def test_the_page_opens_only_at_a_terminal_with_a_screen_of_this_machine(
+    terminal, variables, opened, tmp_path, monkeypatch
+):
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

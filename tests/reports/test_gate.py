@@ -325,7 +325,7 @@ def test_an_interval_without_ends_is_not_yet_known():
 
 
 @pytest.mark.parametrize(("base", "head", "word"), [(1e6, 1.09e6, Word.PASS), (1e7, 1.09e7, Word.REGRESSION)])
-def test_an_installed_size_may_grow_by_what_nobody_notices(base, head, word):
+def test_installed_files_may_grow_by_100_kilobytes(base, head, word):
     run = gate_run(noise=0.0, benchmarks=1, launches=3)
     for record, value in zip(run.records, (base, head), strict=True):
         record.suite, record.benchmark, record.unit = "startup", "installed", "B"

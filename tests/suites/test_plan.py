@@ -122,7 +122,7 @@ def test_a_run_ends_early_where_everything_is_known():
 CALM = dict.fromkeys(("cpprb", "fast", "second", "third", "far"), 1e-3)
 
 
-def test_the_fastest_two_and_the_reference_come_first_and_who_is_far_behind_twice_at_most():
+def test_contenders_come_first_and_peers_that_are_far_behind_stop_at_two_launches():
     speeds = {"fast": 10.0, "second": 9.95, "third": 4.0, "cpprb": 3.0, "far": 1.9}
     costs = dict.fromkeys(speeds, 2.0)
     counts = [
