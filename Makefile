@@ -16,7 +16,7 @@ EXECUTIONS ?= 200000
 PLANNED := TRANSITIONS ROW BATCH BATCHES DATA_HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
 # What each target takes beside PYTHON. Any other variable would be ignored, so it is refused before the set-up.
 TAKES.setup := PEERS PROFILE
-TAKES.bench := PROFILE MINUTES PEERS ADAPTER WORKLOADS ENV WORKLOAD SUITES
+TAKES.bench := PROFILE MINUTES PEERS ADAPTER WORKLOADS ENV WORKLOAD SUITES RESUME
 TAKES.apex := ENV EXPLORERS BUFFER LOCK SEED MINUTES SECONDS RESUME HOSTS LOSE_HOST ADDRESS
 TAKES.report := RUN
 TAKES.plan := $(PLANNED) RUN HOSTS
@@ -81,11 +81,11 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 setup: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s]
+bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s] [RESUME=run.json: measure the rest of an interrupted run]
 	@$(if $(MINE),REPLAYBENCH_ADAPTER='$(MINE)') $(PY) -m adapters.environments '$(MEASURED)'
-	@run=results/runs/bench-$(PROFILE)-$$(date -u +%Y%m%dT%H%M%SZ).json; \
-	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) --out $$run; status=$$?; \
-	test ! -f $$run || $(PY) -m reports.build --show $$run || status=1; exit $$status
+	@run='$(or $(RESUME),results/runs/bench-$(PROFILE)-'$$(date -u +%Y%m%dT%H%M%SZ)'.json)'; \
+	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) $(if $(RESUME),--resume,--out) "$$run"; status=$$?; \
+	test $$status = 2 || test ! -f "$$run" || $(PY) -m reports.build --show "$$run" || status=1; exit $$status
 
 # A build folder of its own, because this build has the headers of another NumPy. If the environment could not be
 # installed, a bench goes on, and its report says why.

@@ -81,6 +81,9 @@ def _warnings(run: Run) -> list[str]:
         lines.append("This run was interrupted: the report shows only what had been measured by then.")
     elif run.finished is None:
         lines.append("This run has not finished: it was killed, or is still running.")
+    if run.resumed:
+        times = listed([spoken_time(time) for time in run.resumed], most=3)
+        lines.append(f"This run was interrupted and resumed: {times}. Launches of one block may be far apart in time.")
     if changed := changed_since(run.revision):
         lines.append(f"The measured code has changed since this run: {listed(changed, most=3)}.")
     if not any(record.ok or is_finding(record) for record in run.records):

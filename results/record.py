@@ -165,6 +165,7 @@ class Run:
     interrupted: bool = False
     declared: int = 0  # number of cells that the run was to measure
     minutes: float | None = None  # its time budget
+    resumed: list[str] = field(default_factory=list)  # when it went on after an interruption
     peers: list[Peer] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -261,6 +262,7 @@ class Run:
             "interrupted",
             "declared",
             "minutes",
+            "resumed",
             "machine",
         )
         return {

@@ -2,8 +2,10 @@
 
     python -m suites.run --profile quick [--minutes M] [--peers A,B] [--workloads X,Y] [--suites ...] [--out FILE]
     python -m suites.run --profile quick --env ID | --workload-file FILE ...
+    python -m suites.run --profile full ... --resume FILE
 
-With `--minutes`, the run is planned to take that long, including this program's start and the report.
+With `--minutes`, the run is planned to take that long, including this program's start and the report. With `--resume`,
+an interrupted run without a time budget goes on, in its file, given the options that it was started with.
 
 Exit status: 0 if every declared cell has a figure or a reason that is not a fault of this project: the platform or the
 peer does not support it, it was left out because of the time budget, or another project's buffer crashed, hung or
@@ -21,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from adapters import registry
-from results import files, machine
+from results import BadRecord, files, machine
 from results.record import Run
 from suites import workloads
 from suites.runner import command_line
@@ -29,6 +31,7 @@ from suites.runner.command_line import Choice
 from suites.runner.driver import drive
 from suites.runner.plan import Budgeted, Fixed, fixed
 from suites.runner.profiles import PROFILES
+from suites.runner.resuming import resumed
 from suites.workloads import user_workload
 
 #: Part of a time budget that is reserved for the report.
@@ -41,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted before anything was measured", file=sys.stderr)
         return 130
-    except user_workload.BadWorkload as error:  # an environment that fails after its first rows
+    # An environment that fails after its first rows, or a run that can't go on.
+    except (user_workload.BadWorkload, BadRecord) as error:
         print(f"suites.run: {error}", file=sys.stderr)
         return 2
     except OSError as error:
@@ -56,14 +60,16 @@ def measure(arguments: Sequence[str] | None) -> int:
     options = command_line.measured_options(sys.argv[1:] if arguments is None else arguments)
     command = shlex.join(["python", "-m", "suites.run", *options])
     run = Run("bench", args.profile, machine.revision(), command, machine.describe(), minutes=args.minutes)
+    if args.resume:
+        run = resumed(args.resume, run)
     if args.user_workload and profile.user:
         args.user_workload.keep(profile.user, [rows for choice in args.choices for rows in choice.recordings.values()])
     parts = [choice.part(run) for choice in args.choices]
     declared = {record.peer for record in run.records}
     for name in dict.fromkeys(peer for choice in args.choices for peer in choice.peers):
-        if name in declared:  # a profile need not measure all peers of a suite
+        if name in declared and not args.resume:  # a profile need not measure all peers of a suite
             run.add_peer(**asdict(registry.describe(name)))
-    record_workloads(run, args.choices)
+    record_workloads(run, args.choices, described=bool(args.resume))
     plan: Budgeted | Fixed
     if args.minutes:
         report_seconds = REPORT_SECONDS + REPORT_SECONDS_A_PEER * len(run.peers)
@@ -78,14 +84,16 @@ def measure(arguments: Sequence[str] | None) -> int:
     )
     if isinstance(plan, Budgeted) and (shortage := plan.shortage()):
         print(shortage, flush=True)
-    return drive(run, args.out or files.new_path(run), plan, profile.limit_seconds)
+    return drive(run, args.resume or args.out or files.new_path(run), plan, profile.limit_seconds)
 
 
-def record_workloads(run: Run, choices: Sequence[Choice]) -> None:
+def record_workloads(run: Run, choices: Sequence[Choice], described: bool) -> None:
     """Make every recording that the launches will load, since a launch in another environment may not be able to."""
     generated = {name: make for choice in choices for name, make in choice.suite.generated.items()}
     for name in dict.fromkeys(record.workload for record in run.records):
-        run.add_workload(**(generated[name]() if name in generated else workloads.load(name)).describe())
+        made = generated[name]() if name in generated else workloads.load(name)
+        if not described:
+            run.add_workload(**made.describe())
     for choice in choices:
         for name, rows in sorted(choice.recordings.items()):
             workloads.load(name, rows)

@@ -45,6 +45,10 @@ class Launch:
         peer that hangs would use up its time limit in every block."""
         return [record for record in self.records if record.ok or record.pending]
 
+    def due(self, block: int) -> list[Record]:
+        """Return the open records without a sample of this block."""
+        return [record for record in self.open_records if all(sample.block != block for sample in record.samples)]
+
     @property
     def peer(self) -> str:
         return self.records[0].peer

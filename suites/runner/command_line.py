@@ -50,6 +50,7 @@ class Arguments:
     user_workload: UserWorkload | None
     minutes: float | None
     out: Path | None
+    resume: Path | None
 
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
@@ -72,8 +73,12 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     parser.add_argument(
         "--minutes", type=minutes, help="time budget; default: none, and the profile's number of blocks"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--out", type=Path, metavar="FILE", help="default: a dated file in results/runs/")
+    where.add_argument("--resume", type=Path, metavar="FILE", help="go on with the interrupted run in this file")
     args = parser.parse_args(arguments)
+    if args.resume and args.minutes:
+        parser.error("a run with a time budget cannot be resumed: its budget is spent; start another one")
     if args.out and args.out.exists():
         parser.error(f"{args.out} already exists: records are never overwritten")
     try:
@@ -83,7 +88,7 @@ def parse(arguments: Sequence[str] | None) -> Arguments:
     chosen = _choices(args, user_workload)
     if not chosen:
         parser.error("nothing to measure: these peers, workloads and suites have no cell in common" + _where(args))
-    return Arguments(args.profile, chosen, user_workload, args.minutes, args.out)
+    return Arguments(args.profile, chosen, user_workload, args.minutes, args.out, args.resume)
 
 
 def _use_adapter(arguments: Sequence[str] | None) -> None:
@@ -167,7 +172,8 @@ def minutes(text: str) -> float:
 
 
 def measured_options(arguments: Sequence[str]) -> list[str]:
-    """Return the options that define what is measured: all except `--out`."""
+    """Return the options that define what is measured: all except `--out` and `--resume`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out")
+    parser.add_argument("--resume")
     return parser.parse_known_args(arguments)[1]

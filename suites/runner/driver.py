@@ -110,7 +110,7 @@ def drive(
         try:
             for number, (block, launch) in enumerate(plan):
                 interrupt.check()
-                records, begin = launch.open_records, time.monotonic()
+                records, begin = launch.due(block), time.monotonic()
                 if not records:
                     continue
                 progress.begin(block, launch)
@@ -137,6 +137,8 @@ def drive(
         print(line, file=sys.stderr)
     if interrupt.seen:
         print(f"interrupted; what was measured is in {out}, and `make report RUN={out}` shows it")
+        if isinstance(plan, Fixed):
+            print(f"the same command with RESUME={out} measures the rest")
         return 130
     print(f"saved in {out}")
     ours = any(is_ours(left.peer) for left in run.left)

@@ -56,8 +56,9 @@ Next = tuple[int, Launch]
 
 
 def fixed(parts: Sequence[Part]) -> Fixed:
-    """Return a plan with all blocks of one part, then those of the next part."""
-    return Fixed([each for part in parts for each in in_blocks(part.launches, part.blocks) if each[1].open_records])
+    """Return a plan with all blocks of one part, then those of the next part, as far as they are not measured yet."""
+    schedule = [each for part in parts for each in in_blocks(part.launches, part.blocks)]
+    return Fixed([(block, launch) for block, launch in schedule if launch.due(block)])
 
 
 def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Next]:
