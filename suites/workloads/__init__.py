@@ -115,14 +115,15 @@ def load(name: str, transitions: int | None = None, seed: int = SEED, cache: Pat
     recipe = RECIPES[name]
     count = transitions or recipe.transitions
     path = cache / f"{name.replace('/', '-')}.v{recipe.version}.{count}.{seed}.npz"
-    raw = _read(path)
-    if raw is None:
+    found = _read(path)
+    if found is None:
         env = recipe.make()
         raw = record(env, count, seed, recipe.policy, recipe.slices)
         env.close()
-        _write(path, raw)
+        found = raw, _write(path, raw)
+    raw, digest = found
     columns = {key: column[:count] for key, column in columns_of(raw, recipe.stack, recipe.slices).items()}
-    return Workload(name, recipe.version, recipe.source, columns, _digest(raw), recipe.stack)
+    return Workload(name, recipe.version, recipe.source, columns, digest, recipe.stack)
 
 
 def possible(names: Iterable[str]) -> list[str]:
@@ -154,12 +155,13 @@ def save_user_workload(name: str, source: str, columns: Columns, transitions: in
 
 
 def _load_user_workload(name: str, path: Path, transitions: int | None) -> Workload:
-    raw = _read(path)
-    if raw is None:
+    found = _read(path)
+    if found is None:
         raise ValueError(f"the recording of {name} is missing or damaged")
+    raw, digest = found
     count = transitions or int(raw[USUAL])
     columns = {key.removeprefix(COLUMN): column[:count] for key, column in raw.items() if key.startswith(COLUMN)}
-    recording = Workload(name, "1", str(raw[SOURCE]), columns, _digest(raw))
+    recording = Workload(name, "1", str(raw[SOURCE]), columns, digest)
     if recording.transitions < count:
         raise ValueError(f"{count} rows of {name} were requested, but only {recording.transitions} were recorded")
     return recording
@@ -173,7 +175,8 @@ def _digest(raw: Columns) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> Columns | None:
+def _read(path: Path) -> tuple[Columns, str] | None:
+    """Return a recording and its digest, which is computed only once: that of 100 MB takes a launch 0.2 s."""
     try:
         with np.load(path, allow_pickle=False) as file:
             raw = {key: file[key] for key in file.files}
@@ -183,20 +186,22 @@ def _read(path: Path) -> Columns | None:
         print(f"workload cache {path.name} cannot be read ({error}): recording it again", file=sys.stderr)
         return None
     expected = str(raw.pop("sha256", ""))
-    if not raw or _digest(raw) != expected:
+    if not raw or (digest := _digest(raw)) != expected:
         print(f"workload cache {path.name} is damaged (its checksum differs): recording it again", file=sys.stderr)
         return None
-    return raw
+    return raw, digest
 
 
-def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> None:
-    """Write atomically, since two launches may record the same workload at the same time."""
+def _write(path: Path, raw: Columns, save: Callable = np.savez_compressed) -> str:
+    """Return the recording's digest. Writes atomically, since two launches may record the same workload at once."""
+    digest = _digest(raw)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:
-            save(file, sha256=np.array(_digest(raw)), **raw)
+            save(file, sha256=np.array(digest), **raw)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+    return digest
