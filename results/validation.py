@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
 
 SCHEMA_NAME = "replaybench-run-1"
 SCHEMA = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"))
@@ -27,11 +28,14 @@ def _finite_number(_checker: object, value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# Python's json reads NaN and Infinity, and plain JSON Schema lets them pass as numbers.
-_Validator = extend(
-    Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("number", _finite_number)
-)
-_VALIDATOR = _Validator(SCHEMA)
+@cache
+def _validator() -> Validator:
+    from jsonschema import Draft202012Validator  # not at import: launches, which check no file, would wait for it
+    from jsonschema.validators import extend
+
+    # Python's json reads NaN and Infinity, and plain JSON Schema lets them pass as numbers.
+    numbers = Draft202012Validator.TYPE_CHECKER.redefine("number", _finite_number)
+    return extend(Draft202012Validator, type_checker=numbers)(SCHEMA)
 
 
 def check(data: Any, file: str) -> None:
@@ -49,7 +53,9 @@ def cell_key(record: Mapping[str, Any]) -> Hashable:
 
 
 def _schema_errors(data: Any) -> list[ValidationError]:
-    return sorted(_VALIDATOR.iter_errors(data), key=lambda error: [str(step).zfill(9) for step in error.absolute_path])
+    return sorted(
+        _validator().iter_errors(data), key=lambda error: [str(step).zfill(9) for step in error.absolute_path]
+    )
 
 
 def _schema_complaint(error: ValidationError, data: Any) -> str:
