@@ -27,6 +27,11 @@ from suites.suite import Launch
 NARROW = 0.02
 #: The largest share of the budget that one launch may take.
 SHARE = 0.08
+#: Seconds that a first launch may take in any case if they are left beside the first ones of the others: servers and
+#: compiled libraries start slowly beside other work.
+PATIENCE = 30.0
+#: How much longer than the earlier ones a later launch may take.
+LONGER = 1.5
 #: What a launch usually takes; those of servers and compiled libraries take longer.
 USUAL_SECONDS = 6.0
 #: Peers whose order a job's answer is about: the fastest, the runner-up and the reference.
@@ -260,8 +265,19 @@ class Budgeted:
     def remaining(self) -> float | None:
         return max(0.0, self._left())
 
-    def limit(self, _launch: Launch, seconds: float) -> float:
-        return max(1.0, min(seconds, self._left(), self._share))
+    def limit(self, launch: Launch, seconds: float) -> float:
+        if launches_of(launch):
+            patience = LONGER * self._costs.of(launch)
+        else:
+            patience = min(PATIENCE, self._left() - self._first_launches_seconds(other_than=launch))
+        return max(1.0, min(seconds, self._left(), max(self._share, patience)))
+
+    def _first_launches_seconds(self, other_than: Launch) -> float:
+        """Return the estimated seconds of the other launches that have not been made yet."""
+        others = [each for part in self.parts for each in part.launches if each is not other_than]
+        return sum(
+            self._costs.of(each) or USUAL_SECONDS for each in others if each.open_records and not launches_of(each)
+        )
 
     def cut_short(self, launch: Launch, seconds: float) -> None:
         """Mark each pending record of a launch that the budget ended after `seconds` as left out: another block would

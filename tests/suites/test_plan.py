@@ -34,12 +34,14 @@ def simulate(
     budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0], share)
     seen = []
     for block, launch in budgeted:
-        for record in launch.open_records:
-            spread = random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1))
-            record.add_sample(block, spread / (speeds or {}).get(launch.peer, 1.0))
         cost = costs[launch.peer] if block else (first or costs).get(launch.peer, costs[launch.peer])
         took = min(cost, budgeted.limit(launch, 1e9))
         now[0] += took
+        if took < cost:
+            budgeted.cut_short(launch, took)
+        for record in launch.open_records:
+            spread = random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1))
+            record.add_sample(block, spread / (speeds or {}).get(launch.peer, 1.0))
         budgeted.ended(launch, took)
         seen.append((block, launch.peer))
     budgeted.leave_out()
@@ -227,6 +229,23 @@ def test_the_width_of_an_interval_grows_with_the_spread_and_falls_with_the_sampl
     assert (widths[0] > plan.NARROW) == (spread > 0.01)
 
 
+@pytest.mark.parametrize(("others", "seconds"), [(6, plan.PATIENCE), (60, 120 * plan.SHARE)])
+def test_a_slow_start_is_waited_for_if_that_leaves_time_for_the_first_launches_of_others(others, seconds):
+    made = launches(a_run(), *map(str, range(1 + others)))
+    budgeted = plan.Budgeted([plan.Part(made, 1)], 2, 120, lambda: 0.0)
+    assert [budgeted.limit(launch, 1e9) for launch in made] == pytest.approx([seconds] * len(made))
+
+
+def test_a_slow_start_is_waited_for_again():
+    server, _ = made = launches(a_run(), "server", "cpprb")
+    budgeted = plan.Budgeted([plan.Part(made, 1)], 2, 120, lambda: 0.0)
+    for record in server.records:
+        record.add_sample(0, 1.0)
+    budgeted.ended(server, 15.0)
+    assert budgeted.limit(server, 1e9) == pytest.approx(15.0 * plan.LONGER)
+
+
 def test_one_launch_can_not_take_the_whole_budget():
-    _, seen = simulate({"cpprb": 1, "endless": 1e6}, minutes=2, share=plan.SHARE)
+    run, seen = simulate({"cpprb": 1, "endless": 1e6}, minutes=2, share=plan.SHARE)
+    assert {record.status for record in run.records if record.peer == "endless"} == {"left_out"}
     assert Counter(peer for _, peer in seen)["cpprb"] >= plan.ENOUGH
