@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.fields import field_names, integer, native_fields, next_fields, parse_seed, positive_integer
 from cpprb_impl.hooks import check_option
@@ -143,7 +144,8 @@ class HindsightReplayBuffer(OwnRandom):
         goal = dict(env_dict[state])
         if goal_shape is not None:
             goal["shape"] = tuple(goal_shape) if hasattr(goal_shape, "__iter__") else goal_shape
-        _, self._goal_dtype, self.goal_shape = native_fields({"goal": goal}, options.get("default_dtype"))[0]
+        made = native_fields({"goal": goal, "rew": {}}, options.get("default_dtype"))
+        _, self._goal_dtype, self.goal_shape = made[0]
         kind = PrioritizedReplayBuffer if self.prioritized else ReplayBuffer
         self.rb = kind(size, {**env_dict, "rew": {}, "goal": goal}, seed=seed, **options)
         pairs = [(state, next_state)]
@@ -152,6 +154,7 @@ class HindsightReplayBuffer(OwnRandom):
         else:
             self.rb._order = OrderOfObjects(fields, None, HINDSIGHT, pairs)
         self._read = RowReader(fields)
+        self._read_made = {field[0]: RowReader([field]) for field in made}
         self._episode: list[dict[str, np.ndarray]] = []  # the rows of each call of add
         self._waiting = 0
         self.rng = np.random.default_rng(parse_seed(seed))
@@ -193,8 +196,9 @@ class HindsightReplayBuffer(OwnRandom):
         """Store the pending episode and its copies; do nothing if there is none.
 
         `goal` is the goal that was pursued: (*goal_shape), or (steps, *goal_shape) for one goal per step, or anything
-        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape. Exceptions of
-        `reward_func` and `goal_func` are passed on. In each case the episode remains pending.
+        that NumPy broadcasts to the latter. Raises ValueError if a goal or reward has another shape, and the exceptions
+        of `ReplayBuffer.add` for values that their dtypes cannot hold. Exceptions of `reward_func` and `goal_func` are
+        passed on. In each case the episode remains pending.
         """
         if not self._episode:
             return
@@ -202,23 +206,32 @@ class HindsightReplayBuffer(OwnRandom):
         length, copies = self._waiting, 1 + (1 if self.strategy == "final" else self.additional_goals)
         goals = np.empty((copies, length, *self.goal_shape), self._goal_dtype)
         try:
-            goals[0] = np.asarray(goal)
+            pursued = np.broadcast_to(array_of("goal", goal), goals[0].shape)
         except ValueError as error:
             raise ValueError(f"goal must have shape {self.goal_shape}, or that of {length} steps: {error}") from None
+        goals[0] = self._as_added("goal", pursued)
         if copies > 1:
-            reached = np.asarray(self.goal_func(self._reached(steps[self.next_state])))
-            goals[1:] = _rows("goal_func", reached, (copies - 1) * length, self.goal_shape).reshape(goals[1:].shape)
+            reached = array_of("goal_func", self.goal_func(self._reached(steps[self.next_state])))
+            reached = _rows("goal_func", reached, (copies - 1) * length, self.goal_shape)
+            goals[1:] = self._as_added("goal", reached).reshape(goals[1:].shape)
         rewards = self.reward_func(
             np.concatenate([steps[self.next_state]] * copies),
             np.concatenate([steps[self.action]] * copies),
             goals.reshape(copies * length, *self.goal_shape),
         )
-        rewards = _rows("reward_func", np.asarray(rewards), copies * length, (1,)).reshape(copies, length)
+        rewards = _rows("reward_func", array_of("reward_func", rewards), copies * length, (1,))
+        rewards = self._as_added("rew", rewards).reshape(copies, length)  # before the first copy is stored
         for copy in range(copies):
             self.rb.add(**steps, goal=goals[copy], rew=rewards[copy])
             # Each copy is an episode of its own: nothing is summed or compressed across its end.
             self.rb.on_episode_end()
         self._forget_episode()
+
+    def _as_added(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Return goals or rewards in the dtype of their field, with the checks of `add`."""
+        if name == "goal" and (values.dtype, values.shape[1:]) == (self._goal_dtype, self.goal_shape):
+            return values  # states, which are as large as the episode and its copies
+        return self._read_made[name]({name: values})[name]
 
     def _reached(self, next_states: np.ndarray) -> np.ndarray:
         """Return the states from which goals are derived, (additional_goals * length, *shape), copy by copy."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -101,3 +103,96 @@ def test_random_goals_when_the_episode_overwrites(size, stored, length):
     values, counts = np.unique(seen, return_counts=True)
     assert values.tolist() == sorted(plain.get_all_transitions()["next_obs"][:, 0])
     assert len(values) == 1 or stats.chisquare(counts).pvalue > 1e-6
+
+
+VALUES = {
+    "too large": [-1, 300],
+    "fractions": [0.5, 0.9],
+    "NaN": [np.nan, 1.0],
+    "infinite": [np.inf, 1.0],
+    "complex": np.array([1 + 2j, 3]),
+    "text": ["1", "x"],
+    "too large for float32": [1e300, 1.0],
+    "bools": [True, False],
+    "objects": np.array([1, 2], object),
+    "numbers": [1, 2],
+}
+
+
+def outcome(call):
+    """Return the result of `call` as nested lists, or its error, and its warnings."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            result = call().tolist()
+        except (TypeError, ValueError, OverflowError) as error:
+            result = type(error), str(error)
+    return repr(result), [str(each.message) for each in warned]
+
+
+def buffer_of(dtype, shape, function=None, **options):
+    field = {"shape": shape, "dtype": dtype}
+    fields = {"obs": field, "act": {}, "next_obs": field}
+    return make(
+        8, 4, lambda states, *_: np.zeros(len(states)), fields, goal_func=function, additional_goals=1, **options
+    )
+
+
+def goals_of(dtype, value, where):
+    def function(states):
+        return np.array([value] * len(states)) if where == "goal_func" else states
+
+    buffer = buffer_of(dtype, 2, function)
+    state = np.zeros(2, dtype)
+    buffer.add(obs=state, act=0, next_obs=state)
+    buffer.on_episode_end({"goal": value, "goals of steps": [value], "goal_func": state}[where])
+    return buffer.get_all_transitions()["goal"][int(where == "goal_func")]
+
+
+@pytest.mark.parametrize("where", ["goal", "goals of steps", "goal_func"])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "?", "c8", "O"])
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_goals_are_read_as_add_reads_a_field(value, dtype, where):
+    """A cast of goal [-1, 300] to uint8 would be [255, 44]."""
+    plain = ReplayBuffer(1, {"goal": {"shape": 2, "dtype": dtype}})
+
+    def added():
+        plain.add(goal=np.asarray(value))
+        return plain.get_all_transitions()["goal"][0]
+
+    assert outcome(lambda: goals_of(dtype, value, where)) == outcome(added)
+
+
+def test_goals_that_change_are_warned_of_once():
+    buffer = buffer_of("u1", 2, lambda states: states / 255)
+    for times in (1, 0):
+        buffer.add(obs=[100, 100], act=0, next_obs=[100, 100])
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            buffer.on_episode_end([0.5, 0.9])
+        assert [str(each.message)[:5] for each in warned] == ["goal:"] * times
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (6,), (3, 2), (1, 6), (6, 1)], ids=str)
+def test_goals_of_a_function_may_be_flat_but_not_in_another_order(axes):
+    buffer = buffer_of("f4", (2, 3), lambda states: np.arange(len(states) * 6.0).reshape(len(states), *axes))
+    state = np.zeros((2, 2, 3))
+    buffer.add(obs=state, act=[0, 0], next_obs=state)
+    if axes not in ((2, 3), (6,)):
+        with pytest.raises(ValueError, match=r"goal: shape .* does not hold rows of shape \(2, 3\)"):
+            buffer.on_episode_end(0)
+        assert buffer.get_stored_size() == 0
+        return
+    buffer.on_episode_end(0)
+    assert buffer.get_all_transitions()["goal"][2:].ravel().tolist() == list(range(12))
+
+
+@pytest.mark.parametrize("value", [np.nan, 2.0**40])
+def test_nothing_is_stored_if_a_reward_does_not_fit(value):
+    """Only the last copy has it."""
+    buffer = buffer_of("i4", 1, default_dtype=np.int32)
+    buffer.reward_func = lambda states, *_: np.array([0.0, value])
+    buffer.add(obs=0, act=0, next_obs=0)
+    with pytest.raises((ValueError, OverflowError), match="rew must be"):
+        buffer.on_episode_end(0)
+    assert buffer.get_stored_size() == 0
