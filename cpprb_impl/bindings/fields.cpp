@@ -179,7 +179,13 @@ void check_index(npy_intp place, npy_uint64 index) {
   if (!std::in_range<npy_int64>(index)) raise_no_slot(place, PyLong_FromUnsignedLongLong(index));
 }
 
+// A mask would be read as the indexes 0 and 1.
+[[noreturn]] void raise_mask(PyObject* given) {
+  raise(PyExc_TypeError, "indexes must be numbers, got %R: pass np.flatnonzero(mask) for a mask of bools", given);
+}
+
 void check_index(npy_intp place, PyObject* index) {
+  if (PyBool_Check(index) || PyArray_IsScalar(index, Bool)) raise_mask(index);
   int overflow = 0;
   if (PyLong_Check(index)) PyLong_AsLongLongAndOverflow(index, &overflow);
   if (overflow != 0) raise_no_slot(place, Py_NewRef(index));
@@ -360,6 +366,7 @@ Numbers::Numbers(PyObject* object, const char* what) {
 Ref as_indexes(PyObject* object) {
   if (is_plain(object, NPY_INT64)) return Ref::borrow(object);
   Ref array = real_numbers(object, "indexes");
+  if (PyArray_ISBOOL(array.array())) raise_mask(object);
   if (PyArray_ISFLOAT(array.array()))
     array = checked_indexes<double>(array, NPY_DOUBLE);
   else if (PyArray_ISOBJECT(array.array()))

@@ -121,7 +121,7 @@ struct Numbers {
 };
 
 // Returns `object` as a C-ordered array of int64, without a copy if it is one already. Floats must be whole numbers.
-// Raises TypeError, ValueError, or IndexError for a number that int64 cannot hold.
+// Raises TypeError (for bools, too), ValueError, or IndexError for a number that int64 cannot hold.
 Ref as_indexes(PyObject* object);
 
 }  // namespace rb

@@ -32,6 +32,10 @@ PyObject* adopts_orphans(PyObject*, PyObject*) {
   return PyBool_FromLong(getpid() == 1 || subreaper != 0);
 }
 
+PyObject* indexes_of(PyObject*, PyObject* given) {
+  return rb::guarded<PyObject*>(nullptr, [&] { return rb::as_indexes(given).give(); });
+}
+
 PyMethodDef functions[] = {
     {"_adopts_orphans", adopts_orphans, METH_NOARGS,
      "_adopts_orphans()\n--\n\nReturn whether this process adopts processes whose parents have ended."},
@@ -39,6 +43,10 @@ PyMethodDef functions[] = {
      "_description_of(segment, /)\n--\n\n"
      "Return the description stored in a segment. Raises FileNotFoundError if it is gone, ValueError if it is not a\n"
      "segment of this library or was cut short, RuntimeError if another version of the library made it."},
+    {"_indexes_of", indexes_of, METH_O,
+     "_indexes_of(indexes, /)\n--\n\n"
+     "Return indexes as an array of int64, which may be the given one. Raises what `update_priorities` raises for\n"
+     "indexes that are not whole numbers."},
     {"_segment_prefix", segment_prefix, METH_NOARGS,
      "_segment_prefix()\n--\n\nReturn the prefix shared by the names of all segments that this process makes."},
     {nullptr, nullptr, 0, nullptr}};

@@ -294,7 +294,7 @@ PyMethodDef ring_methods[] = {
     {"get", ring_gather, METH_O,
      "get($self, indexes, /)\n--\n\n"
      "Return the transitions at `indexes` (n,): a dict of new arrays (n, *shape). Negative indexes count from\n"
-     "the ring's end. Raises IndexError if no transition is stored at an index."},
+     "the ring's end. Raises IndexError if no transition is stored at an index, TypeError for a mask of bools."},
     {"get_all_transitions", method(ring_get_all_transitions), METH_VARARGS | METH_KEYWORDS,
      "get_all_transitions($self, /, shuffle=False)\n--\n\n"
      "Return all stored transitions: a dict of new arrays (stored size, *shape), in index order, or in random\n"

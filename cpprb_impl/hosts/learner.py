@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from cpprb_impl._native import _indexes_of
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.hosts import wire
@@ -409,16 +410,9 @@ def _has_piece_of(source: Source, batch: Batch) -> bool:
 
 
 def _whole_numbers(indexes: Any) -> np.ndarray:
-    """Return the indexes (count,), int64. Raise ValueError or IndexError for one that cannot be an index."""
-    given = np.asarray(indexes).ravel()
-    if given.dtype.kind not in "biuf":
-        raise ValueError(f"indexes must be numbers, got {indexes!r}")
-    with np.errstate(invalid="ignore"):
-        numbers = given.astype(np.int64)  # too large ones become negative
-    if not (whole := numbers == given).all():
-        bad = int(np.argmin(whole))
-        raise ValueError(f"indexes[{bad}] must be a whole number below 2**63, got {given[bad]}")
+    """Return the indexes (count,), int64. Raise as `PrioritizedReplayBuffer` does for one that cannot be an index."""
+    numbers = _indexes_of(indexes).ravel()
     if numbers.min(initial=0) < 0:
         bad = int(np.argmax(numbers < 0))
-        raise IndexError(f"indexes[{bad}] is {given[bad]}, where no transition is stored")
+        raise IndexError(f"indexes[{bad}] is {numbers[bad]}, where no transition is stored")
     return numbers

@@ -21,7 +21,9 @@ SCALARS = {"int": 2, "float": 2.5, "float64": np.float64(2.5), "0-d": np.array(2
 
 
 def filled(module, kind="PrioritizedReplayBuffer", **options):
-    buffer = getattr(module, kind)(128, {"x": {}}, alpha=1.0, eps=0.0, **options)
+    if "Prioritized" in kind:
+        options = {"alpha": 1.0, "eps": 0.0, **options}
+    buffer = getattr(module, kind)(128, {"x": {}}, **options)
     buffer.add(x=np.arange(128))
     buffer.sample(1)  # an MP buffer knows no transitions before
     return buffer
@@ -73,6 +75,39 @@ def test_indexes_of_no_transition(index, ours):
     with pytest.raises(IndexError, match=f"indexes.0. is {2**64 - 28}, where"):
         ours.update_priorities(np.array([2**64 - 28], np.uint64), [4.0])
     assert ours.get_max_priority() == 1.0
+
+
+MASK = [False, False, True, True]
+MASKS = {
+    "list": MASK,
+    "array": np.array(MASK),
+    "strided": np.repeat(MASK, 2)[::2],
+    "masked array": np.ma.array(MASK),
+    "objects": np.array(MASK, object),
+    "objects of NumPy": np.array([*np.array(MASK)], object),
+    "one": True,
+    "one of NumPy": np.True_,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("method", ["get", "update_priorities"])
+def test_masks_are_no_indexes(method, mask, ours):
+    """cpprb reads them as the numbers 0 and 1."""
+    with pytest.raises(TypeError, match=r"(?s)indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
+        getattr(ours, method)(mask, *[np.full(np.size(mask), 4.0)] * (method == "update_priorities"))
+    assert ours.get_max_priority() == 1.0
+
+
+def test_masks_are_no_indexes_in_uniform_buffers_or_in_hindsight():
+    for kind, options in (("ReplayBuffer", {}), ("MPReplayBuffer", {}), ("ReplayBuffer", {"n_envs": 2})):
+        buffer = filled(cpprb_impl, kind, **options)
+        with pytest.raises(TypeError, match="flatnonzero"):
+            buffer.get(np.ones(128, bool))
+    steps = {name: {} for name in ("obs", "act", "next_obs")}
+    hindsight = cpprb_impl.HindsightReplayBuffer(8, steps, 4, len)
+    with pytest.raises(TypeError, match="flatnonzero"):
+        hindsight.update_priorities(np.ones(8, bool), np.ones(8))
 
 
 @pytest.mark.parametrize("priority", SCALARS.values(), ids=SCALARS)

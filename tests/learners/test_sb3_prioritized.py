@@ -41,6 +41,13 @@ def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample()
     assert (buffer.sample(100).weights == 1).all()
 
 
+def test_masks_are_no_indexes():
+    buffer = sb3.PrioritizedReplayBuffer(4, BOX, BUTTONS, device="cpu", n_envs=2)
+    fill([buffer], 2)
+    with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
+        buffer.update_priorities(np.array([False, True, False, True]), np.ones(4))
+
+
 def model(env, **options):
     return sb3.PrioritizedDQN(
         "MlpPolicy",

@@ -275,6 +275,14 @@ def test_wrong_priorities_are_refused():
         buffer.update_priority(batch["index"], torch.ones(2))
 
 
+@pytest.mark.parametrize("make", [torch.tensor, np.array], ids=["tensor", "array"])
+def test_masks_are_no_indexes(make):
+    buffer = prioritized()
+    buffer.extend(steps(4))
+    with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
+        buffer.update_priority(make([False, True, False, True]), torch.ones(4))
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
