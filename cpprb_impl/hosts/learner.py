@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from cpprb_impl._native import _indexes_of
+from cpprb_impl._native import PrioritizedRing, _indexes_of
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
 from cpprb_impl.hosts import wire
@@ -59,6 +59,8 @@ class Learner:
         Whether shards compress rows if `sample` then takes less time.
     normalize : {"buffer", "batch", None}
         What importance weights are divided by, as for `PrioritizedReplayBuffer`.
+    alpha, eps : float
+        Those of the shards.
     """
 
     def __init__(
@@ -70,8 +72,13 @@ class Learner:
         deadline: float,
         compress: bool = True,
         normalize: str | None = "buffer",
+        alpha: float = 0.6,
+        eps: float = 1e-4,
     ) -> None:
         self._normalize = normalize
+        self._trial = PrioritizedRing(1, [("row", np.int8, (1,))], alpha=alpha, eps=eps)
+        self._trial.add(row=0)
+        self._good_up_to = 1e38 ** (1 / max(alpha, 1)) - eps  # (priority + eps)^alpha is a finite float32
         self._find, self._keys, self._prefetch, self._deadline = find, keys, prefetch, deadline
         self._compress, self._sampling = compress, Stopwatch()
         self._context = zmq.Context()
@@ -370,19 +377,15 @@ class Learner:
         return not batch.is_lost
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
-        """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped."""
+        """Send new priorities. Rows that were overwritten, and rows of lost shards, are skipped.
+
+        Raise what `PrioritizedReplayBuffer.update_priorities` raises for a bad argument. Nothing is sent then.
+        """
         numbers = _whole_numbers(indexes)
-        values = array_of("priorities", priorities).astype(np.float32, copy=False).ravel()
-        if values.size == 1:
-            values = np.full(numbers.size, values[0])
-        if values.size != numbers.size:
-            raise ValueError(
-                f"priorities must have one value per index, got {values.size} values for {numbers.size} indexes"
-            )
-        good = np.isfinite(values) & (values >= 0)
-        if not good.all():
-            bad = int(np.argmin(good))
-            raise ValueError(f"priorities[{bad}] must be finite and not negative, got {values[bad]}")
+        if not self._are_good(priorities, numbers.size):
+            self._trial.update_priorities(np.zeros(numbers.size, np.int64), priorities)  # raises, or takes them
+        values = array_of("priorities", priorities).astype(np.float32, copy=False)
+        values = values.ravel() if values.ndim else np.full(numbers.size, values)
         with self._whole_messages():
             if time.monotonic() - self._polled > PROBE_SECONDS:  # the caller does not draw
                 self._look_for_shards()
@@ -392,6 +395,11 @@ class Learner:
                 mine = shards == number
                 if mine.any():
                     self._send_priorities(source, rows[mine], values[mine])
+
+    def _are_good(self, priorities: Any, count: int) -> bool:
+        """Return whether this is an array of valid priorities. False does not mean that they are invalid."""
+        usual = type(priorities) is np.ndarray and priorities.dtype.kind == "f" and priorities.size == count > 0
+        return usual and priorities.min() >= 0 and priorities.max() <= self._good_up_to
 
     def _send_priorities(self, source: Source, rows: np.ndarray, values: np.ndarray) -> None:
         for at in range(0, len(rows), wire.MOST_UPDATED):

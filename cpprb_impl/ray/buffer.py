@@ -183,7 +183,7 @@ class PrioritizedReplayBuffer:
                 prefetch=self._prefetch,
                 deadline=self._deadline,
                 compress=self._compress,
-                normalize=self._options["normalize"],
+                **{name: self._options[name] for name in ("normalize", "alpha", "eps")},
             )
         return self._learner_
 
@@ -290,7 +290,10 @@ class PrioritizedReplayBuffer:
         return self._learner.sample(batch_size, beta)
 
     def update_priorities(self, indexes: Any, priorities: Any) -> None:
-        """Set the raw priorities of sampled transitions. Those that were overwritten or lost are skipped."""
+        """Set the raw priorities of sampled transitions. Those that were overwritten or lost are skipped.
+
+        Raises what `cpprb_impl.PrioritizedReplayBuffer.update_priorities` raises for a bad argument.
+        """
         self._learner.update_priorities(indexes, priorities)
 
     def reseed(self, seed: None = None) -> None:

@@ -159,6 +159,20 @@ def test_what_is_no_number(error, value, ours):
     assert ours.get_max_priority() == 1.0 and ours.get_next_index() == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"Nstep": {"size": 2}}], ids=["objects", "n-step objects"])
+def test_masked_priorities_are_refused_with_fields_of_objects(options):
+    buffer = cpprb_impl.PrioritizedReplayBuffer(4, {"x": {"dtype": object}, "done": {}}, **options)
+    with pytest.raises(ValueError, match="priorities must not be masked"):
+        buffer.add(x=[1, 2], done=[0, 0], priorities=np.ma.array([1, 2], mask=[0, 1]))
+    assert buffer.get_stored_size() == 0
+
+
+@pytest.mark.parametrize("kind", ["LaBERmean", "LaBERlazy", "LaBERmax"])
+def test_masked_priorities_are_refused_by_laber(kind):
+    with pytest.raises(ValueError, match="priorities must not be masked"):
+        getattr(cpprb_impl, kind)(1, 2)(priorities=np.ma.array([1, 2], mask=[0, 1]))
+
+
 @pytest.mark.parametrize("value", [2**70, np.float32(2), np.ma.array([2.0]), np.array([2.0], object), [True], 2, True])
 def test_what_is_a_number(value, ours):
     ours.update_priorities([1], value)

@@ -187,6 +187,44 @@ def test_an_empty_buffer_and_bad_priorities_are_named(make_shards, learn):
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        np.array([5.0]),
+        5.0,
+        np.float64(5.0),
+        ["1", "2", "3", "4"],
+        np.arange(4).astype("M8[s]"),
+        np.arange(4).astype("m8[s]"),
+        np.full(4, 1 + 9j),
+        [1j] * 4,
+        np.ma.array([1, 99, 1, 1], mask=[0, 1, 0, 0]),
+        np.ma.array([1, 99, 1, 1]),
+        np.full(4, 1e30),
+        1e30,
+        [1, 2, 1e39, 4],
+        [1, 2, -1, 4],
+        [1, 2, np.inf, 4],
+        np.ones(3),
+        np.ones((2, 2)),
+        [True, False, True, True],
+        np.ones(4, object),
+        None,
+    ],
+    ids=repr,
+)
+def test_priorities_are_those_that_one_process_takes(learn, given):
+    def outcome(buffer):
+        try:
+            return buffer.update_priorities([0, 1, 2, 3], given)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+
+    one = PrioritizedReplayBuffer(4, {"x": {}}, alpha=1.5)
+    one.add(x=np.arange(4))
+    assert outcome(learn([], alpha=1.5)) == outcome(one)
+
+
+@pytest.mark.parametrize(
     ("index", "error", "what"),
     [
         (0.5, ValueError, r"indexes\[1\] must be a whole number, got 0.5"),
@@ -207,9 +245,9 @@ def test_bad_indexes_are_named(make_shards, learn, index, error, what):
 
 
 @pytest.mark.parametrize("mask", [[False, True], np.array([False, True]), np.array([False, True], object)], ids=str)
-def test_masks_are_no_indexes(make_shards, learn, mask):
+def test_masks_are_no_indexes(learn, mask):
     with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
-        learn(make_shards(1)).update_priorities(mask, [1.0, 1.0])
+        learn([]).update_priorities(mask, [1.0, 1.0])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts of destructors

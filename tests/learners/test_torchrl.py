@@ -276,11 +276,13 @@ def test_wrong_priorities_are_refused():
 
 
 @pytest.mark.parametrize("make", [torch.tensor, np.array], ids=["tensor", "array"])
-def test_masks_are_no_indexes(make):
+def test_masks_are_no_indexes_and_hide_no_priorities(make):
     buffer = prioritized()
     buffer.extend(steps(4))
     with pytest.raises(TypeError, match=r"indexes must be numbers, got .*: pass np\.flatnonzero\(mask\)"):
         buffer.update_priority(make([False, True, False, True]), torch.ones(4))
+    with pytest.raises(ValueError, match="priority must not be masked"):
+        buffer.update_priority(torch.arange(2), np.ma.array([1.0, 2.0], mask=[False, True]))
 
 
 @pytest.mark.parametrize(
