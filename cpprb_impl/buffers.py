@@ -21,6 +21,7 @@ from cpprb_impl.copies import CopyableBuffer
 from cpprb_impl.fields import (
     NativeField,
     field_names,
+    flag,
     integer,
     is_compressed,
     native_fields,
@@ -386,7 +387,7 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),
             normalize=check_normalize(normalize),
-            check_for_update=check_for_update,
+            check_for_update=flag("check_for_update", check_for_update),
         )
 
     def _add_read(self, **rows: np.ndarray) -> int:
@@ -409,6 +410,6 @@ def create_buffer(
         text = f"create_buffer: {', '.join(old)} have no effect, as in cpprb; describe the fields in env_dict"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         options = {name: value for name, value in options.items() if name not in old}
-    if prioritized:
+    if flag("prioritized", prioritized):
         return PrioritizedReplayBuffer(size, env_dict, **options)
     return ReplayBuffer(size, env_dict, **{name: value for name, value in options.items() if name not in OF_PRIORITIES})

@@ -145,6 +145,13 @@ def integer(name: str, value: Any) -> int:
         raise TypeError(f"{name} must be an int, got {value!r}") from None
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool. Raises TypeError, naming it, for text, of which "no" would be true."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} must be a bool, got {value!r}")
+    return bool(value)
+
+
 def parse_seed(seed: Any) -> int | None:
     """Return `seed` as an int, or None. Raises TypeError (for bools, too) or ValueError if it is not a valid seed."""
     if seed is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import EnvDict, PrioritizedReplayBuffer, ReplayBuffer
-from cpprb_impl.fields import field_names, integer, native_fields, next_fields, parse_seed, positive_integer
+from cpprb_impl.fields import field_names, flag, integer, native_fields, next_fields, parse_seed, positive_integer
 from cpprb_impl.hooks import check_option
 from cpprb_impl.order import HINDSIGHT, OrderOfObjects, watch_order
 from cpprb_impl.own_random import OwnRandom
@@ -25,7 +25,7 @@ MADE_HERE = ("rew", "goal")
 
 # What an assignment to an attribute does: it is checked, refused once the buffer is made, or simply has its effect.
 FIXED_HERE = frozenset({"state", "prioritized", "goal_shape"})
-FREE_HERE = frozenset({"reward_func", "action", "next_state"})
+FREE_HERE = frozenset({"action", "next_state"})
 IN_CPPRB = frozenset({"episode_rb"})
 
 
@@ -46,11 +46,18 @@ def _additional_goals(value: Any) -> int:
     return goals
 
 
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"{name} must be callable, got {value!r}")
+    return value
+
+
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "strategy": _strategy,
     "additional_goals": _additional_goals,
     "max_episode_len": partial(positive_integer, "max_episode_len"),
-    "goal_func": lambda function: function or _themselves,
+    "reward_func": partial(_function, "reward_func"),
+    "goal_func": lambda function: _function("goal_func", function or _themselves),
 }
 
 
@@ -128,9 +135,9 @@ class HindsightReplayBuffer(OwnRandom):
         self.additional_goals = 1 if strategy == "final" else additional_goals
         self.max_episode_len = max_episode_len
         self.reward_func = reward_func
-        self.goal_func: Callable[[np.ndarray], Any] = goal_func or _themselves
+        self.goal_func: Any = goal_func
         self.state, self.action, self.next_state = state, action, next_state
-        self.prioritized = bool(prioritized)
+        self.prioritized = flag("prioritized", prioritized)
 
         fields = native_fields(env_dict, options.get("default_dtype"))
         fields += next_fields(fields, field_names("next_of", options.get("next_of")))
@@ -181,8 +188,11 @@ class HindsightReplayBuffer(OwnRandom):
         """Append one step to the episode, or many along axis 0.
 
         Raises ValueError if the episode would be longer than max_episode_len, and the exceptions of `ReplayBuffer.add`.
-        In either case nothing changes.
+        A buffer with priorities raises ValueError for "priorities", since its rows are stored later, with other goals
+        as well. In each case nothing changes.
         """
+        if self.prioritized and transition.get("priorities") is not None:
+            raise ValueError("priorities must not be given to add: pass them to update_priorities after sample")
         rows = self._read(transition)
         count = len(rows[self.next_state])
         if self._waiting + count > self.max_episode_len:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from cpprb_impl.buffers import EnvDict, ReplayBuffer
-from cpprb_impl.fields import positive_integer
+from cpprb_impl.fields import integer, positive_integer
 
 
 class ReverseReplayBuffer(ReplayBuffer):
@@ -41,7 +40,7 @@ class ReverseReplayBuffer(ReplayBuffer):
 
         Raises ValueError if the buffer is empty or batch_size is negative; the position is then unchanged.
         """
-        rows = operator.index(batch_size)
+        rows = integer("batch_size", batch_size)
         if rows < 0:
             raise ValueError(f"batch_size must not be negative, got {rows}")
         stored = self.get_stored_size()

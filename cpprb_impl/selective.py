@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer
-from cpprb_impl.fields import native_fields, positive_integer
+from cpprb_impl.fields import flag, native_fields, positive_integer
 from cpprb_impl.hooks import IN_SELECTIVE, check_option, refuse
 from cpprb_impl.row_reader import RowReader
 from cpprb_impl.siblings import ignore_siblings
@@ -67,10 +67,11 @@ class SelectiveReplayBuffer:
         ignore_siblings(type(self).__name__, others)
         refuse(type(self), SelectiveReplayBuffer, IN_SELECTIVE)
         self._obs_shape = None if obs_shape is None else tuple(operator.index(length) for length in obs_shape)
+        is_discrete = flag("is_discrete_action", is_discrete_action)
         obs = {"shape": obs_dim if self._obs_shape is None else self._obs_shape}
         fields: dict[str, dict[str, Any]] = {
             "obs": obs,
-            "act": {"shape": act_dim, "dtype": np.int64 if is_discrete_action else np.float64},
+            "act": {"shape": act_dim, "dtype": np.int64 if is_discrete else np.float64},
             "rew": {"shape": rew_dim},
             "next_obs": obs,
             "done": {},

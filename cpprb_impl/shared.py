@@ -30,6 +30,7 @@ from cpprb_impl.description import Description, attach_errors, description_of
 from cpprb_impl.fields import (
     NativeField,
     field_names,
+    flag,
     integer,
     native_fields,
     next_fields,
@@ -299,7 +300,7 @@ class MPReplayBuffer(_SharedBuffer):
             ctx=ctx,
             n_envs=n_envs,
             autoreset=autoreset,
-            prefault=bool(prefault),
+            prefault=flag("prefault", prefault),
         )
 
 
@@ -360,7 +361,7 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
             ctx=ctx,
             n_envs=n_envs,
             autoreset=autoreset,
-            prefault=bool(prefault),
+            prefault=flag("prefault", prefault),
             check_for_update=True,
             alpha=check_exponent("alpha", alpha),
             eps=check_exponent("eps", eps),

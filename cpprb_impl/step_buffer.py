@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cpprb_impl import steps
-from cpprb_impl.fields import positive_integer
+from cpprb_impl.fields import flag, positive_integer
 from cpprb_impl.overrides import attributes, check_bases, overridden, replaces
 from cpprb_impl.stacks import StackAxis, axes_of_stacks
 from cpprb_impl.step_state import ARRAYS, Parts, StepState, check_attributes
@@ -66,6 +66,9 @@ class StepBuffer(StepState):
         are stored once. The seed of the buffer is drawn from NumPy's generator, unless the rows drawn are to be
         `exact`.
         """
+        flag("optimize_memory_usage", frames_once)
+        flag("handle_timeout_termination", self.handle_timeout_termination)
+        flag("exact", exact)
         check_bases(type(self), self._ours, METHODS)
         check_attributes(type(self), self._ours, self._fixed)
         self.n_envs = positive_integer("n_envs", n_envs)

@@ -13,7 +13,7 @@ from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.buffers import check_exponent, check_normalize
-from cpprb_impl.fields import parse_seed, positive_integer
+from cpprb_impl.fields import flag, parse_seed, positive_integer
 from cpprb_impl.overrides import attributes, overridden
 from cpprb_impl.own_random import this_process
 from cpprb_impl.stacks import StackAxis, axes_of_stacks
@@ -101,7 +101,8 @@ class TensorDictReplayBuffer:
         self.batch_size = batch_size
         if stack_axis is not None and not optimize_memory_usage:
             raise ValueError(f"stack_axis must be None without optimize_memory_usage, got {stack_axis!r}")
-        self._frames_once, self._stack_axis, self._compress = optimize_memory_usage, stack_axis, compress
+        self._frames_once, self._stack_axis = flag("optimize_memory_usage", optimize_memory_usage), stack_axis
+        self._compress = compress
         self._seed = _seed(seed)
         self._seeded_in = this_process()
         self._ring: Ring | None = None
@@ -308,7 +309,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         **options: Any,
     ) -> None:
         self.alpha, self.eps = check_exponent("alpha", alpha), check_exponent("eps", eps)
-        self.check_for_update = check_for_update
+        self.check_for_update = flag("check_for_update", check_for_update)
         self.normalize = check_normalize(normalize)
         self.beta, self.priority_key = beta, priority_key
         super().__init__(max_size, **options)

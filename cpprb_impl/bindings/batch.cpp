@@ -66,8 +66,8 @@ void check_given(PyObject* name, PyArrayObject* array, PyArray_Descr* dtype, npy
 Ref given_object(PyObject* out, PyObject* name) {
   PyObject* object = PyDict_GetItemWithError(out, name);
   if (object == nullptr) {
-    if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
-    throw PythonError();
+    if (PyErr_Occurred()) throw PythonError();
+    raise(PyExc_KeyError, "out must have an array or tensor for each column, and has none for %R", name);
   }
   return Ref::borrow(object);  // the dict may be changed while this thread waits
 }

@@ -189,7 +189,11 @@ void sort_arguments(const char* function, PyObject* const* args, Py_ssize_t narg
 npy_intp batch_size(PyObject* value) {
   if (value == nullptr) raise(PyExc_TypeError, "sample() needs a batch_size");
   const npy_intp rows = PyNumber_AsSsize_t(value, PyExc_OverflowError);
-  if (rows == -1 && PyErr_Occurred()) throw PythonError();
+  if (rows == -1 && PyErr_Occurred()) {
+    if (PyIndex_Check(value)) throw PythonError();
+    PyErr_Clear();
+    raise(PyExc_TypeError, "batch_size must be an int, got %R", value);
+  }
   if (rows < 0) raise(PyExc_ValueError, "batch_size must not be negative, got %zd", rows);
   return rows;
 }

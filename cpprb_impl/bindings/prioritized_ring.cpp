@@ -33,7 +33,11 @@ PyObject* prioritized_sample(PyObject* self, PyObject* const* args, Py_ssize_t n
     sort_arguments("sample", args, nargs, names, {"batch_size", "beta", "out"}, given);
     const npy_intp rows = batch_size(given[0]);
     const double beta = given[1] != nullptr ? PyFloat_AsDouble(given[1]) : 0.4;
-    if (PyErr_Occurred()) throw PythonError();
+    if (PyErr_Occurred()) {
+      if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+      PyErr_Clear();
+      raise(PyExc_TypeError, "beta must be a number, got %R", given[1]);
+    }
     if (!(beta >= 0) || !std::isfinite(beta))
       raise(PyExc_ValueError, "beta must be finite and not negative, got %R",
             Ref(checked(PyFloat_FromDouble(beta))).get());

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ import zmq
 from cpprb_impl._native import PrioritizedRing, _indexes_of
 from cpprb_impl.arrays import array_of
 from cpprb_impl.buffers import check_exponent
+from cpprb_impl.fields import integer
 from cpprb_impl.hosts import wire
 from cpprb_impl.hosts.choice import Choice, Stopwatch
 from cpprb_impl.hosts.keys import Keys
@@ -294,7 +294,7 @@ class Learner:
         Raise TypeError or ValueError for a bad argument, ValueError if the buffer is empty, and `ShardsLost` if no
         shard answers in time.
         """
-        rows, beta = operator.index(rows), check_exponent("beta", beta)
+        rows, beta = integer("batch_size", rows), check_exponent("beta", beta)
         if rows < 0:
             raise ValueError(f"batch_size must not be negative, got {rows}")
         start = time.monotonic()

@@ -14,7 +14,7 @@ from torch.nn import functional
 from cpprb_impl import steps
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import check_exponent, check_normalize
-from cpprb_impl.fields import integer, positive_integer
+from cpprb_impl.fields import flag, integer, positive_integer
 from cpprb_impl.overrides import replaces
 from cpprb_impl.sb3.buffers import ReplayBuffer
 
@@ -183,7 +183,7 @@ class PrioritizedDQN(DQN):
         double: bool = False,
         **options: Any,
     ) -> None:
-        self.double = double
+        self.double = flag("double", double)
         if not issubclass(replay_buffer_class, PrioritizedReplayBuffer):
             raise TypeError(f"replay_buffer_class must be a PrioritizedReplayBuffer, got {replay_buffer_class!r}")
         super().__init__(*args, replay_buffer_class=replay_buffer_class, **options)

@@ -99,6 +99,19 @@ def test_prioritized_or_not():
         plain.get_max_priority()
 
 
+def test_priorities_are_refused_by_add():
+    """cpprb ignores them. The copies of a step have goals of their own, and so TD errors of their own."""
+    buffer = make()
+    with pytest.raises(ValueError, match="priorities must not be given to add"):
+        buffer.add(**steps(0, 2), priorities=[1.0, 2.0])
+    buffer.add(**steps(0, 2), priorities=None)
+    plain = make(prioritized=False)
+    plain.add(**steps(0, 2), priorities=[1.0, 2.0])  # as ReplayBuffer, to which programs may pass them, too
+    for each in (buffer, plain):
+        each.on_episode_end((-1, -1))
+        assert each.get_stored_size() == 10
+
+
 def test_too_long_episodes_are_refused_whole():
     """cpprb looks only before it adds: a batch overwrites the episode's beginning."""
     buffer = make(max_episode_len=5, strategy="final")

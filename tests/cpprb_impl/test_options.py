@@ -6,6 +6,7 @@ import inspect
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 import cpprb_impl
@@ -140,3 +141,61 @@ def test_the_warning_refers_to_the_line_outside_the_package():
     with pytest.warns(UserWarning, match="Mine has no option alpha") as seen:
         Mine(alpha=0.5)
     assert seen[0].filename == __file__
+
+
+FLAGS = [
+    *((maker, "check_for_update") for maker in ("PrioritizedReplayBuffer", "create_buffer, prioritized")),
+    *(("HindsightReplayBuffer", name) for name in ("prioritized", "check_for_update")),
+    ("create_buffer", "prioritized"),
+    ("SelectiveReplayBuffer", "is_discrete_action"),
+    *((maker, "prefault") for maker in ("MPReplayBuffer", "MPPrioritizedReplayBuffer")),
+]
+
+
+@pytest.mark.parametrize("text", ["no", "", b"no"])
+@pytest.mark.parametrize(("maker", "name"), FLAGS)
+def test_text_is_no_flag(maker, name, text):
+    """cpprb takes "no" for True."""
+    with pytest.raises(TypeError, match=f"{name} must be a bool, got {text!r}"):
+        MAKERS[maker](cpprb_impl, **{name: text})
+
+
+@pytest.mark.parametrize("value", [0, 1, None, 2.0, np.True_])
+@pytest.mark.parametrize(("maker", "name"), FLAGS)
+def test_other_values_are_flags_as_in_cpprb(maker, name, value):
+    MAKERS[maker](cpprb_impl, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("reward_func", None), ("reward_func", "len"), ("goal_func", 3), ("goal_func", "len")]
+)
+def test_functions_must_be_callable(name, value):
+    with pytest.raises(TypeError, match=f"{name} must be callable, got {value!r}"):
+        MAKERS["HindsightReplayBuffer"](cpprb_impl, **{name: value})
+    buffer = MAKERS["HindsightReplayBuffer"](cpprb_impl)
+    with pytest.raises(TypeError, match=f"{name} must be callable, got {value!r}"):
+        setattr(buffer, name, value)
+    assert buffer.reward_func is len
+
+
+@pytest.mark.parametrize("size", [2.5, "2", None, [2]], ids=repr)
+@pytest.mark.parametrize("maker", [name for name in MAKERS if "LaBER" not in name])
+def test_size_of_a_sample_is_named(maker, size):
+    buffer = MAKERS[maker](cpprb_impl)
+    with pytest.raises(TypeError, match=f"batch_size must be an int, got {re.escape(repr(size))}"):
+        buffer.sample(size)
+
+
+@pytest.mark.parametrize("beta", ["1", None, [0.4], 1j], ids=repr)
+@pytest.mark.parametrize("maker", [name for name in MAKERS if "rioritized" in name])
+def test_beta_is_named(maker, beta):
+    with pytest.raises(TypeError, match=f"beta must be a number, got {re.escape(repr(beta))}"):
+        MAKERS[maker](cpprb_impl).sample(1, beta=beta)
+
+
+@pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer", "MPReplayBuffer"])
+def test_a_column_that_out_lacks_is_named(kind):
+    buffer = getattr(cpprb_impl, kind)(8, {"x": {}})
+    buffer.add(x=1)
+    with pytest.raises(KeyError, match="out must have an array or tensor for each column, and has none for 'x'"):
+        buffer.sample(2, out={"y": np.zeros((2, 1), "f4")})

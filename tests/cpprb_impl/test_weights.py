@@ -25,7 +25,7 @@ NORMALIZE = ("buffer", "batch", None)
 
 def hindsight(size, fields, **options):
     """A prioritized hindsight buffer, whose rows are those of its own ring."""
-    names = {"state": "id", "action": "id", "next_state": "next_id", "reward_func": None}
+    names = {"state": "id", "action": "id", "next_state": "next_id", "reward_func": len}
     fields = {**fields, "next_id": {}}
     return HindsightReplayBuffer(size, fields, max_episode_len=9, **names, **options).rb
 

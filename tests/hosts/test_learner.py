@@ -101,7 +101,7 @@ def test_a_copy_that_has_drawn_nothing_sends_new_priorities(make_shards, learn):
     [
         (-1, 0.4, ValueError, "batch_size must not be negative"),
         (10**9, 0.4, ValueError, "a batch must have at most 1,073,741,824 bytes, got 1,000,000,000 rows"),
-        (2.5, 0.4, TypeError, "float"),
+        (2.5, 0.4, TypeError, "batch_size must be an int, got 2.5"),
         (4, -1, ValueError, "beta must be finite"),
         (4, np.nan, ValueError, "beta must be finite"),
         (4, "x", TypeError, "beta must be a number"),

@@ -419,3 +419,21 @@ def test_a_training_whose_buffer_is_cleared_between_two_tasks():
         model.learn(30, reset_num_timesteps=False)
     assert model.replay_buffer.size() == 30
     assert -777 not in drawn(model.replay_buffer)
+
+
+FLAGS = {
+    sb3.ReplayBuffer: ("optimize_memory_usage", "handle_timeout_termination", "exact"),
+    sb3.PrioritizedReplayBuffer: ("optimize_memory_usage", "handle_timeout_termination", "check_for_update"),
+    cleanrl.ReplayBuffer: ("optimize_memory_usage", "handle_timeout_termination", "exact"),
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FLAGS.items() for name in names])
+def test_text_is_no_flag(kind, name):
+    with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
+        kind(8, BOX, ACTION, device="cpu", **{name: "no"})
+
+
+def test_text_is_no_flag_of_prioritized_dqn():
+    with pytest.raises(TypeError, match="double must be a bool, got 'no'"):
+        sb3.PrioritizedDQN("MlpPolicy", "CartPole-v1", double="no")

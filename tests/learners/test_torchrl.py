@@ -275,6 +275,12 @@ def test_wrong_priorities_are_refused():
         buffer.update_priority(batch["index"], torch.ones(2))
 
 
+@pytest.mark.parametrize("name", ["optimize_memory_usage", "check_for_update"])
+def test_text_is_no_flag(name):
+    with pytest.raises(TypeError, match=f"{name} must be a bool, got 'no'"):
+        prioritized(**{name: "no"})
+
+
 @pytest.mark.parametrize("make", [torch.tensor, np.array], ids=["tensor", "array"])
 def test_masks_are_no_indexes_and_hide_no_priorities(make):
     buffer = prioritized()
