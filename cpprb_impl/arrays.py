@@ -1,4 +1,4 @@
-"""Convert a caller's numbers to an array."""
+"""Convert a caller's values to arrays."""
 
 from __future__ import annotations
 
@@ -26,3 +26,15 @@ def array_of(name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from None
+
+
+def members_of(value: Any, dtype: np.dtype) -> list[tuple[Any, np.dtype, int]]:
+    """Return the values, the dtype and its size of each member of structs that are to be converted to `dtype`.
+
+    NumPy assigns members by position. Those of anything that is no struct are objects, which change nothing.
+    """
+    names = dtype.names or ()
+    if not isinstance(value, np.ndarray | np.void) or value.dtype.names is None:
+        value = np.array(value, [(name, object, dtype[name].shape) for name in names])
+    kinds = [dtype[name].base for name in names]
+    return [(value[given], kind, kind.itemsize) for given, kind in zip(value.dtype.names, kinds, strict=False)]

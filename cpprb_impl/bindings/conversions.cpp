@@ -13,17 +13,35 @@ namespace {
 
 using Kind = NumberType::Kind;
 
+constexpr const char* kTooLarge =
+    "%U: numbers too large for its dtype, %S, become infinite, got %S: give the field a wider dtype";
+constexpr const char* kFractions =
+    "%U: fractions are cut off, since its dtype is %S, got %S: scale the values before they are added, or give the "
+    "field a floating dtype";
+
 // Returns `array`, or a copy, as C-ordered numbers of that type in native byte order.
 Ref in_order(const Ref& array, int type) {
   if (PyArray_TYPE(array.array()) == type && PyArray_ISCARRAY_RO(array.array())) return Ref::borrow(array.get());
   return Ref(checked(PyArray_FROMANY(array.get(), type, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST)));
 }
 
-Ref with_dtype(const Ref& array, const Field& field) {
-  Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
-  const int flags = NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST;
-  return Ref(checked(PyArray_FromAny(array.get(), field.descr(), 0, 0, flags, nullptr)));
+// Returns what `convert` returns, which may raise errors of NumPy, with the field's name in these.
+template <class Convert>
+Ref naming(const Field& field, Convert&& convert) {
+  try {
+    return convert();
+  } catch (const PythonError&) {
+    raise_naming(field.name.get());
+  }
 }
+
+// Returns `value` as a C-ordered array of that dtype, to which NumPy makes it fit.
+Ref as_dtype(PyObject* value, PyArray_Descr* dtype) {
+  Py_INCREF(dtype);  // PyArray_FromAny steals a reference
+  return Ref(checked(PyArray_FromAny(value, dtype, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr)));
+}
+
+Ref with_dtype(const Ref& array, const Field& field) { return as_dtype(array.get(), field.descr()); }
 
 bool is_number(PyObject* object) {
   return PyLong_Check(object) || PyFloat_Check(object) || PyArray_IsScalar(object, Number) ||
@@ -109,14 +127,11 @@ void judge(const Field& field, const Ref& given, const Ref& parts, npy_intp coun
     raise(PyExc_OverflowError, "%U must be from %lld to %llu, since its dtype is %S, got %S", name,
           field.numbers->least, field.numbers->most, dtype, number.get());
   }
-  const char* what = "%U: numbers too large for its dtype, %S, become infinite, got %S: give the field a wider dtype";
+  const char* what = kTooLarge;
   if (kind == Kind::truth)
     what =
         "%U: numbers other than 0 and 1 become True, since its dtype is %S, got %S: give the field a dtype of numbers";
-  if (kind == Kind::integer)
-    what =
-        "%U: fractions are cut off, since its dtype is %S, got %S: scale the values before they are added, or give the "
-        "field a floating dtype";
+  if (kind == Kind::integer) what = kFractions;
   warnings.warn(field, what, number.get());
 }
 
@@ -148,22 +163,19 @@ Ref numbers_for(const Ref& given, const Field& field) {
     const int other = complex && !PyTypeNum_ISCOMPLEX(type) ? complex_type_for(type) : type;
     return in_order(given, other == NPY_HALF ? NPY_FLOAT : other);
   }
-  if (PyTypeNum_ISUSERDEF(type) || (complex && type == NPY_OBJECT))
+  if (PyTypeNum_ISUSERDEF(type) || type == NPY_VOID || (complex && type == NPY_OBJECT))
     return in_order(given, complex ? NPY_CLONGDOUBLE : NPY_LONGDOUBLE);
+  if (PyTypeNum_ISDATETIME(type)) {
+    Ref counts = in_order(given, NPY_INT64);
+    const auto* first = static_cast<const npy_int64*>(PyArray_DATA(counts.array()));
+    if (std::count(first, first + PyArray_SIZE(counts.array()), NPY_DATETIME_NAT) != 0)
+      raise(PyExc_ValueError, "NaT cannot be converted to %S", field.dtype.get());
+    return complex ? in_order(counts, NPY_CLONGDOUBLE) : std::move(counts);
+  }
   if (type != NPY_OBJECT && !PyTypeNum_ISSTRING(type)) return {};
   // NumPy parses text for the widest type exactly, and has its own words for the truth of text.
   if (field.descr()->type_num == NPY_LONGDOUBLE || (type != NPY_OBJECT && (complex || kind == Kind::truth))) return {};
   return numbers_of_objects(given, kind);
-}
-
-// Returns what `convert` returns, which may raise errors of NumPy, with the field's name in these.
-template <class Convert>
-Ref naming(const Field& field, Convert&& convert) {
-  try {
-    return convert();
-  } catch (const PythonError&) {
-    raise_naming(field.name.get());
-  }
 }
 
 int part_of(int type) {
@@ -171,6 +183,93 @@ int part_of(int type) {
          : type == NPY_CDOUBLE     ? NPY_DOUBLE
          : type == NPY_CLONGDOUBLE ? NPY_LONGDOUBLE
                                    : type;
+}
+
+[[noreturn]] void raise_changed(const Field& field, const Ref& given, npy_intp place) {
+  const Ref flat(checked(PyObject_CallMethod(given.get(), "ravel", nullptr)));
+  raise(PyExc_ValueError, "%U must fit its dtype, %S, without loss, got %S", field.name.get(), field.dtype.get(),
+        Ref(checked(PySequence_GetItem(flat.get(), place))).get());
+}
+
+// Returns `value` as an array of `type`, at the size or unit that holds it. Empty if NumPy does not find one.
+Ref at_full_size(PyObject* value, int type) {
+  const Ref dtype(checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type))));
+  try {
+    return as_dtype(value, reinterpret_cast<PyArray_Descr*>(dtype.get()));
+  } catch (const PythonError&) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw;
+    PyErr_Clear();
+    return type == NPY_VOID ? at_full_size(value, NPY_STRING) : Ref();  // for bytes of several lengths
+  }
+}
+
+// Converts text or raw bytes. Raises ValueError if NumPy would cut off bytes other than 0.
+Ref convert_text(const Ref& whole, const Field& field) {
+  const npy_intp kept = field.bytes / field.elements, size = PyArray_ITEMSIZE(whole.array());
+  const npy_intp count = size > kept ? PyArray_SIZE(whole.array()) : 0;
+  for (npy_intp i = 0; i < count; ++i) {
+    const char* item = PyArray_BYTES(whole.array()) + i * size;
+    if (std::any_of(item + kept, item + size, [](char byte) { return byte != 0; })) raise_changed(field, whole, i);
+  }
+  return naming(field, [&] { return with_dtype(whole, field); });
+}
+
+// Converts dates or durations. Raises ValueError for one that is no multiple of the field's unit.
+Ref convert_dates(PyObject* value, const Ref& whole, const Field& field) {
+  Ref dates = naming(field, [&] { return as_dtype(value, field.descr()); });
+  const Ref back = as_dtype(dates.get(), PyArray_DESCR(whole.array()));
+  const auto* wanted = static_cast<const npy_int64*>(PyArray_DATA(whole.array()));
+  const auto* kept = static_cast<const npy_int64*>(PyArray_DATA(back.array()));
+  const npy_intp size = PyArray_SIZE(whole.array()), place = std::mismatch(wanted, wanted + size, kept).first - wanted;
+  if (place != size) raise_changed(field, whole, place);
+  return dates;
+}
+
+// Converts structs, each of whose members is checked like a field of its own.
+Ref convert_structs(PyObject* value, const Field& field, ChangeWarnings& warnings) {
+  const Ref members = naming(field, [&] {
+    const Ref module(checked(PyImport_ImportModule("cpprb_impl.arrays")));
+    return Ref(checked(PyObject_CallMethod(module.get(), "members_of", "OO", value, field.dtype.get())));
+  });
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(members.get()); ++i) {
+    PyObject *values, *dtype;
+    Field member;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(members.get(), i), "OOn", &values, &dtype, &member.bytes))
+      throw PythonError();
+    member.name = Ref::borrow(field.name.get());
+    member.dtype = Ref::borrow(dtype);
+    member.elements = 1;
+    member.numbers = number_type_of(member.descr());
+    std::vector<char> bytes;
+    convert(values, member, warnings, bytes);
+  }
+  return naming(field, [&] { return as_dtype(value, field.descr()); });
+}
+
+bool are_numbers(PyObject* value) {
+  const Ref array(PyArray_FROM_O(value));
+  if (!array) PyErr_Clear();
+  return array && PyTypeNum_ISNUMBER(PyArray_TYPE(array.array()));
+}
+
+// Converts values of a field that holds no numbers of C.
+Converted convert_others(PyObject* value, const Field& field, ChangeWarnings& warnings, std::vector<char>& bytes) {
+  const int type = field.descr()->type_num;
+  const bool is_date = PyTypeNum_ISDATETIME(type);
+  auto* array = reinterpret_cast<PyArrayObject*>(value);
+  if (!PyArray_Check(value) || !PyArray_EquivTypes(PyArray_DESCR(array), field.descr())) {
+    if (PyDataType_HASFIELDS(field.descr())) return {convert_structs(value, field, warnings), {}};
+    if (PyTypeNum_ISUSERDEF(type)) return {naming(field, [&] { return as_dtype(value, field.descr()); }), {}};
+    if (is_date && are_numbers(value)) {
+      Field counts = like(field);
+      const Ref dtype(checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_INT64))));
+      counts.numbers = number_type_of(reinterpret_cast<PyArray_Descr*>(dtype.get()));
+      return convert(value, counts, warnings, bytes);
+    }
+    if (const Ref whole = at_full_size(value, type))
+      return {is_date ? convert_dates(value, whole, field) : convert_text(whole, field), {}};
+  }
+  return {naming(field, [&] { return as_dtype(value, field.descr()); }), {}};
 }
 
 }  // namespace
@@ -192,6 +291,7 @@ void ChangeWarnings::follow(const ChangeWarnings& other) {
 }
 
 Converted convert(PyObject* value, const Field& field, ChangeWarnings& warnings, std::vector<char>& bytes) {
+  if (field.numbers == nullptr) return convert_others(value, field, warnings, bytes);
   const NumberType& type = *field.numbers;
   const bool complex = type.kind == Kind::complex;
   const bool is_list = PyList_Check(value) || PyTuple_Check(value);

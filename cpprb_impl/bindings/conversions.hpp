@@ -29,10 +29,11 @@ struct Converted {
   std::vector<npy_intp> shape;  // only without an array
 };
 
-// Converts array_like `value` to the dtype of a field of numbers, which may run Python code. Raises OverflowError for a
-// number outside the range of an integer dtype, ValueError for one that is not finite, and TypeError for what is no
-// number. Warns, once per field, if fractions or imaginary parts are dropped, if finite numbers become infinite, or if
-// other numbers than 0 and 1 become True. Rounding to a floating dtype is no change.
+// Converts array_like `value` to a field's dtype, which may run Python code. Raises OverflowError for a number outside
+// the range of an integer dtype, ValueError for one that is not finite, and TypeError for what is no number. Warns,
+// once per field, if fractions or imaginary parts are dropped, if finite numbers become infinite, or if other numbers
+// than 0 and 1 become True. Rounding to a floating dtype is no change. Raises ValueError if text, raw bytes, dates or
+// durations would change. The same holds for the members of structs.
 Converted convert(PyObject* value, const Field& field, ChangeWarnings& warnings, std::vector<char>& bytes);
 
 }  // namespace rb

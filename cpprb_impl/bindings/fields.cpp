@@ -92,17 +92,11 @@ bool read_python_numbers(const Field& field, PyObject* value, Source& source) {
 
 // Reads anything by way of an array, which may run Python code.
 void read_converted(const Field& field, PyObject* value, ChangeWarnings& warnings, Source& source) {
-  if (field.numbers != nullptr) {
-    Converted converted = convert(value, field, warnings, source.converted);
-    source.owner = std::move(converted.array);
-    if (source.owner) return;
-    source.rows = count_rows(field, converted.shape.data(), static_cast<int>(converted.shape.size()));
-    source.data = source.converted.data();
-    return;
-  }
-  Py_INCREF(field.dtype.get());  // PyArray_FromAny steals a reference
-  source.owner = Ref(PyArray_FromAny(value, field.descr(), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr));
-  if (!source.owner) raise_naming(field.name.get());
+  Converted converted = convert(value, field, warnings, source.converted);
+  source.owner = std::move(converted.array);
+  if (source.owner) return;
+  source.rows = count_rows(field, converted.shape.data(), static_cast<int>(converted.shape.size()));
+  source.data = source.converted.data();
 }
 
 [[noreturn]] void raise_converting(const char* what) { raise_naming(Ref(checked(PyUnicode_FromString(what))).get()); }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 import warnings
@@ -322,3 +323,136 @@ def test_steps_of_a_usual_environment_cause_no_warning(dtype):
         buffer.add(obs=obs[None], act=1, rew=np.float64(0.1), done=np.False_)
         buffer.add(obs=obs[None], act=np.array([1]), rew=np.array([0.1]), done=np.array([True]))
     assert np.array_equal(buffer.get_all_transitions()["obs"], np.tile(obs.astype(np.float32), (3, 1)))
+
+
+STRUCT = np.dtype([("a", "u1"), ("b", "f4")])
+NESTED = np.dtype([("a", "u1"), ("b", [("c", "i1", 2), ("d", "U2")])])
+WIDE_STRUCT = [("a", "i4"), ("b", "f8")]
+TIMES = np.array(["2024-01-01T23:59:59"], "M8[ns]")
+NO_TIME = np.array(["NaT"], "M8[s]")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("U3", "abcdef", ValueError),
+        ("S3", b"abcdef", ValueError),
+        ("U3", np.str_("abcd"), ValueError),
+        ("U3", b"abcd", ValueError),
+        ("U3", ["abc", "abcd"], ValueError),
+        ("U3", np.array(["abc", "abcd"], object), ValueError),
+        ("U3", 12345, ValueError),
+        ("U3", np.array([1, 1234]), ValueError),
+        ("U3", 1.25, ValueError),
+        ("U3", True, ValueError),
+        ("V4", np.array([b"12345678"], "V8"), ValueError),
+        ("V4", b"12345", ValueError),
+        ("V4", [b"1", b"12345"], ValueError),
+        ("V4", np.array([-1]), ValueError),
+        ("int32", TIMES, OverflowError),
+        ("uint8", np.array([300], "m8[s]"), OverflowError),
+        ("uint8", np.array([-1], "m8[s]"), OverflowError),
+        ("bool", np.array([2], "m8[s]"), UserWarning),
+        *((dtype, NO_TIME, ValueError) for dtype in ("bool", "int64", "float16", "float32", "complex64", "longdouble")),
+        ("m8[s]", np.timedelta64(1999, "ms"), ValueError),
+        ("m8[s]", np.array([1999], "m8[ms]"), ValueError),
+        ("m8[s]", [datetime.timedelta(seconds=1.5), None], ValueError),
+        ("m8[s]", np.array([datetime.timedelta(seconds=1.5)]), ValueError),
+        ("m8[ns]", np.array([2**50], "m8[s]"), ValueError),
+        ("m8[s]", np.array([1.7]), UserWarning),
+        ("m8[s]", np.array([np.inf]), ValueError),
+        ("m8[s]", np.array([2**63], "u8"), OverflowError),
+        ("M8[s]", TIMES + np.timedelta64(5, "ms"), ValueError),
+        ("M8[D]", TIMES, ValueError),
+        ("M8[s]", "2024-01-01T00:00:00.5", ValueError),
+        ("M8[s]", np.array(["2024-01-01T00:00:00.5"]), ValueError),
+        ("M8[s]", datetime.datetime(2024, 1, 1, 0, 0, 0, 5), ValueError),
+        (STRUCT, np.array([(300, 1.5)], WIDE_STRUCT), OverflowError),
+        (STRUCT, np.array([(300, 1.5)], WIDE_STRUCT)[0], OverflowError),
+        (STRUCT, (300, 1.5), OverflowError),
+        (STRUCT, [(3, 1.5), (-1, 1.5)], OverflowError),
+        (STRUCT, np.array([5, 300]), OverflowError),
+        (STRUCT, (np.nan, 1.5), ValueError),
+        (STRUCT, (0.5, 1.5), UserWarning),
+        (STRUCT, np.array([(0.5, 1.5)], "f4,f4"), UserWarning),
+        (NESTED, (5, ([1, 200], "ab")), OverflowError),
+        (NESTED, (5, ([1, 2], "abc")), ValueError),
+        ([("a", "M8[s]")], np.array([(TIMES[0] + 1,)], [("a", "M8[ns]")]), ValueError),
+        ("uint8", np.array([(300,)], [("a", "i4")]), OverflowError),
+        ("uint8", np.array([b"1234"], "V4"), OverflowError),
+    ],
+    ids=str,
+)
+def test_what_is_no_number_is_not_changed_to_fit(field, value, wanted):
+    buffer = ReplayBuffer(4, {"x": {"dtype": field}})
+    outcome, says = outcome_of(buffer, value)
+    assert outcome is wanted, says
+    assert says.startswith("x"), says
+    assert buffer.get_stored_size() == (wanted is UserWarning)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "stored"),
+    [
+        ("U3", "ab", "ab"),
+        ("U3", 12, "12"),
+        ("U3", np.array(["ab"], "U9"), "ab"),
+        ("U3", b"abc", "abc"),
+        (">U3", "abc", "abc"),
+        ("S3", "abc", b"abc"),
+        ("V4", b"12", b"12\0\0"),
+        ("V4", [b"12", b"1234"], b"12\0\0"),
+        ("V4", np.array([b"1234"], "V8"), b"1234"),
+        ("int64", np.array([300], "m8[s]"), 300),
+        ("float32", np.array([300], "m8[s]"), 300),
+        ("complex64", np.array([300], "m8[s]"), 300),
+        ("m8[s]", np.array([2000], "m8[ms]"), np.timedelta64(2, "s")),
+        (">m8[s]", np.array([2000], "m8[ms]"), np.timedelta64(2, "s")),
+        ("m8[s]", np.array([2.0]), np.timedelta64(2, "s")),
+        (">m8[s]", np.array([2.0]), np.timedelta64(2, "s")),
+        ("m8[s]", 2, np.timedelta64(2, "s")),
+        ("m8[s]", [datetime.timedelta(seconds=2), None], np.timedelta64(2, "s")),
+        ("m8[ms]", np.array([2], "m8[s]"), np.timedelta64(2, "s")),
+        ("M8[s]", "2024-01-01", np.datetime64("2024-01-01", "s")),
+        ("M8[s]", TIMES, TIMES[0]),
+        (STRUCT, (3, 0.1), np.array((3, 0.1), STRUCT)),
+        (STRUCT, [(3, 0.1), (4, 0.1)], np.array((3, 0.1), STRUCT)),
+        (STRUCT, np.array([(3, 0.1)], [("c", "i4"), ("d", "f8")]), np.array((3, 0.1), STRUCT)),
+        (STRUCT, np.array([(3, 0.1)] * 4, STRUCT)[::2], np.array((3, 0.1), STRUCT)),
+        (STRUCT, 3, np.array((3, 3), STRUCT)),
+        (NESTED, (5, ([1, 2], "ab")), np.array((5, ([1, 2], "ab")), NESTED)),
+        ("uint8", np.array([(30,)], [("a", "i4")]), 30),
+        ("uint8", np.array([b"12"], "V2"), 12),
+    ],
+    ids=str,
+)
+def test_what_is_no_number_is_accepted_if_it_fits(field, value, stored):
+    buffer = ReplayBuffer(4, {"x": {"dtype": field}})
+    assert outcome_of(buffer, value) == (None, "")
+    kept = buffer.get_all_transitions()["x"]
+    assert kept.dtype == field and repr(kept[0, 0].tolist()) == repr(np.asarray(stored).astype(field).tolist())
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]"])
+def test_a_missing_time_stays_one(dtype):
+    buffer = ReplayBuffer(4, {"x": {"dtype": dtype}})
+    assert outcome_of(buffer, np.array(["NaT"], dtype.replace("s", "ms"))) == (None, "")
+    assert np.isnat(buffer.get_all_transitions()["x"]).all()
+
+
+@pytest.mark.parametrize("kind", ["plain", "prioritized", "shared", "shared, prioritized", "reverse", "environments"])
+def test_every_kind_of_buffer_refuses_longer_text(kind, monkeypatch):
+    monkeypatch.setitem(X, "dtype", "U3")
+    buffer = KINDS[kind]()
+    buffer.add(x=[["abc", "ab"]] * 2)
+    with pytest.raises(ValueError, match=r"x must fit its dtype, <U3, without loss, got abcd$"):
+        buffer.add(x=[["abc", "abcd"]] * 2)
+    assert buffer.get_all_transitions()["x"].tolist() == [["abc", "ab"]] * 2
+
+
+def test_a_struct_warns_once():
+    buffer = ReplayBuffer(4, {"x": {"dtype": [("a", int), ("b", int)]}})
+    with pytest.warns(UserWarning, match=r"x: fractions are cut off, since its dtype is int64, got 0\.5") as seen:
+        buffer.add(x=(0.5, 0.5))
+    assert len(seen) == 1
+    assert outcome_of(buffer, (0.5, 0.5)) == (None, "")
