@@ -185,9 +185,10 @@ int part_of(int type) {
                                    : type;
 }
 
-[[noreturn]] void raise_changed(const Field& field, const Ref& given, npy_intp place) {
+[[noreturn]] void raise_changed(const Field& field, const Ref& given, npy_intp place,
+                                PyObject* error = PyExc_ValueError) {
   const Ref flat(checked(PyObject_CallMethod(given.get(), "ravel", nullptr)));
-  raise(PyExc_ValueError, "%U must fit its dtype, %S, without loss, got %S", field.name.get(), field.dtype.get(),
+  raise(error, "%U must fit its dtype, %S, without loss, got %S", field.name.get(), field.dtype.get(),
         Ref(checked(PySequence_GetItem(flat.get(), place))).get());
 }
 
@@ -225,6 +226,46 @@ Ref convert_dates(PyObject* value, const Ref& whole, const Field& field) {
   return dates;
 }
 
+// Warns of numbers that a type of another package has changed, or raises an error for those outside its range.
+template <class Real>
+void judge_user_type(const Ref& given, const Ref& results, bool is_integer, const Field& field,
+                     ChangeWarnings& warnings) {
+  const int type = sizeof(Real) == sizeof(float) ? NPY_FLOAT : NPY_DOUBLE;
+  const Ref wide = naming(field, [&] {
+    const Ref numbers = PyArray_ISOBJECT(given.array()) ? numbers_of_objects(given, Kind::real) : Ref();
+    return in_order(numbers ? numbers : given, type);
+  });
+  const Ref wide_results = in_order(results, type);
+  const auto* number = static_cast<const Real*>(PyArray_DATA(wide.array()));
+  const auto* result = static_cast<const Real*>(PyArray_DATA(wide_results.array()));
+  const npy_intp count = PyArray_SIZE(wide.array());
+  for (npy_intp i = 0; i < count; ++i) {
+    // Rounding to the nearest changes a number by at most half of the result, unless that is 0.
+    const bool rounds = std::abs(number[i] - result[i]) <= std::abs(result[i]) / 2 && is_finite(result[i]);
+    if (!is_integer && (rounds || result[i] == 0)) continue;
+    if (number[i] == result[i] || (std::isnan(number[i]) && std::isnan(result[i]))) continue;
+    if (is_integer && std::trunc(number[i]) != result[i])
+      raise_changed(field, given, i, is_finite(number[i]) ? PyExc_OverflowError : PyExc_ValueError);
+    if (!warnings.has(field)) warnings.warn(field, is_integer ? kFractions : kTooLarge, item_at(given, i).get());
+  }
+}
+
+// Converts to a type that another package has defined, such as int4 of ml_dtypes. NumPy does not know what it can hold,
+// so the results are compared with the given numbers.
+Ref convert_to_user_type(PyObject* value, const Field& field, ChangeWarnings& warnings) {
+  Ref given = naming(field, [&] { return Ref(checked(PyArray_FROM_O(value))); });
+  if (PyArray_ISCOMPLEX(given.array())) {
+    has_imaginary_parts(given, field, warnings);
+    given = Ref(checked(PyObject_GetAttrString(given.get(), "real")));
+  }
+  Ref results = naming(field, [&] { return with_dtype(given, field); });
+  const Ref half(checked(PyFloat_FromDouble(0.5))), truncated = in_order(with_dtype(half, field), NPY_DOUBLE);
+  const bool is_integer = *static_cast<const double*>(PyArray_DATA(truncated.array())) == 0;
+  const bool is_float = PyArray_TYPE(given.array()) == NPY_FLOAT;
+  (is_float ? judge_user_type<float> : judge_user_type<double>)(given, results, is_integer, field, warnings);
+  return results;
+}
+
 // Converts structs, each of whose members is checked like a field of its own.
 Ref convert_structs(PyObject* value, const Field& field, ChangeWarnings& warnings) {
   const Ref members = naming(field, [&] {
@@ -259,7 +300,7 @@ Converted convert_others(PyObject* value, const Field& field, ChangeWarnings& wa
   auto* array = reinterpret_cast<PyArrayObject*>(value);
   if (!PyArray_Check(value) || !PyArray_EquivTypes(PyArray_DESCR(array), field.descr())) {
     if (PyDataType_HASFIELDS(field.descr())) return {convert_structs(value, field, warnings), {}};
-    if (PyTypeNum_ISUSERDEF(type)) return {naming(field, [&] { return as_dtype(value, field.descr()); }), {}};
+    if (PyTypeNum_ISUSERDEF(type)) return {convert_to_user_type(value, field, warnings), {}};
     if (is_date && are_numbers(value)) {
       Field counts = like(field);
       const Ref dtype(checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_INT64))));

@@ -456,3 +456,40 @@ def test_a_struct_warns_once():
         buffer.add(x=(0.5, 0.5))
     assert len(seen) == 1
     assert outcome_of(buffer, (0.5, 0.5)) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        *(("int4", number, OverflowError) for number in (300, -9, 8, np.array([255], "u1"), np.array([8.0]), 2**62)),
+        *(("uint4", number, OverflowError) for number in (-1, 16, np.array([-1], "i1"), np.array([2.0**40]))),
+        *((dtype, number, ValueError) for dtype in ("int4", "uint4") for number in (np.nan, -np.inf)),
+        *((dtype, np.array([0.5]), UserWarning) for dtype in ("int4", "uint4")),
+        *((dtype, number, None) for dtype in ("int4", "uint4") for number in (7, 0.0, True, np.array([7], "u8"))),
+        ("int4", -8, None),
+        ("uint4", 15, None),
+        ("bfloat16", np.array([1 + 1j]), UserWarning),
+        ("bfloat16", np.array([1 + 0j]), None),
+        ("bfloat16", 3.4e38, UserWarning),
+        *((dtype, np.array([1e6], kind), UserWarning) for dtype in ("e4m3fn", "e5m2") for kind in ("f4", "f8", "i8")),
+        ("e4m3fn", np.inf, UserWarning),  # it has no infinity
+        *((dtype, np.nan, None) for dtype in ("bfloat16", "e4m3fn", "e5m2")),
+        *((dtype, np.inf, None) for dtype in ("bfloat16", "e5m2")),
+        *((dtype, 0.1, None) for dtype in ("bfloat16", "e4m3fn", "e5m2", "e4m3b11fnuz")),
+        *((dtype, 1e-20, None) for dtype in ("bfloat16", "e4m3fn", "e5m2", "e4m3b11fnuz")),
+        ("bfloat16", np.array([257, 2**60]), None),
+        ("bfloat16", np.array([0.0, -0.1, 3e38, 1e-45], "f4"), None),
+    ],
+    ids=str,
+)
+def test_types_of_ml_dtypes_are_as_careful_as_those_of_numpy(field, value, wanted):
+    types = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(types, field if "e" not in field[:1] else f"float8_{field}"))
+    buffer = ReplayBuffer(4, {"x": {"dtype": dtype}})
+    outcome, says = outcome_of(buffer, value)
+    assert outcome is wanted, says
+    assert wanted is None or (says.startswith("x") and str(dtype) in says), says
+    if wanted is None:
+        assert buffer.get_all_transitions()["x"].dtype == dtype
+    if wanted is UserWarning:
+        assert outcome_of(buffer, value)[0] is None, "a second warning for the same field"
