@@ -16,7 +16,8 @@ def chosen_rows(
     """Return the environment of each row, int64 (rows,), and the rows of these environments.
 
     `env_ids` are numbers, or a mask of n_envs bools; with a mask, `rows` may have a row of every environment.
-    `elements` is the number of elements of each field. Raises TypeError or ValueError if env_ids are neither.
+    `elements` is the number of elements of each field. Raises TypeError or ValueError if env_ids are neither, or
+    probably a mask of another dtype.
     """
     given = np.atleast_1d(array_of("env_ids", env_ids))
     if given.dtype != bool:
@@ -25,6 +26,11 @@ def chosen_rows(
             raise TypeError(f"env_ids must be ints, or a mask of {n_envs} bools, got {got}")
         if given.ndim != 1:
             raise ValueError(f"env_ids must have the shape (rows,), got {given.shape}")
+        if given.size == n_envs and len(values := set(given.tolist())) < n_envs and values <= {0, 1}:
+            raise ValueError(
+                f"env_ids must not repeat one if they are {n_envs} zeros and ones, since that is probably a mask, got "
+                f"{given}: pass a mask as bools, or divide the call"
+            )
         return given.astype(np.int64), rows
     if given.shape != (n_envs,):
         raise ValueError(f"env_ids must have the shape ({n_envs},) as a mask, got {given.shape}")

@@ -195,6 +195,51 @@ def test_bad_env_ids_change_nothing(kind, nstep, env_ids, rows, error, words):
     assert buffer.get_stored_size() == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"autoreset": "next_step"}], ids=str)
+@pytest.mark.parametrize("dtype", ["list", "uint8", "int64"])
+@pytest.mark.parametrize("mask", [[1, 0, 1], [0, 0, 0], [0, 1, 0, 1], [1, 1]], ids=str)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_mask_that_is_not_of_bools_is_refused(kind, mask, dtype, options):
+    """Its zeros and ones would otherwise be environments, whose rewards are summed."""
+    buffer = kind(24, {"rew": {}, "done": {}}, n_envs=len(mask), Nstep={"size": 2, "rew": "rew"}, **options)
+    given = mask if dtype == "list" else np.array(mask, dtype)
+    with pytest.raises(
+        ValueError, match=r"env_ids must not repeat one if .* probably a mask, got .*: pass a mask as bo"
+    ):
+        buffer.add(env_ids=given, rew=np.ones(len(mask)), done=np.zeros(len(mask)))
+    buffer.on_episode_end()
+    assert buffer.get_stored_size() == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"autoreset": "next_step"}], ids=str)
+@pytest.mark.parametrize(
+    ("n_envs", "ids"),
+    [
+        (1, [0]),
+        (2, [0, 1]),
+        (2, [1, 0]),
+        (2, [1, 1, 1]),
+        (3, [0, 0]),
+        (3, [0, 2, 0]),
+        (3, [1, 1, 1, 0]),
+        (3, [2, 2, 2]),
+    ],
+)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_numbers_may_repeat_an_environment(kind, n_envs, ids, options):
+    """Its rows are then in order of time."""
+    fields = {"env": {}, "rew": {}, "done": {}}
+    buffer = kind(24, fields, n_envs=n_envs, Nstep={"size": 2, "rew": "rew", "gamma": 1.0}, **options)
+    buffer.add(env_ids=ids, env=ids, rew=10.0 ** np.arange(len(ids)), done=np.zeros(len(ids)))
+    buffer.on_episode_end()
+    kept = buffer.get_all_transitions()
+    windows = []
+    for env in range(n_envs):
+        rewards = [10.0**at for at, number in enumerate(ids) if number == env]
+        windows += [(env, sum(rewards[first : first + 2])) for first in range(len(rewards))]
+    assert sorted(zip(kept["env"].ravel(), kept["rew"].ravel(), strict=True)) == sorted(windows)
+
+
 def test_rows_of_some_without_env_ids_are_refused():
     buffer = make(m.ReplayBuffer)
     with pytest.raises(ValueError, match="pass env_ids"):
