@@ -21,7 +21,8 @@ IN_SELECTIVE = dict.fromkeys(
 )
 
 METHODS = frozenset({*IN_ALL, *IN_PRIORITIZED, *IN_SHARED})
-OPTIONS = KNOWN | {"autoreset", "compress", "n_envs", "lock", "prefault", "seed"}
+# buffer_size is the name that Stable-Baselines3 has for the size.
+OPTIONS = KNOWN | {"autoreset", "buffer_size", "compress", "n_envs", "lock", "prefault", "seed"}
 FIXED = METHODS | OPTIONS
 
 
