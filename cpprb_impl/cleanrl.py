@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cpprb_impl.stacks import StackAxis
-from cpprb_impl.step_buffer import WHOLE, StepBuffer, of_each_part
+from cpprb_impl.step_buffer import StepBuffer, of_each_part
+from cpprb_impl.steps import WHOLE
 
 if TYPE_CHECKING:
     import torch

@@ -15,9 +15,9 @@ from cpprb_impl import steps
 from cpprb_impl.fields import flag, positive_integer
 from cpprb_impl.overrides import attributes, check_bases, overridden, replaces
 from cpprb_impl.stacks import StackAxis, axes_of_stacks
-from cpprb_impl.step_state import ARRAYS, Parts, StepState, check_attributes
+from cpprb_impl.step_state import StepState, Views, check_attributes
+from cpprb_impl.steps import WHOLE
 
-WHOLE = ""  # the name of an observation that has no parts
 # The methods that the replaced buffers call in `sample`, which a subclass overrides to change its batches.
 HOOKS = ("_get_samples", "to_torch", "_normalize_obs", "_normalize_reward")
 METHODS = (*HOOKS, "add", "extend", "reset", "sample", "size")
@@ -38,7 +38,6 @@ class StepBuffer(StepState):
     _our_hooks: ClassVar[Mapping[str, Any]]
     _overridden: frozenset[str]  # the hooks that a subclass or this instance replaces
     _own_draws: bool  # whether `sample` draws with the ring's generator, rather than NumPy's
-    _fields: Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
     _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -85,7 +84,7 @@ class StepBuffer(StepState):
             raise TypeError(f"stack_axis must be an int for an observation without parts, got {stack_axis!r}")
         shape, dtype = _kind("action_space", action_space)
         self._fields = {name: (steps.observation(name), steps.next_observation(name)) for name in spaces}
-        self._ring = steps.make_ring(
+        ring = steps.make_ring(
             self.buffer_size,
             self.n_envs,
             observations,
@@ -96,7 +95,8 @@ class StepBuffer(StepState):
             priorities=priorities,
             seed=0 if exact else int(np.random.randint(2**63 - 1, dtype=np.int64)),
         )
-        self._make_views()
+        self._views = Views(ring, self._fields)  # before the ring, so that copies keep what was written to them
+        self._ring = ring
         self._choose_path(overridden(self, self._our_hooks))
 
     def _choose_path(self, hooks: frozenset[str]) -> None:
@@ -118,16 +118,6 @@ class StepBuffer(StepState):
         super().__delattr__(name)
         if name in HOOKS:
             self._choose_path(overridden(self, self._our_hooks))
-
-    def _make_views(self) -> None:
-        columns = (
-            *self._obs_and_next_obs(lambda field: steps.column(self._ring, field)),
-            *(steps.column(self._ring, name) for name in (steps.ACTION, steps.REWARD, steps.DONE, steps.TIMEOUT)),
-        )
-        self._views = {
-            name: Parts(name, column) if isinstance(column, dict) else column
-            for name, column in zip(ARRAYS, columns, strict=True)
-        }
 
     def reseed(self, seed: int | None = None) -> None:
         """Start the random numbers anew, with a seed from 0 to 2**64 - 1, or one from the operating system.
@@ -151,7 +141,7 @@ class StepBuffer(StepState):
         return self._ring.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
-        return self._state()
+        return dict(vars(self))
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self._set_state(state)
@@ -234,18 +224,10 @@ class StepBuffer(StepState):
 
         A step that reached a time limit is not done.
         """
-        obs, next_obs = self._obs_and_next_obs(rows.__getitem__)
+        obs, next_obs = steps.obs_and_next_obs(self._fields, rows.__getitem__)
         dones = rows[steps.DONE]
         dones -= dones * rows[steps.TIMEOUT]  # in place, since the batch is new; `1 - timeout` is slower
         return obs, rows[steps.ACTION], next_obs, dones.reshape(-1, 1), rows[steps.REWARD].reshape(-1, 1)
-
-    def _obs_and_next_obs(self, of: Callable[[str], Any]) -> tuple[Any, Any]:
-        """Return what a function of a field gives for obs and for next_obs: a dict of parts if it has several."""
-        if WHOLE in self._fields:
-            field, next_field = self._fields[WHOLE]
-            return of(field), of(next_field)
-        parts = {name: (of(field), of(next_field)) for name, (field, next_field) in self._fields.items()}
-        return {name: part for name, (part, _) in parts.items()}, {name: part for name, (_, part) in parts.items()}
 
 
 def _parts(space: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer as Ring
 from cpprb_impl.state import PIECE
-from cpprb_impl.steps import FramedColumn
+from cpprb_impl.steps import ACTION, DONE, REWARD, TIMEOUT, Fields, FramedColumn, column, obs_and_next_obs
 
 ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 POSITION = ("pos", "full")
@@ -96,6 +96,53 @@ def _last_written(array: np.ndarray, first: int) -> int:
     return first
 
 
+class Views(dict[str, Any]):
+    """`ARRAYS` over the memory of a ring, by name.
+
+    Where these and their ring are copied or pickled together, which also those subclasses do that take all attributes
+    from `__dict__`, the new views are those of the new ring, and it keeps all that was written to the arrays.
+    """
+
+    handed_out = False  # whether rows that are not stored may have been written, through one of the arrays
+    past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
+
+    def __init__(self, ring: Ring, fields: Fields, past_end: bool = False) -> None:
+        names = (ACTION, REWARD, DONE, TIMEOUT)
+        columns = *obs_and_next_obs(fields, lambda name: column(ring, name)), *(column(ring, name) for name in names)
+        super().__init__(
+            (name, Parts(name, values) if isinstance(values, dict) else values)
+            for name, values in zip(ARRAYS, columns, strict=True)
+        )
+        self._ring, self._fields = ring, fields
+        self.hold_end(past_end)
+
+    def hold_end(self, past_end: bool) -> None:
+        """Set whether pos is buffer_size, until the next step is added."""
+        self.past_end = self._ring._get_head() if past_end else None
+
+    def is_past_end(self) -> bool:
+        """Return whether pos is buffer_size."""
+        return self.past_end is not None and self.past_end == self._ring._get_head()
+
+    def keep(self, rows: int) -> None:
+        """Let copies of the ring keep the data in this many slots, whether or not they are stored."""
+        self._ring._written = max(self._ring._written, rows)
+
+    def _written_steps(self) -> int:
+        """Return the number of the last step with a byte that is not 0. Nothing reports writes to an array."""
+        found = 0
+        for values in self.values():
+            for array in values.values() if isinstance(values, Parts) else [values]:
+                if not isinstance(array, FramedColumn):
+                    found = max(found, _last_written(array, found))
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.handed_out and self._ring.get_stored_size() < self._ring.get_buffer_size():
+            self.keep(self._written_steps() * self._ring.n_envs)
+        return Views, (self._ring, self._fields, self.is_past_end())
+
+
 class RingArray:
     """One of `ARRAYS` as an attribute: a view of the ring's memory, into which a value that is assigned is copied."""
 
@@ -105,13 +152,13 @@ class RingArray:
     def __get__(self, buffer: StepState | None, kind: type | None = None) -> Any:
         if buffer is None:
             return self
-        buffer.__dict__["_handed_out"] = True
+        buffer._views.handed_out = True
         return buffer._views[self._name]
 
     def __set__(self, buffer: StepState, value: Any) -> None:
         if buffer._is_made():
             _fill(self._name, buffer._views[self._name], value)
-            buffer._handed_out = True
+            buffer._views.handed_out = True
 
 
 class StepState:
@@ -123,9 +170,8 @@ class StepState:
     buffer_size: int  # steps of each environment
     n_envs: int
     _ring: Ring
-    _views: dict[str, Any]  # by name in ARRAYS
-    _handed_out: bool = False  # whether rows that are not stored may have been written, through one of ARRAYS
-    _past_end: int | None = None  # the ring's head while pos is buffer_size: full is then False, as in the original
+    _fields: Fields
+    _views: Views
     # The attributes that cannot be changed, since the memory was laid out for them, and what to do.
     _fixed: ClassVar[Mapping[str, str]] = {
         "buffer_size": "make a buffer of that size, and add the steps to it",
@@ -155,7 +201,7 @@ class StepState:
         Raises TypeError or ValueError unless set to an integer from 0 to `buffer_size`, AttributeError if frames are
         stored once.
         """
-        return self.buffer_size if self._is_past_end() else self._ring.get_next_index() // self.n_envs
+        return self.buffer_size if self._views.is_past_end() else self._ring.get_next_index() // self.n_envs
 
     @pos.setter
     def pos(self, step: int) -> None:
@@ -169,15 +215,12 @@ class StepState:
     @property
     def full(self) -> bool:
         """Whether all `buffer_size` steps are stored, rather than those before `pos`. May be set, as `pos`."""
-        return self._stored_steps() == self.buffer_size and not self._is_past_end()
+        return self._stored_steps() == self.buffer_size and not self._views.is_past_end()
 
     @full.setter
     def full(self, value: bool) -> None:
         if self._is_made():
             self._hold("full", self.pos, bool(value))
-
-    def _is_past_end(self) -> bool:
-        return self._past_end is not None and self._past_end == self._ring._get_head()
 
     def _hold(self, name: str, pos: int, full: bool) -> None:
         """Make the steps before `pos`, or all if `full`, those that are stored."""
@@ -188,10 +231,10 @@ class StepState:
                 f"{name} cannot be assigned, since frames are stored once: call reset() to remove all steps, or make "
                 "the buffer with optimize_memory_usage=False"
             )
-        self._write(self._stored_steps())
+        self._views.keep(self._ring.get_stored_size())
         stored = self.buffer_size if full else pos
         self._ring._hold(pos % self.buffer_size * self.n_envs, stored * self.n_envs)
-        self._past_end = self._ring._get_head() if pos == self.buffer_size and not full else None
+        self._views.hold_end(pos == self.buffer_size and not full)
 
     def _has_frames(self) -> bool:
         values = self._views["observations"]
@@ -201,7 +244,7 @@ class StepState:
 
     def reset(self) -> None:
         """Remove all steps."""
-        self._write(self._stored_steps())
+        self._views.keep(self._ring.get_stored_size())
         self._ring.clear()
 
     def size(self) -> int:
@@ -211,36 +254,12 @@ class StepState:
     def _stored_steps(self) -> int:
         return self._ring.get_stored_size() // self.n_envs
 
-    def _write(self, steps: int) -> None:
-        """Let copies keep the data of this many steps of each environment, whether or not they are stored."""
-        self._ring._written = max(self._ring._written, steps * self.n_envs)
-
-    def _written_steps(self) -> int:
-        """Return the number of the last step with a byte that is not 0. Nothing reports writes to an array."""
-        found = 0
-        for values in self._views.values():
-            for array in values.values() if isinstance(values, Parts) else [values]:
-                if not isinstance(array, FramedColumn):
-                    found = max(found, _last_written(array, found))
-        return found
-
-    def _state(self) -> dict[str, Any]:
-        """Return the attributes that a copy needs, whose ring keeps all that was written to its arrays."""
-        if self._handed_out and self._stored_steps() < self.buffer_size:
-            self._write(self._written_steps())
-        state = {name: value for name, value in vars(self).items() if name != "_views"}
-        state["_past_end"] = self._is_past_end()
-        return state
-
     def _set_state(self, state: Mapping[str, Any]) -> None:
-        """Set what `_state` returned, perhaps in an earlier version, in which the ring's state existed twice."""
-        ignored = (*POSITION, *ARRAYS, "_past_end")
+        """Set the attributes, perhaps of an earlier version: it had no views, and the ring's state existed twice."""
+        if "_views" not in state:
+            state = {"_views": Views(state["_ring"], state["_fields"], bool(state.get("_past_end"))), **state}
+        ignored = (*POSITION, *ARRAYS, "_past_end", "_handed_out")
         self.__dict__.update({name: value for name, value in state.items() if name not in ignored})
-        self._past_end = self._ring._get_head() if state.get("_past_end") else None
-        self._make_views()
-
-    def _make_views(self) -> None:
-        raise NotImplementedError
 
 
 def check_attributes(kind: type, ours: type, fixed: Iterable[str]) -> None:

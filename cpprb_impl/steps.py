@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from cpprb_impl.order import harm_of, watch_order
 Kind = tuple[tuple[int, ...], Any]  # shape of one step, dtype
 NUMBER: Kind = ((), np.float32)
 ACTION, REWARD, DONE, TIMEOUT = "action", "reward", "done", "timeout"
+WHOLE = ""  # the name of an observation that has no parts
+Fields = Mapping[str, tuple[str, str]]  # of each part of an observation: its field of obs, and of next_obs
 
 
 def observation(name: str) -> str:
@@ -24,6 +26,15 @@ def observation(name: str) -> str:
 def next_observation(name: str) -> str:
     """Return the field of the same part of the next observation."""
     return f"next_{observation(name)}"
+
+
+def obs_and_next_obs(fields: Fields, of: Callable[[str], Any]) -> tuple[Any, Any]:
+    """Return what a function of a field gives for obs and for next_obs: a dict of parts if it has several."""
+    if WHOLE in fields:
+        field, next_field = fields[WHOLE]
+        return of(field), of(next_field)
+    parts = {name: (of(field), of(next_field)) for name, (field, next_field) in fields.items()}
+    return {name: part for name, (part, _) in parts.items()}, {name: part for name, (_, part) in parts.items()}
 
 
 class FramedColumn:

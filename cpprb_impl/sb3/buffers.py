@@ -16,7 +16,8 @@ from stable_baselines3.her import her_replay_buffer as hindsight
 from cpprb_impl.fields import integer, positive_integer
 from cpprb_impl.sb3.loading import check_environments
 from cpprb_impl.stacks import StackAxis
-from cpprb_impl.step_buffer import WHOLE, StepBuffer, of_each_part
+from cpprb_impl.step_buffer import StepBuffer, of_each_part
+from cpprb_impl.steps import WHOLE
 
 # Named here, since a program may put our classes in place of these in Stable-Baselines3's modules.
 THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer

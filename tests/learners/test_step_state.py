@@ -294,7 +294,7 @@ def test_a_training_hands_out_no_array():
         )
         add(buffers[-1], 1, 9)
         buffers[-1].sample(4)
-    assert [buffer._handed_out for buffer in buffers] == [False] * 3
+    assert [buffer._views.handed_out for buffer in buffers] == [False] * 3
 
 
 @pytest.mark.parametrize(
