@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -182,6 +183,10 @@ class StepState:
         "action_dim": "make a buffer for the space that has it",
         "optimize_memory_usage": "pass it to the constructor",
     }
+
+    def __copy__(self) -> StepState:
+        """Return an independent copy: a shared ring would have one position for both."""
+        return copy.deepcopy(self)
 
     def _is_made(self) -> bool:
         """Return whether the ring exists. What a constructor assigns before, the original's would replace."""

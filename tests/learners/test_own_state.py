@@ -86,3 +86,17 @@ def test_what_was_written_and_the_position_survive(label, copied):
     assert (again.pos, again.full) == (40, False)
     buffer.rewards[:] = 9
     assert (again.rewards[:20] == 5).all(), "the copy is independent"
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("label", MEMBERS)
+def test_a_shallow_copy_is_independent(label, own):
+    """With a shared ring, steps that are added to one would move the position of both."""
+    pair = MEMBERS[label]
+    buffer = filled(pair, own_state(pair.ours) if own else pair.ours)
+    before = seen(pair, copy.deepcopy(buffer))
+    again = copy.copy(buffer)
+    assert type(again) is type(buffer)
+    assert_same(seen(pair, again), before)
+    again.rewards[:] = 9
+    assert_same(seen(pair, buffer), before)
