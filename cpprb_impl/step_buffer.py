@@ -176,9 +176,9 @@ class StepBuffer(StepState):
         """
         # The ring would also take several steps of each environment, and values whose axes are in another order.
         numbers = (self.n_envs,)
-        if np.shape(reward) != numbers:
+        if getattr(reward, "shape", None) != numbers:
             reward = _spread("reward", reward, numbers)
-        if np.shape(done) != numbers:
+        if getattr(done, "shape", None) != numbers:
             done = _spread("done", done, numbers)
         rows: dict[str, Any] = {
             steps.ACTION: action,
@@ -202,8 +202,8 @@ class StepBuffer(StepState):
         return _spread(what if name == WHOLE else f"{what}[{name!r}]", value, expected)
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
-        if not self.handle_timeout_termination:
-            return np.zeros(self.n_envs, np.float32)
+        if not self.handle_timeout_termination:  # they stay as they are: a subclass may write them itself
+            return self._views["timeouts"][self._ring.get_next_index() // self.n_envs].copy()
         if isinstance(infos, Mapping):  # those of Gymnasium's vector environments do not say which step was truncated
             raise TypeError(
                 "infos must be a sequence of one dict per environment, got a dict: pass the terminations as done, "

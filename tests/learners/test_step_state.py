@@ -194,6 +194,26 @@ def test_arrays_filled_in_place_count_once_pos_says_so(make, n_envs):
     assert (buffer.pos, buffer.full, drawn(buffer)) == (26, True, {6, 7})
 
 
+@pytest.mark.parametrize("label", PAIRS)
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_timeouts_written_by_the_user_survive_add(label, n_envs):
+    """Without handle_timeout_termination, `add` leaves them alone, also those of a former round and after a toggle."""
+    pair = PAIRS[label]
+    found = [filled(pair, kind, n_envs, 3) for kind in (pair.ours, pair.original)]
+    for buffer in found:
+        buffer.handle_timeout_termination = False
+        for step, (obs, following, action, reward, done, infos) in enumerate(steps(pair.space, n_envs, 90)):
+            if step < 50:
+                buffer.timeouts[buffer.pos] = step % 3 == 0
+            buffer.add(obs, following, action, reward, np.ones_like(done), infos)
+        buffer.handle_timeout_termination = True
+        buffer.add(obs, following, action, reward, done, infos)
+    assert found[1].timeouts.any() and found[1].full
+    np.testing.assert_array_equal(found[0].timeouts, found[1].timeouts)
+    rows = found[0]._arrays(found[0]._ring.get(np.arange(found[0].buffer_size * n_envs)))
+    np.testing.assert_array_equal(rows[3].ravel(), (found[1].dones * (1 - found[1].timeouts)).ravel())
+
+
 def test_fewer_steps_are_kept_and_can_come_back(make):
     buffer = make()
     for reward in range(30):
