@@ -211,20 +211,23 @@ class PrioritizedDQN(DQN):
     def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
         """Load a saved buffer. If that fails, the model keeps the one in use.
 
-        Raises TypeError if it is no `PrioritizedReplayBuffer`, ValueError if its number of environments or, with n-step
-        returns, its gamma is not that of the model.
+        Raises TypeError if it is no `PrioritizedReplayBuffer`, ValueError if the model cannot add to it, or its
+        `n_steps` or, with n-step returns, its gamma is not that of the model. Its other options stay those of the file.
         """
         before = self.replay_buffer
+        n_steps = getattr(before, "n_steps", self.replay_buffer_kwargs.get("n_steps", self.n_steps))
         try:
             super().load_replay_buffer(path, truncate_last_traj)
-            self._check_loaded(self.replay_buffer)
+            self._check_loaded(self.replay_buffer, n_steps)
         except BaseException:
             self.replay_buffer = before
             raise
 
-    def _check_loaded(self, buffer: Any) -> None:
+    def _check_loaded(self, buffer: Any, n_steps: int) -> None:
         if not isinstance(buffer, PrioritizedReplayBuffer):
             raise TypeError(f"path must be of a file with a PrioritizedReplayBuffer, got a {type(buffer).__name__}")
+        if buffer.n_steps != n_steps:
+            raise ValueError(f"n_steps of the loaded buffer must be that of the model, {n_steps}, got {buffer.n_steps}")
         if buffer.n_steps > 1 and buffer.gamma != self.gamma:
             raise ValueError(f"gamma of the loaded buffer must be that of the model, {self.gamma}, got {buffer.gamma}")
 
