@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her import her_replay_buffer as hindsight
 
 from cpprb_impl.fields import integer, positive_integer
-from cpprb_impl.sb3.loading import check_environments
+from cpprb_impl.sb3.loading import check_model
 from cpprb_impl.stacks import StackAxis
 from cpprb_impl.step_buffer import StepBuffer, of_each_part
 from cpprb_impl.steps import WHOLE
@@ -98,7 +98,7 @@ class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         super().__setstate__(state)
-        check_environments(self)
+        check_model(self)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """Return uniformly drawn steps as tensors: `ReplayBufferSamples`, or `DictReplayBufferSamples`.

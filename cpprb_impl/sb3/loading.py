@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from gymnasium import spaces
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 if TYPE_CHECKING:
     from cpprb_impl.sb3.buffers import ReplayBuffer
 
 
-def check_environments(buffer: ReplayBuffer) -> None:
-    """Raise ValueError if a model with another number of environments is loading this buffer.
+def check_model(buffer: ReplayBuffer) -> None:
+    """Raise ValueError if a model with other environments, which it cannot change any more, is loading this buffer.
 
     To be called while the buffer is unpickled: `load_replay_buffer` replaces the buffer of its model right after that.
     It passes nothing of the model to a buffer, which is therefore looked up in the calling frames.
@@ -22,8 +24,25 @@ def check_environments(buffer: ReplayBuffer) -> None:
     while frame is not None and frame.f_code.co_name != "load_replay_buffer":
         frame = frame.f_back
     model = None if frame is None else frame.f_locals.get("self")
-    if isinstance(model, OffPolicyAlgorithm) and model.env is not None and model.n_envs != buffer.n_envs:
+    if not isinstance(model, OffPolicyAlgorithm):
+        return
+    if model.n_envs != buffer.n_envs:
         raise ValueError(
             f"n_envs of the loaded buffer must be that of the model, {model.n_envs}, got {buffer.n_envs}: make the "
             "model with as many environments as the one that saved the buffer"
         )
+    for name in ("observation_space", "action_space"):
+        wanted, given = getattr(model, name, None), getattr(buffer, name)
+        if wanted is not None and not _fits(given, wanted):
+            raise ValueError(f"{name} of the loaded buffer must be that of the model, {wanted}, got {given}")
+
+
+def _fits(given: Any, wanted: Any) -> bool:
+    """Return whether a model for the space `wanted` can use values of the space `given`; bounds of a Box may differ."""
+    if isinstance(given, spaces.Dict) and isinstance(wanted, spaces.Dict):
+        return given.keys() == wanted.keys() and all(_fits(given[name], wanted[name]) for name in wanted)
+    return given.shape == wanted.shape and bool(np.all(_choices(given) <= _choices(wanted)))
+
+
+def _choices(space: Any) -> Any:
+    return getattr(space, "nvec", getattr(space, "n", 0))

@@ -1,4 +1,4 @@
-"""A saved buffer of another number of environments is refused when it is loaded, not later, in `learn`."""
+"""A saved buffer that a model cannot use is refused when it is loaded, not later, in `learn`."""
 
 from __future__ import annotations
 
@@ -81,6 +81,87 @@ def test_another_number_of_environments_is_refused(kind, saved, loaded, tmp_path
     assert own.size() == count + 16 // loaded
 
 
+def test_another_number_is_refused_by_a_model_without_an_environment(tmp_path):
+    """`set_env` does not take another number of environments either."""
+    model_of("ReplayBuffer", 2).save_replay_buffer(tmp_path / "steps.pkl")
+    model_of("ReplayBuffer", 1).save(tmp_path / "model")
+    model = SAC.load(tmp_path / "model", device="cpu")
+    with pytest.raises(ValueError, match="n_envs of the loaded buffer must be that of the model, 1, got 2"):
+        model.load_replay_buffer(tmp_path / "steps.pkl")
+
+
+class Spaces(gymnasium.Env):
+    """Random observations of any space, with actions of any."""
+
+    def __init__(self, observations, actions):
+        self.observation_space, self.action_space = observations, actions
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def box(*shape, limit=1.0):
+    return spaces.Box(-limit, limit, shape, np.float32)
+
+
+TWO, THREE = spaces.Discrete(2), spaces.Discrete(3)
+# Observations and actions of a file, and of the model that loads it.
+CANNOT_WORK = {
+    "shape": (SAC, (box(6), box(1)), (box(4), box(1))),
+    "number of axes": (SAC, (box(2, 2), box(1)), (box(4), box(1))),
+    "action shape": (SAC, (box(2), box(2)), (box(2), box(1))),
+    "kind of action": (DQN, (box(2), box(1)), (box(2), TWO)),
+    "more actions": (DQN, (box(2), THREE), (box(2), TWO)),
+    "more values": (DQN, (THREE, TWO), (TWO, TWO)),
+    "more values of one": (DQN, (spaces.MultiDiscrete([2, 3]), TWO), (spaces.MultiDiscrete([3, 2]), TWO)),
+    "buttons": (DQN, (spaces.MultiBinary(3), TWO), (spaces.MultiBinary(2), TWO)),
+    "no dict": (DQN, (spaces.Dict(a=box(2)), TWO), (box(2), TWO)),
+    "a dict": (DQN, (box(2), TWO), (spaces.Dict(a=box(2)), TWO)),
+    "names": (DQN, (spaces.Dict(a=box(2)), TWO), (spaces.Dict(b=box(2)), TWO)),
+    "fewer parts": (DQN, (spaces.Dict(a=box(2)), TWO), (spaces.Dict(a=box(2), b=box(2)), TWO)),
+    "more parts": (DQN, (spaces.Dict(a=box(2), b=box(2)), TWO), (spaces.Dict(a=box(2)), TWO)),
+    "shape of a part": (DQN, (spaces.Dict(a=box(2), b=box(3)), TWO), (spaces.Dict(a=box(2), b=box(2)), TWO)),
+}
+WORK = {
+    "bounds": (SAC, (box(2), box(1)), (box(2, limit=2.0), box(1))),
+    "fewer actions": (DQN, (box(2), TWO), (box(2), THREE)),
+    "fewer values": (DQN, (TWO, TWO), (THREE, TWO)),
+    "order of parts": (DQN, (spaces.Dict(a=box(2), b=box(3)), TWO), (spaces.Dict(b=box(3), a=box(2)), TWO)),
+}
+
+
+def model_for(algorithm, seen, actions):
+    policy = "MultiInputPolicy" if isinstance(seen, spaces.Dict) else "MlpPolicy"
+    kind = sb3.DictReplayBuffer if isinstance(seen, spaces.Dict) else sb3.ReplayBuffer
+    options = {"learning_starts": 20, "buffer_size": 64, "device": "cpu", "replay_buffer_class": kind}
+    return algorithm(policy, DummyVecEnv([lambda: Spaces(seen, actions)]), **options)
+
+
+@pytest.mark.parametrize(("algorithm", "saved", "loaded"), CANNOT_WORK.values(), ids=CANNOT_WORK)
+def test_other_spaces_are_refused(algorithm, saved, loaded, tmp_path):
+    model_for(SAC if isinstance(saved[1], spaces.Box) else DQN, *saved).save_replay_buffer(tmp_path / "steps.pkl")
+    made = model_for(algorithm, *loaded)
+    made.save(tmp_path / "model")
+    for model in (made, algorithm.load(tmp_path / "model", device="cpu")):
+        own = model.replay_buffer
+        with pytest.raises(ValueError, match="_space of the loaded buffer must be that of the model"):
+            model.load_replay_buffer(tmp_path / "steps.pkl")
+        assert model.replay_buffer is own
+
+
+@pytest.mark.parametrize(("algorithm", "saved", "loaded"), WORK.values(), ids=WORK)
+def test_spaces_whose_values_the_model_can_use_are_accepted(algorithm, saved, loaded, tmp_path):
+    model = model_for(algorithm, *saved)
+    model.learn(16)
+    model.save_replay_buffer(tmp_path / "steps.pkl")
+    model = model_for(algorithm, *loaded)
+    model.load_replay_buffer(tmp_path / "steps.pkl")
+    model.learn(40)
+
+
 def prioritized(**options):
     env = DummyVecEnv([lambda: Ends(False, True)])
     return sb3.PrioritizedDQN("MlpPolicy", env, learning_starts=20, buffer_size=64, device="cpu", **options)
@@ -88,7 +169,7 @@ def prioritized(**options):
 
 @pytest.mark.parametrize("content", ["none", "uniform"])
 def test_a_prioritized_model_keeps_its_buffer_whatever_a_file_contains(content, tmp_path):
-    saved = model_of("ReplayBuffer", 1).replay_buffer if content == "uniform" else content
+    saved = model_for(DQN, box(2), TWO).replay_buffer if content == "uniform" else content
     (tmp_path / "steps.pkl").write_bytes(pickle.dumps(saved))
     model = prioritized(gamma=0.9)
     own = model.replay_buffer
@@ -106,6 +187,37 @@ def test_a_buffer_with_another_discount_than_the_model_is_refused(tmp_path):
         other.load_replay_buffer(tmp_path / "steps.pkl")
     assert other.replay_buffer is own
     saved.load_replay_buffer(tmp_path / "steps.pkl")
+
+
+@pytest.mark.parametrize("given", ["n_steps", "replay_buffer_kwargs"])
+@pytest.mark.parametrize(("saved", "loaded"), [(1, 3), (3, 1), (3, 2), (2, 2)])
+def test_a_buffer_of_another_n_steps_than_the_model_is_refused(saved, loaded, given, tmp_path):
+    def made(n_steps):
+        return prioritized(**({given: n_steps} if given == "n_steps" else {given: {"n_steps": n_steps}}))
+
+    made(saved).save_replay_buffer(tmp_path / "steps.pkl")
+    model = made(loaded)
+    model.save(tmp_path / "model")
+    for other in (model, sb3.PrioritizedDQN.load(tmp_path / "model", device="cpu")):
+        own = other.replay_buffer
+        if saved == loaded:
+            other.load_replay_buffer(tmp_path / "steps.pkl")
+            assert other.replay_buffer is not own
+            continue
+        with pytest.raises(ValueError, match=f"n_steps .* must be that of the model, {loaded}, got {saved}"):
+            other.load_replay_buffer(tmp_path / "steps.pkl")
+        assert other.replay_buffer is own
+
+
+def test_a_file_without_n_steps_is_of_single_steps(tmp_path):
+    """Such as one that was written before there was this option, by a model whose buffer is released."""
+    saved, other = prioritized(), prioritized(n_steps=3)
+    del saved.replay_buffer.__dict__["n_steps"]
+    saved.save_replay_buffer(tmp_path / "steps.pkl")
+    saved.load_replay_buffer(tmp_path / "steps.pkl")
+    other.replay_buffer = None
+    with pytest.raises(ValueError, match=r"n_steps .* must be that of the model, 3, got 1"):
+        other.load_replay_buffer(tmp_path / "steps.pkl")
 
 
 def test_the_table_has_every_class():

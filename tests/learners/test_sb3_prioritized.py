@@ -276,7 +276,8 @@ def test_a_wrong_beta_is_refused(beta, error):
 def test_a_file_with_another_buffer_is_refused(tmp_path):
     trained = model(make_vec_env(Rooms, 1, seed=0))
     before = trained.replay_buffer
-    save_to_pkl(tmp_path / "uniform.pkl", sb3.ReplayBuffer(10, BOX, BUTTONS, device="cpu"))
+    uniform = sb3.ReplayBuffer(10, trained.observation_space, trained.action_space, device="cpu")
+    save_to_pkl(tmp_path / "uniform.pkl", uniform)
     with pytest.raises(TypeError, match="with a PrioritizedReplayBuffer, got a ReplayBuffer"):
         trained.load_replay_buffer(tmp_path / "uniform.pkl")
     assert trained.replay_buffer is before
