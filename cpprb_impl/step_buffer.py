@@ -171,8 +171,8 @@ class StepBuffer(StepState):
         Raises
         ------
         ValueError, TypeError, KeyError
-            If an array has another shape, `infos` is not a sequence of `n_envs` dicts, or a part of an observation is
-            missing. Nothing is stored then.
+            If an array has another shape, `infos` is not a sequence of `n_envs` dicts, or an observation is no dict or
+            lacks a part. Nothing is stored then.
         """
         # The ring would also take several steps of each environment, and values whose axes are in another order.
         numbers = (self.n_envs,)
@@ -187,7 +187,12 @@ class StepBuffer(StepState):
             steps.TIMEOUT: self._timeouts(infos),
         }
         for name, (field, next_field) in self._fields.items():
-            seen, next_seen = (obs, next_obs) if name == WHOLE else (obs[name], next_obs[name])
+            try:
+                seen, next_seen = (obs, next_obs) if name == WHOLE else (obs[name], next_obs[name])
+            except (KeyError, IndexError, TypeError):
+                self._check_parts("obs", obs)
+                self._check_parts("next_obs", next_obs)
+                raise
             expected = self._shapes[name]
             if not (getattr(seen, "shape", None) == getattr(next_seen, "shape", None) == expected):
                 seen, next_seen = self._fit("obs", name, seen), self._fit("next_obs", name, next_seen)
@@ -200,6 +205,14 @@ class StepBuffer(StepState):
         if len(expected) == 1 and math.prod(np.shape(value)) == self.n_envs:  # one number each, in any shape
             return np.reshape(np.asarray(value), expected)
         return _spread(what if name == WHOLE else f"{what}[{name!r}]", value, expected)
+
+    def _check_parts(self, what: str, value: Any) -> None:
+        """Raise TypeError unless an observation is a dict, KeyError if it lacks parts."""
+        expected = ", ".join(map(repr, self._fields))
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{what} must be a dict with the parts {expected}, got {type(value).__name__}")
+        if missing := [repr(name) for name in self._fields if name not in value]:
+            raise KeyError(f"{what} must have the parts {expected}, got none named {', '.join(missing)}")
 
     def _timeouts(self, infos: Sequence[Mapping[str, Any]]) -> Any:
         if not self.handle_timeout_termination:  # they stay as they are: a subclass may write them itself
@@ -232,7 +245,11 @@ class StepBuffer(StepState):
 
 def _parts(space: Any) -> Mapping[str, Any]:
     parts = getattr(space, "spaces", None)
-    return parts if isinstance(parts, Mapping) else {WHOLE: space}
+    if not isinstance(parts, Mapping):
+        return {WHOLE: space}
+    if WHOLE in parts:
+        raise ValueError(f"observation_space must be a Dict without a part named {WHOLE!r}, got {space}")
+    return parts
 
 
 def _kind(what: str, space: Any) -> steps.Kind:

@@ -20,7 +20,7 @@ Fields = Mapping[str, tuple[str, str]]  # of each part of an observation: its fi
 
 def observation(name: str) -> str:
     """Return the field of a part of the observation, or of all of it if `name` is empty."""
-    return f"obs {name}".rstrip()
+    return "obs" if name == WHOLE else f"obs {name}"
 
 
 def next_observation(name: str) -> str:

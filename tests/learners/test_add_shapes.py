@@ -91,3 +91,50 @@ def test_what_the_original_refuses_is_refused_by_name(kind, what, value):
         assert_stored_alike(theirs.ReplayBuffer, 4, **{what: value})
     with pytest.raises(ValueError, match=f"^{what} must have"):
         assert_stored_alike(kind, 4, **{what: value})
+
+
+PARTS = spaces.Dict({"a": BOX, "b": spaces.Discrete(5)})
+OF_PARTS = {"a": np.zeros((1, 3), np.float32), "b": np.zeros((1, 1), np.int64)}
+REST = np.zeros((1, 1), np.int64), np.zeros(1), np.zeros(1), [{}]
+
+
+@pytest.mark.parametrize("kind", [sb3.DictReplayBuffer, *KINDS])
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("names", [("a", "a "), ("a ", "a", "a  "), (" ", "  "), ("obs", "obs obs"), ("a", "next_a")])
+def test_parts_whose_names_differ_are_stored_apart(kind, once, names):
+    space = spaces.Dict(dict.fromkeys(names, BOX))
+    buffer = kind(10, space, BUTTONS, device="cpu", optimize_memory_usage=once)
+    obs = {name: np.full((1, 3), number, np.float32) for number, name in enumerate(names)}
+    buffer.add(obs, {name: value + 10 for name, value in obs.items()}, *REST)
+    batch = buffer.sample(4)
+    for number, name in enumerate(names):
+        assert (batch.observations[name] == number).all()
+        assert (batch.next_observations[name] == number + 10).all()
+
+
+@pytest.mark.parametrize("kind", [sb3.DictReplayBuffer, *KINDS])
+@pytest.mark.parametrize("more", [{}, {"a": BOX}])
+def test_a_part_without_a_name_is_refused(kind, more):
+    """Our fields of the whole observation have that name; nor has PyTorch's ModuleDict such keys."""
+    with pytest.raises(ValueError, match="observation_space must be a Dict without a part named ''"):
+        kind(10, spaces.Dict({"": BOX, **more}), BUTTONS, device="cpu")
+
+
+@pytest.mark.parametrize("kind", [sb3.DictReplayBuffer, *KINDS])
+@pytest.mark.parametrize("what", ["obs", "next_obs"])
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ({"a": OF_PARTS["a"]}, KeyError, "must have the parts 'a', 'b', got none named 'b'"),
+        ({}, KeyError, "must have the parts 'a', 'b', got none named 'a', 'b'"),
+        (np.zeros((1, 3)), TypeError, "must be a dict with the parts 'a', 'b', got ndarray"),
+        ([1.0, 2.0], TypeError, "must be a dict with the parts 'a', 'b', got list"),
+        (None, TypeError, "must be a dict with the parts 'a', 'b', got NoneType"),
+    ],
+)
+def test_an_observation_without_its_parts_is_refused_by_name(kind, what, value, error, message):
+    buffer = kind(10, PARTS, BUTTONS, device="cpu")
+    given = {"obs": OF_PARTS, "next_obs": OF_PARTS} | {what: value}
+    with pytest.raises(error, match=f"{what} {message}"):
+        buffer.add(given["obs"], given["next_obs"], *REST)
+    assert buffer.size() == 0
