@@ -39,6 +39,7 @@ class StepBuffer(StepState):
     _overridden: frozenset[str]  # the hooks that a subclass or this instance replaces
     _own_draws: bool  # whether `sample` draws with the ring's generator, rather than NumPy's
     _shapes: Mapping[str, tuple[int, ...]]  # of each part of the observations of one step: (n_envs, *shape)
+    _action_axes: tuple[int, ...] = ()  # (n_envs, *shape) if one action has several axes, which the ring does not know
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -83,6 +84,8 @@ class StepBuffer(StepState):
         if isinstance(stack_axis, Mapping) and WHOLE in observations:
             raise TypeError(f"stack_axis must be an int for an observation without parts, got {stack_axis!r}")
         shape, dtype = _kind("action_space", action_space)
+        if len(shape) > 1:
+            self._action_axes = (self.n_envs, *shape)
         self._fields = {name: (steps.observation(name), steps.next_observation(name)) for name in spaces}
         ring = steps.make_ring(
             self.buffer_size,
@@ -180,6 +183,8 @@ class StepBuffer(StepState):
             reward = _spread("reward", reward, numbers)
         if getattr(done, "shape", None) != numbers:
             done = _spread("done", done, numbers)
+        if self._action_axes:
+            _check_order("action", action, self._action_axes)
         rows: dict[str, Any] = {
             steps.ACTION: action,
             steps.REWARD: reward,
@@ -268,6 +273,13 @@ def _spread(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     except ValueError:
         raise ValueError(f"{what} must have the shape {shape}, got {given.shape}") from None
     return spread
+
+
+def _check_order(what: str, value: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError if the axes of `value` are those of `shape` in another order, apart from those of length 1."""
+    given, expected = ([length for length in each if length != 1] for each in (np.shape(value), shape))
+    if given != expected and sorted(given) == sorted(expected):
+        raise ValueError(f"{what} must have the shape {shape}, got {np.shape(value)}: its axes are in another order")
 
 
 def of_each_part(change: Callable[[Any], Any], value: Any) -> Any:

@@ -138,3 +138,43 @@ def test_an_observation_without_its_parts_is_refused_by_name(kind, what, value, 
     with pytest.raises(error, match=f"{what} {message}"):
         buffer.add(given["obs"], given["next_obs"], *REST)
     assert buffer.size() == 0
+
+
+def acted(kind, n_envs, shape, action):
+    """What is stored of actions in a space of this shape."""
+    buffer = kind(10 * n_envs, BOX, spaces.Box(-99, 99, shape), device="cpu", n_envs=n_envs)
+    obs = np.zeros((n_envs, 3), np.float32)
+    buffer.add(obs, obs, action, np.zeros(n_envs), np.zeros(n_envs), [{}] * n_envs)
+    return buffer.actions[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("n_envs", "shape", "given"),
+    [
+        *((1, (2, 3), given) for given in [(1, 2, 3), (2, 3), (1, 6), (6,), (6, 1), (2, 1, 3)]),
+        *((4, (2, 3), given) for given in [(4, 2, 3), (4, 6), (24,)]),
+        *((1, (1, 3), given) for given in [(1, 1, 3), (3, 1), (1, 3), (3,)]),
+        *((2, (2, 2), given) for given in [(2, 2, 2), (2, 4)]),
+        *((3, (2,), given) for given in [(3, 2), (6,), (3, 2, 1)]),
+    ],
+)
+def test_actions_that_the_original_reshapes_are_stored(kind, n_envs, shape, given):
+    action = np.arange(np.prod(given)).reshape(given)
+    np.testing.assert_array_equal(acted(kind, n_envs, shape, action), acted(theirs.ReplayBuffer, n_envs, shape, action))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, sb3.NStepReplayBuffer])
+@pytest.mark.parametrize(
+    ("n_envs", "shape", "given"),
+    [
+        *((1, (2, 3), given) for given in [(3, 2), (1, 3, 2), (3, 1, 2)]),
+        *((4, (2, 3), given) for given in [(4, 3, 2), (2, 3, 4), (2, 4, 3)]),
+        (2, (2, 3), (2, 3, 2)),
+        (1, (2, 3, 4), (4, 2, 3)),
+    ],
+)
+def test_actions_whose_axes_are_in_another_order_are_refused(kind, n_envs, shape, given):
+    """The original reshapes them, which scrambles the numbers."""
+    with pytest.raises(ValueError, match=r"action must have the shape .* its axes are in another order"):
+        acted(kind, n_envs, shape, np.zeros(given))
