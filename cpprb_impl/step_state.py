@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cpprb_impl.buffers import ReplayBuffer as Ring
+from cpprb_impl.caller import warn
 from cpprb_impl.state import PIECE
 from cpprb_impl.steps import ACTION, DONE, REWARD, TIMEOUT, Fields, FramedColumn, column, obs_and_next_obs
 
 ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 POSITION = ("pos", "full")
+NUMBERS_NDIM = 2  # of rewards, dones and timeouts, which are float32 in every buffer
 
 
 class Parts(dict[str, Any]):
@@ -72,6 +74,16 @@ def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
         raise ValueError(f"{name} must have the shape {array.shape}, got {given.shape}: make a buffer of another size")
     if given.dtype != array.dtype and not _fits(given, array.dtype):
         raise ValueError(f"{name} must have values that fit {array.dtype}, got {given.dtype} values that do not")
+    if isinstance(value, np.memmap) and value.mode in ("r+", "w+"):
+        raise ValueError(
+            f"{name} must be an array in memory, got a writable memory-mapped file, which add would not write: assign "
+            "a copy, made with np.array, or open the file with mode='r'"
+        )
+    if array.ndim > NUMBERS_NDIM and not np.can_cast(given.dtype, array.dtype):
+        warn(
+            f"the dtype of {name} stays {array.dtype}: the {given.dtype} values that were assigned are converted to it, "
+            "as those of later steps are"
+        )
     return given
 
 

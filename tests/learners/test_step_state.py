@@ -333,6 +333,48 @@ def test_an_array_that_does_not_fit_is_refused(make, value, error, message):
     assert drawn(buffer) == {1}
 
 
+@pytest.mark.parametrize("label", [label for label in PAIRS if "frames" not in label])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_of_a_wider_dtype_warns_where_the_space_chose_the_dtype(label, name):
+    """In the original, the dtype of later steps becomes that of the array. Relabelled rewards may be of any float."""
+    pair = PAIRS[label]
+    buffer = filled(pair, pair.ours)
+    values = getattr(buffer, name)
+    for dtype, warns in ((np.float64, name in ARRAYS[:3]), (np.float32, False), (np.float16, False), (bool, False)):
+        given = {k: v.astype(dtype) for k, v in values.items()} if isinstance(values, dict) else values.astype(dtype)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for _ in range(3):
+                setattr(buffer, name, given)
+        messages = [each for each in caught if f"the dtype of {name}" in str(each.message)]
+        assert len(messages) == (len(values) if isinstance(values, dict) else 1) * warns
+        for each in messages:
+            assert "stays float" in str(each.message) and "the float64 values that were assigned" in str(each.message)
+            assert each.filename == __file__
+
+
+@pytest.mark.parametrize("label", [label for label in PAIRS if "frames" not in label])
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("mode", ["w+", "r+", "r", "c"])
+def test_a_memory_mapped_file_that_add_would_not_write_is_refused(label, name, mode, tmp_path):
+    pair = PAIRS[label]
+    buffer = filled(pair, pair.ours)
+    values = getattr(buffer, name)
+
+    def mapped(part, array):
+        np.memmap(tmp_path / part, array.dtype, "w+", shape=array.shape)[:] = 1
+        return np.memmap(tmp_path / part, array.dtype, mode, shape=array.shape)
+
+    given = {k: mapped(k, v) for k, v in values.items()} if isinstance(values, dict) else mapped("all", values)
+    if mode in ("r", "c"):
+        setattr(buffer, name, given)
+        again = getattr(buffer, name)
+        assert all((part == 1).all() for part in (again.values() if isinstance(again, dict) else [again]))
+        return
+    with pytest.raises(ValueError, match=f"{name}.* must be an array in memory, got a writable memory-mapped file"):
+        setattr(buffer, name, given)
+
+
 def test_an_integer_that_would_wrap_is_refused():
     buffer = sb3.ReplayBuffer(3, STACK, spaces.Discrete(4), device="cpu")
     buffer.observations = np.full(buffer.observations.shape, 255)
