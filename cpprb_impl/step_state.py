@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,7 +81,7 @@ def _fitting(name: str, array: Any, value: Any) -> np.ndarray:
         )
     if array.ndim > NUMBERS_NDIM and not np.can_cast(given.dtype, array.dtype):
         warn(
-            f"the dtype of {name} stays {array.dtype}: the {given.dtype} values that were assigned are converted to it, "
+            f"the dtype of {name} stays {array.dtype}: the {given.dtype} values assigned are converted to it, "
             "as those of later steps are"
         )
     return given
@@ -196,6 +196,9 @@ class StepState:
         "optimize_memory_usage": "pass it to the constructor",
     }
 
+    # What checks and converts the value of an attribute, given its name and the value.
+    _checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
+
     def __copy__(self) -> StepState:
         """Return an independent copy: a shared ring would have one position for both."""
         return copy.deepcopy(self)
@@ -209,7 +212,7 @@ class StepState:
             raise AttributeError(
                 f"{name} cannot be changed from {getattr(self, name)!r} to {value!r}: {self._fixed[name]}"
             )
-        super().__setattr__(name, value)
+        super().__setattr__(name, self._checks[name](name, value) if name in self._checks else value)
 
     @property
     def pos(self) -> int:

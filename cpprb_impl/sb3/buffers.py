@@ -24,6 +24,11 @@ THEIRS, THEIRS_OF_PARTS = theirs.ReplayBuffer, theirs.DictReplayBuffer
 ALWAYS_EXACT = {"exact": "n-step and hindsight buffers always draw Stable-Baselines3's rows"}
 
 
+def check_steps(name: str, value: Any) -> int:
+    """Return `value` as an int of at least 1. Raises TypeError or ValueError naming it."""
+    return positive_integer(name, integer(name, value))
+
+
 class ReplayBuffer(StepBuffer, theirs.ReplayBuffer):
     """Steps of `n_envs` environments, stored in one of our buffers.
 
@@ -162,6 +167,7 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
 
     draws_exactly = True
     _fixed: ClassVar[Mapping[str, str]] = {**ReplayBuffer._fixed, **ALWAYS_EXACT}
+    _checks: ClassVar = {"n_steps": check_steps}
     sample = theirs.BaseBuffer.sample
 
     def __init__(
@@ -173,7 +179,7 @@ class NStepReplayBuffer(theirs.NStepReplayBuffer, ReplayBuffer):
             raise NotImplementedError(
                 f"observation_space must not be a Dict with n-step returns, got {observation_space}"
             )
-        options["n_steps"] = positive_integer("n_steps", integer("n_steps", n_steps))
+        options["n_steps"] = check_steps("n_steps", n_steps)
         super().__init__(buffer_size, observation_space, *args, **options)
 
 

@@ -14,9 +14,9 @@ from torch.nn import functional
 from cpprb_impl import steps
 from cpprb_impl.buffers import PrioritizedReplayBuffer as PrioritizedRing
 from cpprb_impl.buffers import check_exponent, check_normalize
-from cpprb_impl.fields import flag, integer, positive_integer
+from cpprb_impl.fields import flag
 from cpprb_impl.overrides import replaces
-from cpprb_impl.sb3.buffers import ReplayBuffer
+from cpprb_impl.sb3.buffers import ReplayBuffer, check_steps
 
 
 class PrioritizedSamples(NamedTuple):
@@ -67,6 +67,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         ),
         "exact": "Stable-Baselines3 has no such buffer",
     }
+    _checks: ClassVar = {"n_steps": check_steps, "gamma": check_exponent, "beta": check_exponent}
 
     def __init__(
         self,
@@ -83,10 +84,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         if "exact" in options:
             raise TypeError("PrioritizedReplayBuffer has no option exact: Stable-Baselines3 has no such buffer")
         self.normalize = check_normalize(normalize)
-        self.n_steps = positive_integer("n_steps", integer("n_steps", n_steps))
-        self.gamma = check_exponent("gamma", gamma)
+        self.n_steps, self.gamma, self.beta = n_steps, gamma, beta
         self.alpha, self.eps, self.check_for_update = alpha, eps, check_for_update
-        self.beta = self.first_beta = check_exponent("beta", beta)
+        self.first_beta = self.beta
         super().__init__(*args, **options)
 
     def _priorities(self) -> dict[str, Any]:

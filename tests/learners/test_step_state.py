@@ -133,6 +133,29 @@ def test_options_that_need_another_buffer_cannot_be_assigned(kind, name, value):
     assert getattr(buffer, name) == kept
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "error"),
+    [
+        *((kind, "n_steps", 0, ValueError) for kind in (sb3.NStepReplayBuffer, sb3.PrioritizedReplayBuffer)),
+        *((kind, "n_steps", -1, ValueError) for kind in (sb3.NStepReplayBuffer, sb3.PrioritizedReplayBuffer)),
+        *((kind, "n_steps", 2.5, TypeError) for kind in (sb3.NStepReplayBuffer, sb3.PrioritizedReplayBuffer)),
+        *((kind, "n_steps", None, TypeError) for kind in (sb3.NStepReplayBuffer, sb3.PrioritizedReplayBuffer)),
+        *((sb3.PrioritizedReplayBuffer, name, float("nan"), ValueError) for name in ("gamma", "beta")),
+        *((sb3.PrioritizedReplayBuffer, name, float("inf"), ValueError) for name in ("gamma", "beta")),
+        *((sb3.PrioritizedReplayBuffer, name, -1, ValueError) for name in ("gamma", "beta")),
+        *((sb3.PrioritizedReplayBuffer, name, "1", TypeError) for name in ("gamma", "beta")),
+    ],
+)
+def test_a_wrong_number_is_refused_where_it_is_assigned(kind, name, value, error):
+    buffer = next(pair for pair in PAIRS.values() if pair.ours is kind).make(kind)
+    kept = getattr(buffer, name)
+    with pytest.raises(error, match=f"{name} must be"):
+        setattr(buffer, name, value)
+    assert getattr(buffer, name) == kept
+    setattr(buffer, name, np.float32(0.5) if name != "n_steps" else np.int64(4))
+    assert getattr(buffer, name) in (0.5, 4)
+
+
 def test_every_public_attribute_of_ours_is_that_of_the_original_or_listed():
     for pair in PAIRS.values():
         ours = {name for name in vars(pair.make(pair.ours)) if not name.startswith("_")}
@@ -349,7 +372,7 @@ def test_an_array_of_a_wider_dtype_warns_where_the_space_chose_the_dtype(label, 
         messages = [each for each in caught if f"the dtype of {name}" in str(each.message)]
         assert len(messages) == (len(values) if isinstance(values, dict) else 1) * warns
         for each in messages:
-            assert "stays float" in str(each.message) and "the float64 values that were assigned" in str(each.message)
+            assert "stays float" in str(each.message) and "the float64 values assigned" in str(each.message)
             assert each.filename == __file__
 
 
