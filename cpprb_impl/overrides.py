@@ -12,6 +12,19 @@ def attributes(kind: type, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: inspect.getattr_static(kind, name, None) for name in names}
 
 
+def unpatched(kind: type, names: tuple[str, ...], libraries: frozenset[str]) -> dict[str, Any]:
+    """Return `attributes`, with a placeholder for each function that was defined outside `libraries`.
+
+    A program may have replaced a method of a library's class before ours is derived from it. `overridden` finds it.
+    """
+    found = attributes(kind, names)
+    for name, value in found.items():
+        scope = getattr(getattr(value, "__func__", value), "__globals__", {})
+        if value is not None and scope.get("__name__", "").partition(".")[0] not in libraries:
+            found[name] = object()
+    return found
+
+
 def overridden(buffer: object, ours: Mapping[str, Any]) -> frozenset[str]:
     """Return the names in `ours`, attributes of our class, that the class of `buffer` or `buffer` itself replaces."""
     kind = type(buffer)

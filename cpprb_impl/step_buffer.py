@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cpprb_impl import steps
+from cpprb_impl.caller import OURS
 from cpprb_impl.fields import flag, positive_integer
-from cpprb_impl.overrides import attributes, check_bases, overridden, replaces
+from cpprb_impl.overrides import check_bases, overridden, replaces, unpatched
 from cpprb_impl.stacks import StackAxis, axes_of_stacks
 from cpprb_impl.step_state import StepState, Views, check_attributes
 from cpprb_impl.steps import WHOLE
@@ -44,7 +45,7 @@ class StepBuffer(StepState):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("cpprb_impl."):
-            cls._ours, cls._our_hooks = cls, attributes(cls, HOOKS)
+            cls._ours, cls._our_hooks = cls, unpatched(cls, HOOKS, OURS)
 
     def _make_ring(
         self,

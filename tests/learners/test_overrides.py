@@ -6,6 +6,8 @@ import copy
 import functools
 import inspect
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +58,9 @@ PAIRS = {
     "CleanRL": Pair(cleanrl.ReplayBuffer, theirs.ReplayBuffer, BOX),
     "CleanRL, exact": Pair(cleanrl.ReplayBuffer, theirs.ReplayBuffer, BOX, {"exact": True}),
 }
+# Prioritized buffers draw other rows, and CleanRL's has no class of Stable-Baselines3 as its base.
+UNLIKE = (sb3.PrioritizedReplayBuffer, cleanrl.ReplayBuffer)
+LIKE = [label for label, pair in PAIRS.items() if pair.ours not in UNLIKE]
 # CleanRL's buffer is a copy of Stable-Baselines3's without these two.
 NOT_OF_CLEANRL = {"_normalize_obs", "_normalize_reward"}
 
@@ -180,6 +185,44 @@ UNIFORM = [
 @pytest.mark.parametrize(("pair", "name"), UNIFORM)
 def test_a_batch_is_that_of_the_original_with_the_same_override(pair, name, n_envs, level):
     same(*(drawn(pair, kind, name, level, n_envs)[1] for kind in (pair.ours, pair.original)))
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("name", ["to_torch", "_normalize_obs", "_normalize_reward"])
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS.values() if pair.ours not in UNLIKE], ids=LIKE)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_patch_before_our_class_is_made_is_called(pair, name, n_envs, wrapped, monkeypatch):
+    """Such as a cast for a device, which a program puts into Stable-Baselines3 before it imports our module."""
+    kept, value = inspect.getattr_static(theirs.BaseBuffer, name), OVERRIDES[name](theirs.BaseBuffer)
+    if wrapped:
+        inner = getattr(value, "__func__", value)
+        patch = functools.wraps(getattr(kept, "__func__", kept))(lambda *args, **options: inner(*args, **options))
+        value = patch if inner is value else staticmethod(patch)
+    monkeypatch.setattr(theirs.BaseBuffer, name, value)
+    imported = type("Imported", (pair.ours,), {"__module__": "cpprb_impl.sb3.later"})
+    batches = []
+    for kind in (imported, pair.original):
+        buffer = pair.make(kind, n_envs)
+        for step in steps(pair.space, n_envs, 12):
+            buffer.add(*step)
+        np.random.seed(5)
+        batches.append(buffer.sample(16))
+    same(*batches)
+
+
+def test_a_patch_before_our_import_is_called():
+    """And without one, nothing is found to be overridden."""
+    script = (
+        "from stable_baselines3.common import buffers as theirs\n"
+        "if {}: theirs.BaseBuffer.to_torch = lambda self, array, copy=True: array\n"
+        "from cpprb_impl import cleanrl, sb3\n"
+        "from tests.learners.test_overrides import PAIRS\n"
+        "print(*(sorted(pair.make(pair.ours)._overridden) for pair in PAIRS.values()))\n"
+    )
+    for patched, expected in ((True, "['to_torch']"), (False, "[]")):
+        run = [sys.executable, "-W", "ignore", "-c", script.format(patched)]
+        found = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+        assert found == ["[]" if pair.ours is cleanrl.ReplayBuffer else expected for pair in PAIRS.values()]
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
