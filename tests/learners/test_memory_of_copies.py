@@ -108,6 +108,7 @@ for name in KINDS:
     of["unpickle"], _ = rise(unpickled)
     if name.startswith("sb3"):
         MODEL.replay_buffer = buffer
+        MODEL.observation_space, MODEL.action_space = buffer.observation_space, buffer.action_space
         of["save"], _ = rise(lambda: MODEL.save_replay_buffer(path))
         of["load"], _ = rise(lambda: MODEL.load_replay_buffer(path))
         MODEL.replay_buffer = None
