@@ -346,8 +346,10 @@ class PrioritizedReplayBuffer(PrioritizedRing, ReplayBuffer):
     check_for_update : bool
         If true, `update_priorities` skips transitions that have overwritten those that were sampled, as in
         `MPPrioritizedReplayBuffer`: the array "indexes" of a sample, or a copy of it, identifies the sampled
-        transitions until 16 more samples have been drawn, so that a learner may draw batches ahead. Any other indexes
-        refer to the transitions that were stored at the last `sample`.
+        transitions until 16 more samples have been drawn, so that a learner may draw batches ahead. A part of such
+        an array, or several of them in one, changes a transition only if each of the 16 newest samples that contains
+        its index contains that transition. An index in none of these refers to the transition that was stored at the
+        last `sample`.
     **others
         As for `ReplayBuffer`.
     """

@@ -310,8 +310,9 @@ class MPPrioritizedReplayBuffer(PrioritizedRing, MPReplayBuffer):
     Only the process that sampled should call `update_priorities`. The array "indexes" of a sample identifies the
     sampled transitions until 16 more samples have been drawn; those overwritten meanwhile are skipped. A copy of the
     array works as well, unless several samples had the same indexes with different transitions; those transitions are
-    then not changed. Any other indexes refer to the transitions that were stored when this process last sampled; if it
-    has never sampled, nothing changes.
+    then not changed. A part of such an array, or several of them in one, changes a transition only if each of the 16
+    newest samples that contains its index contains that transition. An index in none of these refers to the transition
+    that was stored when this process last sampled; if it has never sampled, nothing changes.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
-constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
+constexpr std::uint64_t kNoRow = ~std::uint64_t{0}, kNotDrawn = kNoRow - 1;
 
 // An entry of the journal: a slot whose priority is about to change or has changed, and the round of the journal to
 // which the entry belongs, counted from 1.
@@ -241,27 +241,33 @@ std::uint64_t PriorityView::remember(const Drawn& drawn) {
   return number;
 }
 
-// Returns the rows that were sampled at `index`, in the same order; null if no remembered sample has these indexes.
+// Returns the rows that were sampled at `index`, in the same order: kNoRow where samples that may be meant differ, and
+// kNotDrawn where none drew the slot.
 const std::uint64_t* PriorityView::rows_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) {
   const std::uint64_t* rows = nullptr;
-  samples_.each_meant(index, count, sample, [&](const std::vector<std::uint64_t>& those) {
+  const bool found = samples_.each_meant(index, count, sample, [&](const std::vector<std::uint64_t>& those) {
     if (rows == nullptr) {
       rows = those.data();
       return;
     }
-    // Where the samples differ, nothing can be changed.
     if (rows != agreed_.data()) agreed_.assign(rows, rows + count);
     for (std::size_t i = 0; i < count; ++i)
       if (agreed_[i] != those[i]) agreed_[i] = kNoRow;
     rows = agreed_.data();
   });
-  return rows;
+  if (found) return rows;
+  agreed_.assign(count, kNotDrawn);
+  samples_.each_that_drew(index, count,
+                          [this](std::size_t i, const std::vector<std::uint64_t>& those, std::size_t place) {
+                            agreed_[i] = agreed_[i] == kNotDrawn || agreed_[i] == those[place] ? those[place] : kNoRow;
+                          });
+  return agreed_.data();
 }
 
 bool PriorityView::update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample) {
   const std::uint64_t* rows = rows_meant(index, count, sample);
   return set_those(index, count, leaves, [this, rows](std::size_t i, std::uint64_t row) {
-    return rows != nullptr ? row == rows[i] : row < sampled_at_;
+    return rows[i] == kNotDrawn ? row < sampled_at_ : row == rows[i];
   });
 }
 

@@ -46,8 +46,9 @@ class PriorityView {
   std::uint64_t remember(const Drawn& drawn);
   // Sets the leaves of the rows that were sampled at `index`, if they are still stored. The sample with number `sample`
   // determines which rows these are. If `sample` is 0 or no longer remembered, all remembered samples with the same
-  // indexes determine the rows; where these samples differ, no leaf is set. If there is no such sample, the rows that
-  // were stored when this process last sampled are used. Returns whether any leaf was set.
+  // indexes do; if there is none, all those that drew the slot. Where these samples differ, no leaf is set. For a slot
+  // that none of them drew, it is the row that was stored when this process last sampled. Returns whether any leaf was
+  // set.
   bool update(const std::int64_t* index, std::size_t count, const float* leaves, std::uint64_t sample);
   // Sets the leaves of the rows with these numbers, if they are still stored. Returns whether any leaf was set.
   bool update_rows(const std::int64_t* rows, std::size_t count, const float* leaves);
@@ -125,7 +126,7 @@ class PriorityView {
   std::vector<Change> changes_;
   RecentSamples<std::vector<std::uint64_t>> samples_;
   std::vector<std::size_t> slots_;     // of update_rows()
-  std::vector<std::uint64_t> agreed_;  // rows of samples with the same indexes
+  std::vector<std::uint64_t> agreed_;  // rows of the samples that may be meant
   std::uint64_t sampled_at_ = 0;       // the head when this process last sampled
 };
 

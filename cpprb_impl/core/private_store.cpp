@@ -57,30 +57,40 @@ void PrivateStore::fill(const std::vector<std::size_t>& slots, char* const* to, 
   });
 }
 
+// Sets each leaf whose slot holds a row for which is_meant(its place in `index`, row) is true.
+template <class IsMeant>
+void PrivateStore::set_those(const std::int64_t* index, std::size_t count, const float* leaves, IsMeant is_meant) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto slot = static_cast<std::size_t>(index[i]);
+    if (!is_meant(i, row_of(slot))) continue;
+    tree_.leaves()[slot] = leaves[i];
+    changed_.push_back(slot);
+  }
+}
+
+// With check_for_update, a row is meant if it was there when its sample was drawn: before the head at that time. If
+// several samples may be meant, this is the oldest one's, so that rows in which they differ are not updated.
 std::size_t PrivateStore::update(const std::int64_t* index, std::size_t count, const float* leaves, double largest,
                                  std::uint64_t sample) {
   for (std::size_t i = 0; i < count; ++i)
     if (!holds(static_cast<std::uint64_t>(index[i]))) return i;
   changed_.clear();
-  const std::uint64_t end = check_for_update_ ? end_meant(index, count, sample) : head_;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto slot = static_cast<std::size_t>(index[i]);
-    if (check_for_update_ && row_of(slot) >= end) continue;
-    tree_.leaves()[slot] = leaves[i];
-    changed_.push_back(slot);
+  std::uint64_t end = kNoRow;
+  const auto is_earlier = [&end](std::uint64_t head) { end = std::min(end, head); };
+  if (!check_for_update_) {
+    set_those(index, count, leaves, [](std::size_t, std::uint64_t) { return true; });
+  } else if (samples_.each_meant(index, count, sample, is_earlier)) {
+    set_those(index, count, leaves, [end](std::size_t, std::uint64_t row) { return row < end; });
+  } else {
+    std::vector<std::uint64_t> ends(count, sampled_at);
+    samples_.each_that_drew(index, count,
+                            [&](std::size_t i, std::uint64_t head, std::size_t) { ends[i] = std::min(ends[i], head); });
+    set_those(index, count, leaves, [&ends](std::size_t i, std::uint64_t row) { return row < ends[i]; });
   }
   if (changed_.empty()) return kAllLate;
   raise_max_priority(largest);
   tree_.refresh_scattered(changed_);
   return kAllGood;
-}
-
-// Returns the row before which a row at `index` was there when the sample was drawn. If several samples may be meant,
-// this is the oldest one's, so that rows in which they differ are not updated.
-std::uint64_t PrivateStore::end_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) const {
-  std::uint64_t end = kNoRow;
-  samples_.each_meant(index, count, sample, [&](std::uint64_t head) { end = std::min(end, head); });
-  return end == kNoRow ? sampled_at : end;
 }
 
 float PrivateStore::largest_leaf() {

@@ -59,7 +59,7 @@ class PrivateStore final : public Store {
   // rows with frames.
   void hold(std::uint64_t next, std::uint64_t count, float leaf);
 
-  std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample has
+  std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample drew
 
  private:
   template <bool kRemembers>
@@ -71,7 +71,8 @@ class PrivateStore final : public Store {
     const std::uint64_t last = head_ - 1;
     return last - (last % capacity_ + capacity_ - slot) % capacity_;
   }
-  std::uint64_t end_meant(const std::int64_t* index, std::size_t count, std::uint64_t sample) const;
+  template <class IsMeant>
+  void set_those(const std::int64_t* index, std::size_t count, const float* leaves, IsMeant is_meant);
   void bring_tree_up_to_date();
   void fill(const std::vector<std::size_t>& slots, char* const* to, Waiting& waiting);
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace rb {
@@ -23,18 +25,47 @@ class RecentSamples {
     return newest_;
   }
 
-  // Calls use(rows) for the sample with that number. If `number` is 0 or no longer remembered, does so for each sample
-  // with the same indexes: any of these may be meant.
+  // Calls use(rows) for the sample with that number, if the indexes are its first ones. Otherwise, or if it is no
+  // longer remembered, does so for each sample with the same indexes: any may be meant. Returns whether there was one.
   template <class Use>
-  void each_meant(const std::int64_t* index, std::size_t count, std::uint64_t number, Use use) const {
-    const auto has_these = [=](const Sample& each) {
-      return each.slots.size() == count && std::equal(index, index + count, each.slots.begin(),
+  bool each_meant(const std::int64_t* index, std::size_t count, std::uint64_t number, Use use) const {
+    const auto begins_so = [=](const Sample& each) {
+      return each.slots.size() >= count && std::equal(index, index + count, each.slots.begin(),
                                                       [](auto a, auto b) { return static_cast<std::size_t>(a) == b; });
     };
     const Sample& known = samples_[number % kRemembered];
-    if (number != 0 && known.number == number && has_these(known)) return use(known.rows);
+    if (number != 0 && known.number == number && begins_so(known)) {
+      use(known.rows);
+      return true;
+    }
+    bool found = false;
     for (const Sample& each : samples_)
-      if (each.number != 0 && has_these(each)) use(each.rows);
+      if (each.number != 0 && each.slots.size() == count && begins_so(each)) {
+        use(each.rows);
+        found = true;
+      }
+    return found;
+  }
+
+  // Calls use(i, rows, place) for each remembered sample that drew the slot index[i], as the one at `place`: indexes
+  // that are parts of samples do not say of which.
+  template <class Use>
+  void each_that_drew(const std::int64_t* index, std::size_t count, Use use) const {
+    std::vector<std::pair<std::size_t, std::size_t>> wanted(count);  // slots and their positions in `index`
+    std::vector<bool> may_be_wanted(std::bit_ceil(8 * count + 1));   // by the low bits of a slot: saves most searches
+    const std::size_t low_bits = may_be_wanted.size() - 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      wanted[i] = {static_cast<std::size_t>(index[i]), i};
+      may_be_wanted[wanted[i].first & low_bits] = true;
+    }
+    std::ranges::sort(wanted);
+    for (const Sample& each : samples_)
+      for (std::size_t place = 0; place < each.slots.size(); ++place) {
+        const std::size_t slot = each.slots[place];
+        if (!may_be_wanted[slot & low_bits]) continue;
+        auto found = std::ranges::lower_bound(wanted, std::pair{slot, std::size_t{0}});
+        for (; found != wanted.end() && found->first == slot; ++found) use(found->second, each.rows, place);
+      }
   }
 
  private:

@@ -118,10 +118,12 @@ class Model:
     def update_priorities(self, indexes: list[int], priorities: list[float]) -> None:
         by_slot = self.by_slot()
         meant = [held for those, held in self.samples if those == indexes]  # any of these samples
+        drawn = [pair for those, held in self.samples for pair in zip(those, held, strict=True)]
         changed = []
         for at, (index, priority) in enumerate(zip(indexes, priorities, strict=True)):
             held = by_slot[index]
-            seen = all(those[at] is held for those in meant) if meant else held.seen
+            there = [those[at] for those in meant] if meant else [each for slot, each in drawn if slot == index]
+            seen = all(each is held for each in there) if there else held.seen
             if seen or not self.check_for_update:
                 changed.append((held, priority))
         for held, priority in changed:

@@ -1,4 +1,7 @@
-"""Samples with the very same indexes, of which the older one's update comes late: it must not land on the newer row."""
+"""Updates that come late must not land on rows that replaced the sampled ones.
+
+Samples may have the very same indexes, and an update may be of a part of a batch.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,8 @@ def make(request) -> Iterator[Callable[..., Buffer]]:
     made: list[Buffer] = []
 
     def make(capacity: int, **options) -> Buffer:
-        made.append(request.param(capacity, {"x": {}}, alpha=1.0, eps=0.0, check_for_update=True, **options))
+        fields = {"x": {}, "rew": {}, "done": {}} if "Nstep" in options else {"x": {}}
+        made.append(request.param(capacity, fields, alpha=1.0, eps=0.0, check_for_update=True, **options))
         return made[-1]
 
     yield make
@@ -165,6 +169,62 @@ def test_the_16_newest_samples_reach_their_rows_if_these_are_stored(form, make):
     buffer.update_priorities(form(indexes), np.full(4, 1e3))
     batch = buffer.sample(2000, beta=1.0)
     assert set(batch["indexes"][batch["weights"] < 0.01]) == set(indexes)
+
+
+PARTS: dict[str, Callable[..., list[np.ndarray]]] = {
+    "minibatches": lambda one, two: [one[:4], one[4:], two[:1], two[1:]],
+    "filtered": lambda one, two: [one[one % 3 != 0], two[two % 2 == 0]],
+    "unique": lambda one, two: [np.unique(one), np.unique(two)],
+    "shuffled": lambda one, two: [np.random.default_rng(0).permutation(each) for each in (one, two)],
+    "repeated": lambda one, two: [np.repeat(one, 2), np.repeat(two, 3)],
+    "both": lambda one, two: [np.concatenate([one, two])],
+    "both as a list": lambda one, two: [[*one.tolist(), *two.tolist()]],
+}
+
+
+@pytest.mark.parametrize("replaced", [0, 10, 40, 64])
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_a_part_of_a_late_batch_reaches_the_rows_that_it_saw_and_no_others(parts, steps, replaced, make):
+    """A learner that draws batches ahead updates minibatches, or only those rows whose errors are finite."""
+    options = {"Nstep": {"size": 3, "rew": "rew"}} if steps > 1 else {}
+    buffer = make(64, seed=1, **options)
+
+    def add(first: int, rows: int) -> None:
+        numbers = np.arange(first, first + rows)
+        buffer.add(x=numbers, **({"rew": np.zeros(rows), "done": np.zeros(rows)} if options else {}))
+
+    add(0, 64 + steps - 1)
+    batches = [buffer.sample(8) for _ in range(2)]
+    if replaced:
+        add(1000, replaced)
+    batches.append(buffer.sample(8))
+    drawn = [pair for batch in batches for pair in zip(batch["indexes"], batch["x"].ravel(), strict=True)]
+    stored = buffer.get([*range(64)])["x"].ravel()
+    given = parts(*(batch["indexes"] for batch in batches[:2]))
+    for indexes in given:
+        buffer.update_priorities(indexes, np.full(len(indexes), 1e3))
+    in_parts = {int(index) for indexes in given for index in indexes}
+    expected = [
+        1e3 if slot in in_parts and all(row == stored[slot] for other, row in drawn if other == slot) else 1.0
+        for slot in range(64)
+    ]
+    assert buffer._get_leaves(range(64)).tolist() == pytest.approx(expected, rel=1e-5)
+    assert (replaced == 64) == (1e3 not in expected)
+
+
+def test_a_part_of_a_batch_is_of_that_sample_if_it_is_in_its_memory(make):
+    """Another sample drew other rows from these slots, so that a copy would change nothing."""
+    buffer = make(4, seed=1)
+    buffer.add(x=np.zeros(4))
+    older = buffer.sample(4)["indexes"]
+    buffer.add(x=np.ones(4))
+    newer = buffer.sample(4)["indexes"]
+    for indexes in (older[:3], newer[:3].copy()):
+        buffer.update_priorities(indexes, 5.0)
+        assert buffer.get_max_priority() == 1.0
+    buffer.update_priorities(newer[:3], 5.0)
+    assert buffer.get_max_priority() == 5.0
 
 
 def test_a_changed_array_is_not_that_sample_any_more(make):

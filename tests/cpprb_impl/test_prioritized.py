@@ -225,7 +225,8 @@ def test_an_update_for_an_overwritten_row_is_ignored():
         buffer.sample(2)
         buffer.add(x=[9])
         buffer.update_priorities([0, 1], [0.0, 0.0])
-        assert set(buffer.sample(200)["indexes"]) == {0, 2, 3}
+        for _ in range(16):  # so many that the first sample, which may have drawn the old row, is forgotten
+            assert set(buffer.sample(200)["indexes"]) == {0, 2, 3}
         buffer.update_priorities([0], [0.0])
         assert set(buffer.sample(200)["indexes"]) == {2, 3}
         buffer.close()

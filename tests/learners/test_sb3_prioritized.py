@@ -31,13 +31,16 @@ def test_rows_are_drawn_by_priority_and_weighted():
     assert batch.weights.shape == batch.rewards.shape == batch.dones.shape == (20_000, 1)
 
 
-def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample():
-    buffer = sb3.PrioritizedReplayBuffer(40, BOX, BUTTONS, device="cpu", n_envs=2, check_for_update=True)
+@pytest.mark.parametrize("n_steps", [1, 3])
+@pytest.mark.parametrize("part", [slice(None), slice(2), slice(2, 4), slice(None, None, -1), [0, 3]], ids=str)
+def test_check_for_update_spares_rows_that_replaced_those_of_an_earlier_sample(part, n_steps):
+    options = {"device": "cpu", "n_envs": 2, "n_steps": n_steps, "check_for_update": True}
+    buffer = sb3.PrioritizedReplayBuffer(40, BOX, BUTTONS, **options)
     fill([buffer], 20)
-    indexes = buffer.sample(4).indexes
+    indexes = buffer.sample(4).indexes[part]
     fill([buffer], 20)
     buffer.sample(4)
-    buffer.update_priorities(indexes, np.full(4, 1e3))
+    buffer.update_priorities(indexes, np.full(len(indexes), 1e3))
     assert (buffer.sample(100).weights == 1).all()
 
 
