@@ -10,7 +10,8 @@ column_0, column_1, ...
 leaves
     For prioritized buffers: (priority + eps)^alpha, float32 (rows,).
 own_0, own_1, ...
-    Further state of the buffer's class, such as the pending steps of n-step transitions.
+    Further state of the buffer's class, such as the pending steps of n-step transitions, and the samples that
+    `check_for_update` remembers.
 about.json
     "format", "version", "rows"; "columns": for each column its "names", "kind" ("rows" or "frames"), "dtype" and, for
     frames, "stack" (how many frames form a value; null if each frame is a value) and "axis" (the axis of a value along
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "cpprb_impl transitions", 1
 WAITING = "waiting "  # prefix of the name of a column of pending steps
+SAMPLES = "remembered samples"
 
 
 @dataclass
@@ -70,6 +72,8 @@ def write(buffer: SavableBuffer, stream: IO[bytes]) -> None:
         with _unchanged(buffer):
             slots, position = HeldSlots(buffer), position_of(buffer)
             own = {f"{WAITING}{name}": column for name, column in waiting_steps(buffer).items()} | buffer._own_state()
+            if len(samples := position.pop("samples", ())):
+                own[SAMPLES] = samples
             columns = write_columns(writer, buffer, slots, kinds)
             if isinstance(buffer, PrioritizedRing):
                 pieces = map(buffer._get_leaves, slots.pieces(NUMBERS))
@@ -125,12 +129,16 @@ def _read_own(buffer: SavableBuffer, reader: ArrayReader) -> Contents:
     contents = Contents(fitting(columns, rows, dtypes, kinds_of(buffer)), rows)
     if about.get("Nstep") != buffer._steps():
         raise ValueError(f"Nstep is {str(about.get('Nstep'))[:200]} in the file, but {buffer._steps()} in the buffer")
+    samples = own.pop(SAMPLES, np.empty(0, np.int64))
     state: dict[str, Any] = {
         "next_index": position.integer("next_index", most=options.integer("size", least=max(rows, 1)) - 1),
         "episode_len": position.integer("episode_len"),
         "unseen": position.integer("unseen"),
         "random": position.integers("random", 4, 2**64 - 1),
+        "samples": samples,
     }
+    if samples.dtype != np.int64 or samples.ndim != 1:
+        raise ValueError(f"{SAMPLES} must be int64 (n,), got {samples.dtype} of shape {samples.shape}")
     if not any(state["random"]):
         raise ValueError(f"{ABOUT}: 'random' must not be all zeros")
     if leaves is not None:

@@ -54,10 +54,11 @@ class SavableBuffer(BufferBase):
         """Append the transitions of a file, oldest first, with their priorities.
 
         If this buffer is empty and has the same size, `alpha` and `eps` as the saved one, it takes over its exact
-        state: slots, priorities, episode and random numbers. Otherwise the transitions are appended to those present;
-        if there are too many, only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`.
-        No other process may use a shared buffer meanwhile. If a process had died while writing to the saved buffer,
-        transitions move to the slots of those that it lost.
+        state: slots, priorities, episode, random numbers and, except for shared buffers, the samples that
+        `check_for_update` remembers. Otherwise the transitions are appended to those present; if there are too many,
+        only the newest are loaded. Priorities are converted to this buffer's `alpha` and `eps`. No other process may
+        use a shared buffer meanwhile. If a process had died while writing to the saved buffer, transitions move to the
+        slots of those that it lost.
 
         Parameters
         ----------

@@ -155,7 +155,7 @@ def set_leaves(buffer: Ring, leaves: Leaves, first: int, end: int) -> None:
 
 
 def position_of(buffer: Ring) -> dict[str, Any]:
-    """Return the buffer's state apart from transitions and priorities, which consists of numbers only."""
+    """Return the buffer's state apart from transitions and priorities: numbers, and one array of int64, "samples"."""
     position = {
         "next_index": buffer.get_next_index(),
         "episode_len": buffer.get_current_episode_len(),
@@ -164,6 +164,7 @@ def position_of(buffer: Ring) -> dict[str, Any]:
     }
     if isinstance(buffer, PrioritizedRing):
         position["max_priority"] = buffer.get_max_priority()
+        position["samples"] = buffer._get_samples()
     return position
 
 
@@ -198,6 +199,7 @@ def set_position(buffer: Ring, position: dict[str, Any], waiting: Mapping[str, n
     if isinstance(buffer, PrioritizedRing) and "max_priority" in position:
         buffer._set_max_priority(position["max_priority"])
     buffer._set_unseen(position["unseen"])
+    buffer._set_samples(position.get("samples", ()))  # which old pickles and files do not have
     buffer._set_episode_len(position["episode_len"])
     buffer._set_random(position["random"])
     add_waiting(buffer, waiting)

@@ -36,6 +36,14 @@ std::uint64_t unsigned_number(PyObject* value, const char* what) {
   raise(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, got %R", what, index.get());
 }
 
+template <class Number>
+PyObject* int64_array(const std::vector<Number>& numbers) {
+  auto count = static_cast<npy_intp>(numbers.size());
+  Ref array(checked(PyArray_SimpleNew(1, &count, NPY_INT64)));
+  std::copy(numbers.begin(), numbers.end(), static_cast<npy_int64*>(PyArray_DATA(array.array())));
+  return array.give();
+}
+
 // The slots that a caller names.
 class Slots {
  public:
@@ -153,10 +161,7 @@ PyObject* get_stored_slots(PyObject* self, PyObject*) {
       LearnerGuard guard(call.store(), waiting);
       slots = call.store().stored_slots();
     }
-    auto count = static_cast<npy_intp>(slots.size());
-    Ref array(checked(PyArray_SimpleNew(1, &count, NPY_INT64)));
-    std::copy(slots.begin(), slots.end(), static_cast<npy_int64*>(PyArray_DATA(array.array())));
-    return array.give();
+    return int64_array(slots);
   });
 }
 
@@ -224,6 +229,41 @@ PyObject* set_unseen(PyObject* self, PyObject* rows) {
     if (ring_of(self).is_shared) Py_RETURN_NONE;
     PrivateCallGuard call(self, "_set_unseen");
     call.store().sampled_at = call.store().head() - std::min(unseen, call.store().head());
+    Py_RETURN_NONE;
+  });
+}
+
+// The outstanding batches of check_for_update. Those of a shared buffer are known to one process only.
+PyObject* get_samples(PyObject* self, PyObject*) {
+  return guarded<PyObject*>(nullptr, [&] {
+    std::vector<npy_int64> numbers;
+    if (!ring_of(self).is_shared) {
+      PrivateCallGuard call(self, "_get_samples");
+      PrivateStore& store = call.store();
+      store.samples().each_in_order([&](const std::vector<std::size_t>& slots, std::uint64_t head) {
+        numbers.push_back(static_cast<npy_int64>(store.head() - head));
+        numbers.push_back(static_cast<npy_int64>(slots.size()));
+        numbers.insert(numbers.end(), slots.begin(), slots.end());
+      });
+    }
+    return int64_array(numbers);
+  });
+}
+
+PyObject* set_samples(PyObject* self, PyObject* numbers) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const Ref array(checked(PyArray_FROMANY(numbers, NPY_INT64, 1, 1, NPY_ARRAY_CARRAY_RO)));
+    if (ring_of(self).is_shared) Py_RETURN_NONE;
+    PrivateCallGuard call(self, "_set_samples");
+    PrivateStore& store = call.store();
+    if (!store.check_for_update()) Py_RETURN_NONE;
+    const auto* at = static_cast<const npy_int64*>(PyArray_DATA(array.array()));
+    const auto* const end = at + PyArray_SIZE(array.array());
+    while (end - at >= 2 && at[1] >= 0 && at[1] <= end - at - 2) {
+      const std::uint64_t unseen = std::min(static_cast<std::uint64_t>(at[0]), store.head());
+      store.samples().remember({at + 2, at + 2 + at[1]}, store.head() - unseen);
+      at += 2 + at[1];
+    }
     Py_RETURN_NONE;
   });
 }
@@ -417,6 +457,11 @@ PyMethodDef methods[] = {
     {"_get_unseen", get_unseen, METH_NOARGS,
      "_get_unseen() -> int\n\nReturn how many transitions were written since the last sample; 0 for shared buffers."},
     {"_set_unseen", set_unseen, METH_O, "_set_unseen(rows)"},
+    {"_get_samples", get_samples, METH_NOARGS,
+     "_get_samples() -> int64 (n,)\n\n"
+     "Return the remembered samples, oldest first: how many transitions were written since each, its number of\n"
+     "indexes, and these. There are none without check_for_update, and for shared buffers."},
+    {"_set_samples", set_samples, METH_O, "_set_samples(samples)\n\nRemember what `_get_samples` returned."},
     {"_warn_no_more_than", warn_no_more_than, METH_O,
      "_warn_no_more_than(other)\n\nDo not warn of changed values in a field of which `other` has warned."},
     {nullptr, nullptr, 0, nullptr}};

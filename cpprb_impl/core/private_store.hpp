@@ -60,6 +60,7 @@ class PrivateStore final : public Store {
   void hold(std::uint64_t next, std::uint64_t count, float leaf);
 
   std::uint64_t sampled_at = 0;  // the head at the last sample, for indexes that no remembered sample drew
+  RecentSamples<std::uint64_t>& samples() { return samples_; }
 
  private:
   template <bool kRemembers>

@@ -25,6 +25,13 @@ class RecentSamples {
     return newest_;
   }
 
+  // Calls use(slots, rows) for each remembered sample, oldest first.
+  template <class Use>
+  void each_in_order(Use use) const {
+    for (std::uint64_t number = newest_ - std::min(newest_, std::uint64_t{kRemembered}); number++ != newest_;)
+      if (const Sample& each = samples_[number % kRemembered]; !each.slots.empty()) use(each.slots, each.rows);
+  }
+
   // Calls use(rows) for the sample with that number, if the indexes are its first ones. Otherwise, or if it is no
   // longer remembered, does so for each sample with the same indexes: any may be meant. Returns whether there was one.
   template <class Use>

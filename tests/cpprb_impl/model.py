@@ -139,6 +139,7 @@ class Model:
         if alike and self.is_empty():
             check_for_update, samples = self.check_for_update, self.samples
             vars(self).update(vars(copy.deepcopy(saved)))
+            samples.extend(self.samples if saved.check_for_update else ())
             self.check_for_update, self.samples = check_for_update, samples
             return
         known = saved.exponents and (saved.exponents[0] > 0 or saved.exponents == self.exponents)

@@ -227,7 +227,6 @@ class BufferMachine(RuleBasedStateMachine):
             return
         twin = way(self.buffer)
         self._check(twin)
-        self.model.samples.clear()  # a copy does not know them
         self.buffer.clear()  # of no concern to the twin
         self.buffer.close()
         self.buffer = twin

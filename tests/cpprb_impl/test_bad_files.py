@@ -234,6 +234,15 @@ def test_where_reading_backwards_stood_is_checked(good):
         refused(forged(file, arrays={"own_0": own}), "must hold the position", make(ReverseReplayBuffer))
 
 
+def test_remembered_samples_are_checked():
+    buffer = make(PrioritizedReplayBuffer, check_for_update=True)
+    buffer.add(**make_rows(0, 5))
+    buffer.sample(2)
+    file = state_of(buffer)
+    for own in (np.array([1.0]), np.array([[1, 2]]), np.array(["1"])):
+        refused(forged(file, arrays={"own_0": own}), "samples must be int64", make(PrioritizedReplayBuffer))
+
+
 def header_of(shape, dtype="<f4", fortran=False) -> bytes:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": fortran, "shape": shape})

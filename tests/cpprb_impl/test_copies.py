@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import multiprocessing
 import pickle
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from cpprb_impl import LaBERmean, PrioritizedReplayBuffer, ReplayBuffer, ReverseReplayBuffer, SelectiveReplayBuffer
+from cpprb_impl.state import position_of, restore
 
 from .rows import ENV_DICT, make_rows
 
@@ -91,6 +93,59 @@ def test_a_subclass_keeps_its_attributes_and_is_not_initialised_again(copied):
         each.update_priorities(range(11), [5.0] * 11)  # not of the one row that was added since the sample
     assert np.array_equal(buffer._get_leaves(range(11)), other._get_leaves(range(11)))
     assert len(set(buffer._get_leaves(range(11)).tolist())) == 2
+
+
+def from_file(buffer: PrioritizedReplayBuffer) -> PrioritizedReplayBuffer:
+    file = io.BytesIO()
+    buffer.save_transitions(file)
+    other = PrioritizedReplayBuffer(64, {"x": {}}, alpha=1.0, eps=0.0, check_for_update=True)
+    other.load_transitions(io.BytesIO(file.getvalue()))
+    return other
+
+
+@pytest.mark.parametrize("replaced", [0, 20, 64, 200])
+@pytest.mark.parametrize("way", [*WAYS.values(), from_file], ids=[*WAYS, "file"])
+def test_a_copy_protects_the_rows_of_outstanding_batches(way, replaced):
+    """Of batches drawn before it was copied, whether rows are replaced before or after that."""
+    buffer = PrioritizedReplayBuffer(64, {"x": {}}, alpha=1.0, eps=0.0, seed=1, check_for_update=True)
+    buffer.add(x=np.arange(100))
+    batches = [buffer.sample(8)["indexes"]]
+    buffer.add(x=np.arange(7))
+    batches.append(buffer.sample(8)["indexes"])
+    other = way(buffer)
+    for each in (buffer, other):
+        if replaced:
+            each.add(x=np.arange(replaced))
+        each.sample(8)
+        for indexes in (batches[0], batches[1], batches[0][2:5].copy()):
+            each.update_priorities(indexes, np.full(len(indexes), 1e3))
+    assert np.array_equal(buffer._get_leaves(range(64)), other._get_leaves(range(64)))
+    assert (other._get_leaves(range(64)).max() == 1) == (replaced >= 64)
+
+
+def test_a_copy_remembers_16_samples_as_the_original_does(copied):
+    buffer = PrioritizedReplayBuffer(4, {"x": {}}, check_for_update=True)
+    buffer.add(x=np.arange(4))
+    for size in range(1, 21):
+        buffer.sample(size)
+        assert np.array_equal(copied(buffer)._get_samples(), buffer._get_samples())
+    assert len(buffer._get_samples()) == 16 * 2 + sum(range(5, 21))
+
+
+def test_a_pickle_of_before_samples_were_kept_can_be_loaded():
+    buffer = PrioritizedReplayBuffer(4, {"x": {}}, check_for_update=True)
+    buffer.add(x=np.arange(4))
+    position = {name: value for name, value in position_of(buffer).items() if name != "samples"}
+    other = PrioritizedReplayBuffer(4, {"x": {}}, check_for_update=True)
+    restore(other, position, buffer.get_all_transitions(), 4, None, {})
+    assert len(other._get_samples()) == 0
+
+
+@pytest.mark.parametrize("bad", [[1], [1, 2, 3], [1, -1], [-1, 2**62, 0]], ids=str)
+def test_samples_that_are_cut_short_are_left_out(bad):
+    buffer = PrioritizedReplayBuffer(4, {"x": {}}, check_for_update=True)
+    buffer._set_samples([0, 2, 7, 8, *bad])
+    assert buffer._get_samples().tolist() == [0, 2, 7, 8]
 
 
 class Lean(ReplayBuffer):
