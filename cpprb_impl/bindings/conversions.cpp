@@ -187,9 +187,8 @@ int part_of(int type) {
 
 [[noreturn]] void raise_changed(const Field& field, const Ref& given, npy_intp place,
                                 PyObject* error = PyExc_ValueError) {
-  const Ref flat(checked(PyObject_CallMethod(given.get(), "ravel", nullptr)));
   raise(error, "%U must fit its dtype, %S, without loss, got %S", field.name.get(), field.dtype.get(),
-        Ref(checked(PySequence_GetItem(flat.get(), place))).get());
+        item_at(given, place).get());
 }
 
 // Returns `value` as an array of `type`, at the size or unit that holds it. Empty if NumPy does not find one.
@@ -204,15 +203,15 @@ Ref at_full_size(PyObject* value, int type) {
   }
 }
 
-// Converts text or raw bytes. Raises ValueError if NumPy would cut off bytes other than 0.
-Ref convert_text(const Ref& whole, const Field& field) {
+// Converts text or raw bytes, `whole` at full size. Raises ValueError if NumPy would cut off bytes other than 0.
+Ref convert_text(PyObject* value, const Ref& whole, const Field& field) {
   const npy_intp kept = field.bytes / field.elements, size = PyArray_ITEMSIZE(whole.array());
   const npy_intp count = size > kept ? PyArray_SIZE(whole.array()) : 0;
   for (npy_intp i = 0; i < count; ++i) {
     const char* item = PyArray_BYTES(whole.array()) + i * size;
     if (std::any_of(item + kept, item + size, [](char byte) { return byte != 0; })) raise_changed(field, whole, i);
   }
-  return naming(field, [&] { return with_dtype(whole, field); });
+  return naming(field, [&] { return as_dtype(value, field.descr()); });
 }
 
 // Converts dates or durations. Raises ValueError for one that is no multiple of the field's unit.
@@ -308,7 +307,7 @@ Converted convert_others(PyObject* value, const Field& field, ChangeWarnings& wa
       return convert(value, counts, warnings, bytes);
     }
     if (const Ref whole = at_full_size(value, type))
-      return {is_date ? convert_dates(value, whole, field) : convert_text(whole, field), {}};
+      return {is_date ? convert_dates(value, whole, field) : convert_text(value, whole, field), {}};
   }
   return {naming(field, [&] { return as_dtype(value, field.descr()); }), {}};
 }
