@@ -171,8 +171,9 @@ def test_fails_in_the_constructor():
 
 
 def test_ctrl_c_reaches_only_the_maker():
-    code = "import signal; signal.signal(signal.SIGINT, lambda *_: print('heard', flush=True))\n"
-    with started(MAKE + code + "print('ready', flush=True)\nwhile True: signal.pause()") as (owner, line):
+    code = "import signal, time; signal.signal(signal.SIGINT, lambda *_: print('heard', flush=True))\n"
+    # signal.pause would miss a signal that arrives just before it, and wait for ever.
+    with started(MAKE + code + "print('ready', flush=True)\nwhile True: time.sleep(0.05)") as (owner, line):
         segment = line()
         assert line() == "ready"
         for number in (signal.SIGINT, signal.SIGINT):
