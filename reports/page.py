@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from reports.answer import shades
@@ -10,6 +11,7 @@ from reports.answer.heatmap import heat_map
 from reports.answer.sentences import not_said, sentences
 from reports.figures.formatting import listed, spoken_time
 from reports.figures.jobs import Kind, is_finding
+from reports.rendering import worded
 from reports.sections import SECTIONS, context_of
 from reports.sections.section import Context
 from reports.sections.troubles import measured
@@ -74,22 +76,22 @@ def _below(context: Context) -> str:
 
 
 def _warnings(run: Run) -> list[str]:
+    warned = partial(worded, "warnings.j2")
     lines = []
     if run.profile == TINY:
-        lines.append(f"Profile {TINY} only checks that everything works: its figures mean nothing.")
+        lines.append(warned("tiny", profile=TINY))
     if run.interrupted:
-        lines.append("This run was interrupted: the report shows only what had been measured by then.")
+        lines.append(warned("interrupted"))
     elif run.finished is None:
-        lines.append("This run has not finished: it was killed, or is still running.")
+        lines.append(warned("unfinished"))
     if run.resumed:
-        times = listed([spoken_time(time) for time in run.resumed], most=3)
-        lines.append(f"This run was interrupted and resumed: {times}. Launches of one block may be far apart in time.")
+        lines.append(warned("resumed", times=[spoken_time(time) for time in run.resumed]))
     if changed := changed_since(run.revision):
-        lines.append(f"The measured code has changed since this run: {listed(changed, most=3)}.")
+        lines.append(warned("changed", files=changed))
     if not any(record.ok or is_finding(record) for record in run.records):
-        lines.append("Nothing was measured in this run.")
+        lines.append(warned("nothing"))
     elif run.is_whole and run.missing():
-        lines.append(f"This run measured fewer cells than it declared: {measured(run)} of {run.declared}.")
+        lines.append(warned("fewer", cells=measured(run), declared=run.declared))
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ FOLDERS = [Path(__file__).resolve().parent / name for name in ("templates", "ans
 
 def render(template: str, page: Mapping[str, Any]) -> str:
     """Fill in a template of one of the FOLDERS, whose name ends in .html.j2 or .md.j2."""
+    style = Markup((FOLDERS[0] / "style.css").read_text(encoding="utf-8") + shades.css())
+    return _environment(template).get_template(template).render(**page, style=style, Markup=Markup)
+
+
+def worded(template: str, sentence: str, **values: Any) -> str:
+    """Fill in one sentence, a macro of a template of plain text."""
+    return str(getattr(_environment(template).get_template(template).module, sentence)(**values)).strip()
+
+
+@cache
+def _environment(template: str) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDERS),
         autoescape=template.endswith(".html.j2"),
@@ -37,8 +49,7 @@ def render(template: str, page: Mapping[str, Any]) -> str:
         size=size,
         times=times,
     )
-    style = Markup((FOLDERS[0] / "style.css").read_text(encoding="utf-8") + shades.css())
-    return environment.get_template(template).render(**page, style=style, Markup=Markup)
+    return environment
 
 
 def _breakable(name: str) -> Markup:

@@ -12,6 +12,7 @@ from reports.figures.jobs import Job
 from reports.figures.peers import base_name, keeps_references
 from reports.figures.ranking import Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
+from reports.rendering import worded
 from reports.sections import apex, integrity, throughput
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
@@ -70,12 +71,14 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
         where = f" at {len(unsure)}" if sure else f" at {len(unsure)} of {_jobs(compared)}"
         span = _span([each.job for each in unsure], leader, reference)
         parts.append(f"ahead{where}{span}, with too few launches for a verdict")
-    for words, some in (
-        ("as fast as its best rival, within 10%,", [each for each in close if each.is_equal]),
-        ("too close to call", [each for each in close if not each.is_equal]),
+    for what, some in (
+        ("equal", [each for each in close if each.is_equal]),
+        ("undecided", [each for each in close if not each.is_equal]),
     ):
         if some:
-            parts.append(f"{words} at {len(some)}{'' if parts else f' of {_jobs(compared)}'}")
+            total = 0 if parts else len(compared)  # given once
+            words, on = worded("sentences.j2", what), compared[0].job.workload
+            parts.append(worded("sentences.j2", "among_jobs", what=words, count=len(some), jobs=total, workload=on))
     text = f"{among}{leader} is {'; '.join(parts)}"
     others: dict[str, list[str]] = {}
     for each in compared:
@@ -147,7 +150,8 @@ def _many_processes(context: Context) -> str:
     where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
     leads = f"{best.winner} has the fastest learner"
     if best.is_close:
-        leads = f"{best.winner} and {best.runner_up} have the fastest learners ({best.close})"
+        both = {"first": best.winner, "second": best.runner_up}
+        leads = worded("sentences.j2", "fastest_learners", **both, how_close=best.close)
     elif best.runner_up and not (best.clear or best.likely):
         leads = f"{best.winner} has the fastest learner (too few launches for a verdict)"
     passed = f"{where}, {leads}{checked}"

@@ -8,6 +8,7 @@ from reports.figures.formatting import counted, interval, listed, number
 from reports.figures.ratios import Ratio
 from reports.figures.statistics import detectable, figure, holm, least_p, p_equal
 from reports.figures.trainings import WEIGHTS, Task, ratios_of
+from reports.rendering import worded
 from results.verdicts import ENOUGH, MATTERS
 
 ALPHA = 0.05
@@ -45,7 +46,7 @@ def _speeds(task: Task) -> Iterator[str]:
             "and its interval are the error of the method."
         )
     if few:
-        yield f"Too few seeds for a verdict on the speed of {listed(few)}: it needs {ENOUGH}."
+        yield worded("learners_notes.j2", "few_seeds", peers=few, enough=ENOUGH)
 
 
 def _identical(task: Task) -> Iterator[str]:
