@@ -36,7 +36,7 @@ BENCHMARKS = {
     **dict.fromkeys(LEAKS.values(), Quantity("B/round", "lower")),
 }
 EVERYWHERE = ("plain", "priorities", "next_of")  # kinds for every workload; stack_compress needs stacked frames
-USER_BYTES = 64 << 20  # limit for the rows of a user-defined workload that a launch stores
+USER_BYTES = 32 << 20  # limit for the rows of a user-defined workload that a launch stores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,11 @@
 """The order of launches: a fixed number of blocks, or as many as fit into a time budget.
 
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
-block measures everything once, the peers that were asked for before their variants, which shows what each launch costs.
-Each later block contains the launches that the question needs: first, for each job, the fastest, the runner-up and the
-reference, until they can be told apart; then all others with too few launches for an interval, except peers that are
-far behind; then those whose intervals are widest relative to their cost.
+block launches everybody once, the peers that were asked for before their variants, which shows what each launch costs.
+It is interrupted before the suites that measure once: those that decide a job are launched as often as a verdict needs
+first, if half of the time remains. Each later block contains the launches that the question needs: first, for each job,
+the fastest, the runner-up and the reference, until they can be told apart; then all others with too few launches for an
+interval, except peers that are far behind; then those whose intervals are widest relative to their cost.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from statistics import mean, median
 from adapters.registry import REFERENCES, family
 from results.record import Record
 from results.verdicts import ENOUGH
-from suites.runner.contests import FEW, contests_of, notch
+from suites.runner.contests import FEW, Contest, contests_of, notch
 from suites.suite import Launch
 
+#: The share of the time left that may be spent on verdicts before the suites that measure once begin.
+DECIDING = 0.5
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
 #: The largest share of the budget that one launch may take.
@@ -58,6 +61,7 @@ class Part:
 
 
 Next = tuple[int, Launch]
+Groups = Iterator[list[Launch]]  # each of launches that are compared
 
 
 def fixed(parts: Sequence[Part]) -> Fixed:
@@ -131,20 +135,21 @@ class Costs:
     others: it may have compiled something."""
 
     def __init__(self) -> None:
-        self._took: dict[str, list[float]] = {}
+        self._took: dict[str, dict[str, list[float]]] = {}  # peer -> launch -> seconds
 
     def __bool__(self) -> bool:
         return bool(self._took)
 
     def add(self, launch: Launch, seconds: float) -> None:
-        self._took.setdefault(launch.name, []).append(seconds)
+        self._took.setdefault(launch.peer, {}).setdefault(launch.name, []).append(seconds)
 
     def of(self, launch: Launch) -> float:
-        """Return the seconds. For a launch that has not run, the median of the others, as one slow peer would dominate
-        a mean."""
-        if took := self._took.get(launch.name):
+        """Return the seconds. For a launch that has not run, the median of the peer's others, or else of all."""
+        of_peer = self._took.get(launch.peer, {})
+        if took := of_peer.get(launch.name):
             return mean(took[1:] or took)
-        return median(mean(took[1:] or took) for took in self._took.values()) if self._took else 0.0
+        known = of_peer.values() or [took for each in self._took.values() for took in each.values()]
+        return median(mean(took[1:] or took) for took in known) if known else 0.0
 
 
 class Budgeted:
@@ -164,18 +169,35 @@ class Budgeted:
         self._share = share * (deadline - self._begin)
 
     def __iter__(self) -> Iterator[Next]:
-        """Yield each launch once, part after part and variants last, then blocks of the launches that need it most."""
+        """Yield the launches in the order that the module describes."""
+        blocks = itertools.count(1)
         for is_variant in (False, True):
-            for part in self.parts:
+            yield from self._first(True, is_variant)
+            if any(self._unmeasured(False, is_variant)):
+                yield from self._again(blocks, self._verdicts, self.deadline - DECIDING * self._left())
+                yield from self._first(False, is_variant)
+        yield from self._again(blocks, self._by_need, self.deadline)
+
+    def _first(self, repeated: bool, is_variant: bool) -> Iterator[Next]:
+        """Yield the first launches of the parts that are repeated, or not; of the latter, the short ones first."""
+        launches = list(self._unmeasured(repeated, is_variant))
+        for launch in launches if repeated else sorted(launches, key=self._costs.of):
+            if self._left() > 0:
+                yield 0, launch
+
+    def _unmeasured(self, repeated: bool, is_variant: bool) -> Iterator[Launch]:
+        for part in self.parts:
+            if part.repeated is repeated:
                 for launch in shuffled(part.launches, self._shuffler):
-                    if part.is_variant(launch.peer) is is_variant and self._left() > 0:
-                        yield 0, launch
-        for block in itertools.count(1):
-            chosen = shuffled(self._choose(), self._shuffler)
-            if not chosen:
-                return
+                    if part.is_variant(launch.peer) is is_variant:
+                        yield launch
+
+    def _again(self, blocks: Iterator[int], needed: Callable[[], Groups], until: float) -> Iterator[Next]:
+        """Yield blocks of the launches that are needed, as long as they can end before `until`."""
+        while chosen := shuffled(self._choose(needed(), until - self._clock()), self._shuffler):
+            block = next(blocks)
             for launch in chosen:
-                if self._costs.of(launch) <= self._left():
+                if self._costs.of(launch) <= until - self._clock():
                     yield block, launch
 
     def shortage(self) -> str:
@@ -199,41 +221,35 @@ class Budgeted:
     def _left(self) -> float:
         return self.deadline - self._clock()
 
-    def _choose(self) -> list[Launch]:
-        """Return the launches of the next block, in order of need, as far as time permits. Time is reserved to launch
-        the first ones `ENOUGH` times. Launches that are compared are chosen together: ratios are taken within a block.
-        """
+    def _choose(self, needed: Groups, left: float) -> list[Launch]:
+        """Return the launches of the next block, in order of need, as far as the seconds left permit. Time is reserved
+        to launch the first ones `ENOUGH` times. Launches that are compared are chosen together: ratios are taken within
+        a block."""
         chosen: list[Launch] = []
-        planned, left = 0.0, self._left()
-        for needed in self._by_need():
-            group = [each for each in dict.fromkeys(needed) if each not in chosen]
+        planned = 0.0
+        for together in needed:
+            group = [each for each in dict.fromkeys(together) if each not in chosen]
             if planned + sum(map(self._costs.of, group)) > left:
                 continue
             planned += sum(self._costs.of(each) * max(1, ENOUGH - launches_of(each)) for each in group)
             chosen += group
         return chosen
 
-    def _by_need(self) -> Iterator[list[Launch]]:
+    def _verdicts(self) -> Groups:
+        """Yield the groups of launches that decide a job, but not often enough for a verdict yet."""
+        place = self._repeated()
+        for group in self._undecided(place, self._contests(place)):
+            if any(launches_of(each) < ENOUGH for each in group):
+                yield [*group, *self._partners(group[0])]
+
+    def _by_need(self) -> Groups:
         """Yield groups of launches that are compared, in order of need: those that decide a job; those with fewer than
         `ENOUGH` launches, or `FEW` if they are far behind at every job; those whose intervals are widest relative to
         their cost."""
-        place = {
-            launch: number
-            for number, part in enumerate(self.parts, start=1)
-            if part.repeated
-            for launch in part.launches
-            if launch.open_records
-        }
-        ranked = {launch: self.parts[number - 1].ranked for launch, number in place.items()}
-        contests = contests_of(ranked)
+        place = self._repeated()
+        contests = self._contests(place)
         near = dict.fromkeys(launch for contest in contests for launch in contest.near())
-
-        def early(group: Sequence[Launch]) -> tuple[bool, float]:
-            dear = sum(place[each] * self._costs.of(each) for each in group)
-            return all(launches_of(each) >= ENOUGH for each in group), dear
-
-        undecided = sorted(filter(None, (contest.undecided() for contest in contests)), key=early)
-        yield from ([*group, *self._partners(group[0])] for group in undecided)
+        yield from ([*group, *self._partners(group[0])] for group in self._undecided(place, contests))
         few = [each for each in place if launches_of(each) < (ENOUGH if each in near else FEW)]
         wide = [each for each in near if each not in few and gain(each)]
         for launch in (
@@ -241,6 +257,28 @@ class Budgeted:
             *sorted(wide, key=lambda each: self._costs.of(each) / gain(each)),
         ):
             yield [launch, *self._partners(launch)]
+
+    def _repeated(self) -> dict[Launch, int]:
+        """Return the launches that may be repeated, each with the number of its part."""
+        return {
+            launch: number
+            for number, part in enumerate(self.parts, start=1)
+            if part.repeated
+            for launch in part.launches
+            if launch.open_records
+        }
+
+    def _contests(self, place: dict[Launch, int]) -> list[Contest]:
+        return contests_of({launch: self.parts[number - 1].ranked for launch, number in place.items()})
+
+    def _undecided(self, place: dict[Launch, int], contests: Sequence[Contest]) -> list[list[Launch]]:
+        """Return the launches that decide each undecided job: those with too few first, then the cheap ones."""
+
+        def early(group: Sequence[Launch]) -> tuple[bool, float]:
+            dear = sum(place[each] * self._costs.of(each) for each in group)
+            return all(launches_of(each) >= ENOUGH for each in group), dear
+
+        return sorted(filter(None, (contest.undecided() for contest in contests)), key=early)
 
     def _partners(self, launch: Launch) -> list[Launch]:
         """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,

@@ -25,16 +25,19 @@ def launches(run: Run, *peers: str, cells: int = 1, benchmark: str = "add") -> l
 
 def simulate(
     costs: dict[str, float], minutes: float, noise: dict[str, float] | None = None, share=1.0, speeds=None, first=None,
-    named=(),
+    named=(), once=None,
 ):  # fmt: skip
     """(run, [(block, peer)]) of a budgeted run; each peer's launches take the given seconds, and its first one perhaps
-    others."""
-    run, now, random_numbers = a_run(), [0.0], random.Random(1)
+    others. `once` are the seconds of launches that are made once, and seen as "once NAME"."""
+    run, now, random_numbers, once = a_run(), [0.0], random.Random(1), once or {}
     parts = [plan.Part(launches(run, *costs), 3, named=named)]
+    parts += [plan.Part(launches(run, *once, benchmark="plain"), 1, repeated=False)] if once else []
     budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0], share)
     seen = []
     for block, launch in budgeted:
         cost = costs[launch.peer] if block else (first or costs).get(launch.peer, costs[launch.peer])
+        is_once = launch.records[0].benchmark == "plain"
+        cost = once[launch.peer] if is_once else cost
         took = min(cost, budgeted.limit(launch, 1e9))
         now[0] += took
         if took < cost:
@@ -43,7 +46,7 @@ def simulate(
             spread = random_numbers.lognormvariate(0, (noise or {}).get(launch.peer, 0.1))
             record.add_sample(block, spread / (speeds or {}).get(launch.peer, 1.0))
         budgeted.ended(launch, took)
-        seen.append((block, launch.peer))
+        seen.append((block, f"once {launch.peer}" if is_once else launch.peer))
     budgeted.leave_out()
     assert now[0] <= 60 * minutes + 1
     return run, seen
@@ -114,6 +117,24 @@ def test_the_rest_of_the_time_goes_where_intervals_are_widest():
     counts = Counter(peer for _, peer in seen)
     assert counts["noisy"] > 2 * counts["calm"]
     assert counts["cpprb"] == counts["noisy"]  # a ratio is taken within a block
+
+
+def test_verdicts_come_before_what_is_measured_once_if_that_is_left_half_of_the_time():
+    costs, speeds = {"fast": 2.0, "second": 2.0, "cpprb": 2.0}, {"fast": 10.0, "second": 9.95, "cpprb": 3.0}
+    once = {"cpprb": 5.0, "second": 10.0, "fast": 7.0}
+    for minutes, enough in ((1.0, True), (0.6, False)):
+        _, seen = simulate(costs, minutes, noise=CALM, speeds=speeds, once=once)
+        before = Counter(peer for _, peer in seen[: seen.index((0, "once cpprb"))])
+        assert (min(before["fast"], before["second"]) >= plan.ENOUGH) is enough
+        assert all((0, f"once {peer}") in seen for peer in once)
+
+
+def test_what_is_measured_once_begins_with_the_peers_that_took_less_time():
+    costs, once = {"cpprb": 1.0, "dear": 9.0, "a": 3.0}, {"dear": 1.0, "cpprb": 1.0, "a": 1.0}
+    _, seen = simulate(costs, 1, once=once)
+    assert [peer for _, peer in seen if peer in {"once dear", "once cpprb", "once a"}] == [
+        "once cpprb", "once a", "once dear",
+    ]  # fmt: skip
 
 
 def test_a_run_ends_early_where_everything_is_known():
