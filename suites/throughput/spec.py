@@ -30,6 +30,8 @@ from suites.throughput.tasks import (
 )
 from suites.workloads.user_workload import UserSizes, UserWorkload
 
+#: Seconds per cell of a user-defined workload, at least: with its few jobs, starting a launch would take longer.
+USER_SECONDS = 0.2
 #: What the buffers of some benchmarks are asked for.
 OPTIONS = {
     "prioritized": {"prioritized": True},
@@ -160,7 +162,8 @@ class Throughput(Suite[ThroughputSettings]):
         self, settings: ThroughputSettings, workload: UserWorkload, sizes: UserSizes
     ) -> ThroughputSettings:
         measured = AtCapacity(workload.fitting_capacity(sizes.rows, sizes.bytes), user_tasks(workload))
-        return replace(settings, by_workload={workload.name: [measured]})
+        seconds = max(settings.seconds, USER_SECONDS)
+        return replace(settings, by_workload={workload.name: [measured]}, seconds=seconds)
 
     def launches(
         self, run: Run, settings: ThroughputSettings, peers: Sequence[str], workloads: Sequence[str]
