@@ -1,6 +1,8 @@
 """Checks that the newest bench answers a newcomer's question:  python -m tests.newcomer.checked [NAMED PEERS ...]
 
-Each buffer that can hold the rows must have a figure for each timed call that it supports.
+Each buffer that can hold the rows must have a figure for each timed call that it supports, two thirds of the calls a
+verdict on the fastest, and launches must not spend more than a third of their time on anything but filling, checking and
+measuring.
 """
 
 from __future__ import annotations
@@ -9,10 +11,13 @@ import sys
 from collections.abc import Sequence
 from statistics import median
 
+from reports.figures.ranking import answers_of
+from reports.sections import context_of
 from results import Run, latest, load
 
 #: A figure is missing, and the buffer is not the reason.
 LACKING = ("left_out", "broken", "interrupted")
+DECIDED, STARTING = 2 / 3, 1 / 3
 
 
 def missing(run: Run, named: Sequence[str] = ()) -> list[str]:
@@ -28,17 +33,25 @@ def missing(run: Run, named: Sequence[str] = ()) -> list[str]:
     return lines
 
 
+def verdicts(run: Run) -> tuple[int, int]:
+    """Return for how many timed calls the fastest is known, or known to be within 10% of the next; and of how many."""
+    jobs = context_of(run).ranking.get("throughput", [])
+    answers = [each for each in answers_of(run, jobs, None) if each.runner_up]
+    return sum(each.clear or each.likely or each.is_equal for each in answers), len(answers)
+
+
 def main(named: Sequence[str]) -> int:
     newest = latest()
     if newest is None:
         print("there is no run")
         return 1
     run = load(newest)
-    lines = missing(run, named)
-    print("\n".join(lines) or f"{newest.name} answers the question")
-    shares = [spent.other_share for spent in run.spent]
-    print(f"time of launches outside fill, check and measure: {median(shares):.0%} (median of {len(shares)})")
-    return int(bool(lines))
+    lines, (decided, asked) = missing(run, named), verdicts(run)
+    share = median(spent.other_share for spent in run.spent)
+    print("\n".join(lines) or f"{newest.name} has all figures")
+    print(f"verdicts on the fastest: {decided} of {asked}")
+    print(f"time of launches outside fill, check and measure: {share:.0%} (median of {len(run.spent)})")
+    return int(bool(lines) or decided < DECIDED * asked or share > STARTING)
 
 
 if __name__ == "__main__":
