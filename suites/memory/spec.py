@@ -104,8 +104,10 @@ class Memory(Suite[MemorySettings]):
         return {workload: rows_for(capacity) for workload, (capacity, _) in settings.buffers.items()}
 
     def for_user_workload(self, settings: MemorySettings, workload: UserWorkload, sizes: UserSizes) -> MemorySettings:
+        """Measure the kinds of buffer that the profile measures on its first workload, and `next_of` if it can be."""
         capacity = max(SMALLEST_CAPACITY, min(sizes.memory_rows, USER_BYTES // workload.row_bytes))
-        kinds = EVERYWHERE if workload.has_episodes else EVERYWHERE[:2]
+        _, usual = next(iter(settings.buffers.values()))
+        kinds = [kind for kind in EVERYWHERE if (workload.has_episodes if kind == "next_of" else kind in usual)]
         return replace(settings, buffers={workload.name: (capacity, kinds)})
 
     def launches(

@@ -60,7 +60,8 @@ def test_a_file_tells_names_shapes_dtypes_sizes_and_capacity(tmp_path):
     assert {(str(job.task), job.workload, job.capacity) for job in throughput.jobs(["arm"])} == {
         (task, "arm", 5_000) for task in ("add:batch=1", "add:batch=50", "sample:batch=64", "prioritized:batch=64")
     }
-    assert memory.buffers["arm"][1] == ("plain", "priorities")
+    assert memory.buffers["arm"][1] == ["plain"]
+    assert planned(workload, "full")[1].buffers["arm"][1] == ["plain", "priorities"]
 
 
 def test_the_fields_of_a_step_are_measured_like_a_step(tmp_path):
