@@ -1,8 +1,7 @@
 """Checks that the newest bench answers a newcomer's question:  python -m tests.newcomer.checked [NAMED PEERS ...]
 
-Each buffer that can hold the rows must have a figure for each timed call that it supports, two thirds of the calls a
-verdict on the fastest, and launches must not spend more than a third of their time on anything but filling, checking and
-measuring.
+Each buffer that can hold the rows must have a figure for each timed call that it supports, two thirds of the calls must
+have a verdict on the fastest, and launches must spend two thirds of their time on filling, checking and measuring.
 """
 
 from __future__ import annotations
