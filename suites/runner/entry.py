@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from adapters.child_process import exit_with_parent
+from suites.runner import heap
 from suites.runner.results import Result, append_result, append_spent
 from suites.runner.spent import SPENT
 from suites.runner.timing import Stopwatch
@@ -41,6 +42,7 @@ def main(
         _check_package(parser, *args.package_at.split("=", 1))
     if args.cells:  # a launch, which nothing would end, and whose results nothing would read, without its runner
         exit_with_parent(os.getppid())
+    heap.settle()
     return _output(measure(args), args.cells, counts_time)
 
 
