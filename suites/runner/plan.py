@@ -14,6 +14,7 @@ import itertools
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
@@ -271,14 +272,15 @@ class Budgeted:
     def _contests(self, place: dict[Launch, int]) -> list[Contest]:
         return contests_of({launch: self.parts[number - 1].ranked for launch, number in place.items()})
 
-    def _undecided(self, place: dict[Launch, int], contests: Sequence[Contest]) -> list[list[Launch]]:
-        """Return the launches that decide each undecided job: those with too few first, then the cheap ones."""
+    def _undecided(self, place: dict[Launch, int], contests: Sequence[Contest]) -> list[tuple[Launch, ...]]:
+        """Return the launches that decide jobs: those with too few first, then those that decide many per second."""
+        jobs = Counter(filter(None, (tuple(contest.undecided()) for contest in contests)))
 
-        def early(group: Sequence[Launch]) -> tuple[bool, float]:
+        def early(group: tuple[Launch, ...]) -> tuple[bool, float]:
             dear = sum(place[each] * self._costs.of(each) for each in group)
-            return all(launches_of(each) >= ENOUGH for each in group), dear
+            return all(launches_of(each) >= ENOUGH for each in group), dear / jobs[group]
 
-        return sorted(filter(None, (contest.undecided() for contest in contests)), key=early)
+        return sorted(jobs, key=early)
 
     def _partners(self, launch: Launch) -> list[Launch]:
         """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,

@@ -176,6 +176,21 @@ def test_figures_that_are_0_or_rank_no_buffers_decide_nothing():
     assert contests.contests_of(dict.fromkeys(made, ("sample",))) == []
 
 
+def test_a_peer_that_decides_many_jobs_comes_before_a_cheaper_one_that_decides_one():
+    costs = {"fast": 1.0, "second at five": 10.0, "second at one": 8.0}
+    run, now = a_run(), [0.0]
+    budgeted = plan.Budgeted([plan.Part(launches(run, *costs, cells=6), 1)], 1, 60, lambda: now[0])
+    seen: Counter[str] = Counter()
+    for block, launch in budgeted:
+        seen[launch.peer] += 1
+        now[0] += costs[launch.peer]
+        budgeted.ended(launch, costs[launch.peer])
+        for number, record in enumerate(launch.open_records):
+            is_near = launch.peer == ("second at one" if number == 5 else "second at five")
+            record.add_sample(block, 1.0 if launch.peer == "fast" else 1.5 if is_near else 9.0)
+    assert seen["second at five"] > seen["second at one"] == 1
+
+
 def test_the_reference_comes_with_those_that_decide():
     speeds = {"fast": 10.0, "second": 9.9, "cpprb": 1.0}
     noise = {"fast": 0.3, "second": 0.3, "cpprb": 1e-3}
