@@ -36,8 +36,8 @@ SHARE = 0.08
 PATIENCE = 30.0
 #: How much longer than the earlier ones a later launch may take.
 LONGER = 1.5
-#: What a launch usually takes; those of servers and compiled libraries take longer.
-USUAL_SECONDS = 6.0
+#: What a launch takes on average: 3 to 6 s in benches of two to ten minutes, alone and beside other work.
+USUAL_SECONDS = 5.0
 #: Peers whose order a job's answer is about: the fastest, the runner-up and the reference.
 CONTENDERS = 3
 LEFT_OUT = "left out because of the time budget of {minutes:g} minutes"
@@ -205,18 +205,15 @@ class Budgeted:
         """Say how long the question will need, about, if that is more than there is; otherwise ""."""
         launches = [launch for part in self.parts for launch in part.launches if launch.open_records]
         again = CONTENDERS * (ENOUGH - 1) if any(part.repeated for part in self.parts) else 0
-        seconds = USUAL_SECONDS * (len(launches) + again)
-        if seconds <= self._left():
+        needed, fit = len(launches) + again, int(self._left() / USUAL_SECONDS)
+        if needed <= fit:
             return ""
         figures = sum(len(launch.open_records) for launch in launches)
-        peers, fit = len({launch.peer for launch in launches}), int(self._left() / USUAL_SECONDS)
-        minutes = math.ceil((seconds + 60 * self.minutes - self._left()) / 60)
-        of_all = f"about {fit} of {len(launches)} launches will be made"
-        if fit >= len(launches):
-            of_all = "each will be launched, but few of them often enough for a verdict"
+        peers = len({launch.peer for launch in launches})
+        minutes = math.ceil(self.minutes + (needed - fit) * USUAL_SECONDS / 60)
         return (
-            f"{figures} figures of {peers} buffers need about {minutes} minutes. In {self.minutes:g} minutes, "
-            f"{of_all}. For a full answer, stop this and use MINUTES={minutes}"
+            f"{figures} figures of {peers} buffers need about {minutes} minutes. In {self.minutes:g} minutes, about "
+            f"{fit} of {needed} launches will be made. For a full answer, stop this and use MINUTES={minutes}"
         )
 
     def _left(self) -> float:
@@ -273,12 +270,13 @@ class Budgeted:
         return contests_of({launch: self.parts[number - 1].ranked for launch, number in place.items()})
 
     def _undecided(self, place: dict[Launch, int], contests: Sequence[Contest]) -> list[tuple[Launch, ...]]:
-        """Return the launches that decide jobs: those with too few first, then those that decide many per second."""
+        """Return the launches that decide jobs: those with too few first, important suites first, and within a suite
+        those that decide many jobs per second."""
         jobs = Counter(filter(None, (tuple(contest.undecided()) for contest in contests)))
 
-        def early(group: tuple[Launch, ...]) -> tuple[bool, float]:
-            dear = sum(place[each] * self._costs.of(each) for each in group)
-            return all(launches_of(each) >= ENOUGH for each in group), dear / jobs[group]
+        def early(group: tuple[Launch, ...]) -> tuple[bool, int, float]:
+            is_enough = all(launches_of(each) >= ENOUGH for each in group)
+            return is_enough, place[group[0]], sum(map(self._costs.of, group)) / jobs[group]
 
         return sorted(jobs, key=early)
 
