@@ -32,7 +32,7 @@ from adapters import environments, registry
 from adapters.base import Adapter
 from adapters.behaviours import GivenPriority
 from suites.integrity import certified
-from suites.integrity.jobs import Learner, fill, hammer, learn_until, settle
+from suites.integrity.jobs import Learner, fill, hammer, learn_until, rows_per_call, settle
 from suites.integrity.spec import SUITE, IntegritySettings
 from suites.runner import entry
 from suites.runner.explorers import Explorers, exploring, giving_up, prepare
@@ -97,7 +97,7 @@ def _open(kind: type[Adapter], setting: IntegritySettings, opening: int, learner
 
 
 def _racing(adapter: Adapter, setting: IntegritySettings, opening: int = 0):
-    work = partial(hammer, adapter, setting.seed + opening, True)
+    work = partial(hammer, adapter, rows_per_call(setting.capacity, opening), True)
     return exploring(work, setting.explorers, adapter.start_method, adapter.serve)
 
 
@@ -128,7 +128,7 @@ def rounds(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
 
 def kills(adapter: Adapter, setting: IntegritySettings) -> dict[str, Finding]:
     learner, random = Learner(adapter), np.random.default_rng(setting.seed)
-    work = partial(hammer, adapter, setting.seed)
+    work = partial(hammer, adapter, rows_per_call(setting.capacity, 0))
     killed, trouble = 0, None
     with exploring(partial(work, True), BESIDE, adapter.start_method, adapter.serve) as explorers:
         explorers.wait_for(1)

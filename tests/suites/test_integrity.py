@@ -151,6 +151,15 @@ def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
         assert results[name]["outcome"] == "ok", results[name]
 
 
+@pytest.mark.parametrize("peer", ["cpprb[MP behind one lock]", "cpprb[PER behind one lock]"])
+def test_a_fault_of_one_process_is_no_fault_of_sharing(peer, surroundings):
+    """cpprb gives rows after the end of its ring wrong priorities, whoever adds them; under one lock it is sound."""
+    _, results = launch(surroundings, peer, "--seconds=1")
+    if results["torn"]["outcome"] == "skipped":
+        pytest.skip(results["torn"]["reason"])
+    assert [results[name]["outcome"] for name in ("torn", "unwritten", "stale")] == ["ok"] * 3, results
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lock", ["none", "critical", "buffer"])
 def test_ours_passes(lock, surroundings):

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.managers import SyncManager
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -115,15 +115,18 @@ class CpprbBehindOneLock(CpprbAPI):
     name = "cpprb[PER behind one lock]"
     distribution = "cpprb"
     last_python = (3, 12)
-    usage = "a buffer of a plain class in a manager process (SyncManager.register), every call under one lock"
+    usage = (
+        "a buffer of a plain class in a manager process (SyncManager.register), every call under one lock; priorities "
+        "with check_for_update=True"
+    )
     contract = replace(
         CONTRACT,
         processes=Stated(Processes.ANY, "through a manager process; rows are pickled"),
         compression=no(),
         returned_batch=ReturnedBatch.COPIES,  # rows are sent through a pipe
         seed=Seed.ALWAYS_THE_SAME,  # each manager is forked with the same state of NumPy's generator
+        stale_update=StaleUpdate.IGNORED,
     )
-    more: ClassVar[dict[str, Any]] = {}  # further options of a prioritized buffer
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
@@ -133,7 +136,8 @@ class CpprbBehindOneLock(CpprbAPI):
         self.manager = _Manager(address=address, ctx=context)
         self.manager.start(exit_with_parent, (os.getpid(),))
         if spec.prioritized:
-            kind, priorities = "PrioritizedReplayBuffer", {"alpha": spec.alpha, "eps": self.contract.eps, **self.more}
+            kind = "PrioritizedReplayBuffer"
+            priorities = {"alpha": spec.alpha, "eps": self.contract.eps, "check_for_update": True}
         else:
             kind, priorities = "ReplayBuffer", {}
         proxy = self.manager.buffer(kind, spec.capacity, **priorities, **options(spec))
@@ -149,9 +153,7 @@ class CpprbBehindOneLock(CpprbAPI):
 
 class CpprbTf2rl(CpprbBehindOneLock):
     name = "cpprb[tf2rl]"
-    usage = "as in cpprb[PER behind one lock], but with tf2rl 1.1.5's options and its lock, which lives in the manager"
-    contract = replace(CpprbBehindOneLock.contract, stale_update=StaleUpdate.IGNORED)
-    more: ClassVar[dict[str, Any]] = {"check_for_update": True}
+    usage = "as in cpprb[PER behind one lock], but with tf2rl 1.1.5's lock, which lives in the manager"
 
     def lock(self, context: Any) -> Any:
         return self.manager.Lock()
