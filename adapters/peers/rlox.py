@@ -2,7 +2,8 @@
 
 Used as its DQN does (`rlox.algorithms.dqn`): `push` of one step with the action in an array, `sample` with a seed that
 the caller increments, `update_priorities` with uint64 indices. Rows are flat and float32 throughout. Other values are
-cast and flattened before an add, and converted back after a sample, just as its DQN casts actions back to integers.
+cast and flattened before an add. After a sample, actions are cast back to integers, as its DQN does; observations stay
+float32, as its networks take them, and get their shape back.
 `sample` returns the same rows for the same seed, so each call needs a new one.
 """
 
@@ -54,7 +55,9 @@ class Rlox(Adapter):
     )
     contract = Contract(
         batch_add=yes("but a loop of single adds if prioritized"),
-        fields=Stated(RowFields.FIXED, "five fixed fields, stored as flat float32 (cast and reshaped back here)"),
+        fields=Stated(
+            RowFields.FIXED, "five fixed fields, stored and returned as float32 (only actions are cast back)"
+        ),
         priorities=yes("priorities on add (one row per call) and later"),
         returns=Stated(Returns.COLUMNS),
         n_step=no("its DQN computes them before push", "seen: tests/adapters/test_features.py"),
@@ -86,7 +89,7 @@ class Rlox(Adapter):
         self.scalar_act = not spec.fields["act"].shape
         self.action = np.empty(size[1], np.float32)  # reused: push copies it
         self.never_truncated: dict[int, np.ndarray] = {}
-        self.back = {name: back for name in _KEYS if (back := _back(spec.fields[name]))}
+        self.back = {name: back for name in _KEYS if (back := _back(name, spec.fields[name]))}
 
     def add(self, steps: Sequence[Step]) -> None:
         push, action = self.buffer.push, self.action
@@ -159,16 +162,17 @@ def _flat(array: np.ndarray | int) -> np.ndarray:
     return np.asarray(array, FLOAT).ravel()
 
 
-def _back(field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return a function that converts a column of rlox, (rows, size) or (rows,), to the field's shape and dtype.
+def _back(name: str, field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return a function that converts a column of rlox, (rows, size) or (rows,), to the field's shape, and to its dtype
+    unless it is an observation.
 
-    Returns None if the column already has both.
+    Returns None if there is nothing to convert.
     """
     dtype, shape = np.dtype(field.dtype), (-1, *field.shape)
     if dtype.kind == "b":
         return lambda column: column.view(dtype)
     if dtype != FLOAT and shape == (-1,):
         return lambda column: column.astype(dtype)
-    if dtype != FLOAT:
+    if dtype != FLOAT and not (dtype == np.uint8 and name in ("obs", "next_obs")):
         return lambda column: column.reshape(shape).astype(dtype)
     return (lambda column: column.reshape(shape)) if shape == (-1, 1) or len(shape) > 2 else None

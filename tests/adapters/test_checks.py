@@ -141,6 +141,16 @@ def test_one_changed_pixel_is_caught() -> None:
         check_rows(batch, columns, fields)
 
 
+def test_pixels_may_be_the_floats_that_a_network_takes_but_no_others() -> None:
+    fields = FIELDS["ALE/Seaquest-v5"]
+    columns = keyed_columns(fields, 8)
+    floats = {**columns, "obs": columns["obs"].astype(np.float32)}
+    assert check_rows(floats, columns, fields).tolist() == list(range(8))
+    floats["obs"][5, 83, 83, 3] += 0.25
+    with pytest.raises(WrongAnswer, match="obs: dtype float32, expected uint8"):
+        check_rows(floats, columns, fields)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
