@@ -42,7 +42,7 @@ LARGE_ROWS = (
     ("prioritized", {"batch": 256}, "cycle 256", False),
 )
 #: The number of columns that fit; further ones appear only in the tables below.
-MOST_SMALL, MOST_LARGE = 8, 4
+MOST_SMALL, MOST_LARGE = 8, 6
 APEX = (("explorers", {}, "adds", True), ("learner", {}, "learner", True))
 SHARING = (
     ("prioritized_adds", {"batch": 100}, "prior. adds", True),
