@@ -237,13 +237,13 @@ def _single_calls(context: Context, subject: str) -> Headline | None:
     workloads = typical_workloads(context.run, speeds)
     reference = context.reference(throughput.SUITE)
     spans = []
-    for columns, workload in zip(columns_of_one_process(context), workloads, strict=True):
+    for workload in filter(None, workloads):
         ratios = [
             (ratio, job)
-            for job in _calls([column.job for column in columns])
+            for job in _calls([job for job in speeds if job.workload == workload.name])
             if (ratio := ratio_of(job.shown.get(subject), job.shown.get(reference or "")))
         ]
-        if ratios and workload:
+        if ratios:
             least, most = (pick(ratios, key=lambda each: each[0].value) for pick in (min, max))
             ends = dict.fromkeys(f"{ratio.text} {ratio.sure} at {job.label}" for ratio, job in (least, most))
             slower = [job.label for ratio, job in ratios if ratio.value < 1]
@@ -260,9 +260,14 @@ def _single_calls(context: Context, subject: str) -> Headline | None:
 
 
 def _calls(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs to summarise, without plain sampling if sampling beside work or of held batches exists."""
-    realistic = any(job.benchmark in ("sample_beside", "sample_held") for job in jobs)
-    return [job for job in jobs if job.benchmark != "learner_step" and not (realistic and job.benchmark == "sample")]
+    """Return the single calls, without plain samples of sizes that are also measured beside work or while held."""
+    realistic = {job.params["batch"] for job in jobs if job.benchmark in ("sample_beside", "sample_held")}
+    return [
+        job
+        for job in jobs
+        if not job.benchmark.startswith("learner_step")
+        and not (job.benchmark == "sample" and job.params["batch"] in realistic)
+    ]
 
 
 def _over_hosts(context: Context, subject: str) -> Headline | None:
