@@ -59,14 +59,14 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
     leader = Counter(each.winner for each in rivalled).most_common(1)[0][0]
     compared = [each for each in rivalled if leader in each.job.measured]
     ahead = [each for each in compared if each.winner == leader]
-    sure = [each for each in ahead if each.clear or each.likely]
+    clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
     close = [each for each in compared if each.is_close and leader in (each.winner, each.runner_up)]
     unsure = [each for each in ahead if each not in sure and each not in close]
     among = "among the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
     parts = []
     if sure:
         span = _span([each.job for each in sure], leader, reference)
-        parts.append(f"clearly or likely the fastest at {len(sure)} of {_jobs(compared)}{span}")
+        parts.append(worded("sentences.j2", "surely", clear=len(clear), sure=len(sure), jobs=_jobs(compared)) + span)
     if unsure:
         where = f" at {len(unsure)}" if sure else f" at {len(unsure)} of {_jobs(compared)}"
         span = _span([each.job for each in unsure], leader, reference)
@@ -80,17 +80,25 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
             words, on = worded("sentences.j2", what), compared[0].job.workload
             parts.append(worded("sentences.j2", "among_jobs", what=words, count=len(some), jobs=total, workload=on))
     text = f"{among}{leader} is {'; '.join(parts)}"
-    others: dict[str, list[str]] = {}
+    others: dict[str, list[Answer]] = {}
     for each in compared:
         if each not in ahead and each not in close:
-            others.setdefault(str(each.winner), []).append(each.job.label)
+            others.setdefault(str(each.winner), []).append(each)
     if others:
-        won = [f"{peer} at {listed(labels, most=2)}" for peer, labels in others.items()]
+        won = [_won(peer, answers) for peer, answers in others.items()]
         text += f"; fastest elsewhere: {listed(won, most=3)}"
     alone = len(mine) - len(compared)
     if alone:
         text += f". {counted(alone, 'more job')} {_were(alone)} measured without it or without a rival"
     return f"{text}."
+
+
+def _won(peer: str, answers: Sequence[Answer]) -> str:
+    """Return where a peer is the fastest, and by how much."""
+    ratios = [each.over_runner_up for each in answers if each.over_runner_up]
+    least, most = (pick(ratios, key=lambda ratio: ratio.value) if ratios else None for pick in (min, max))
+    where = listed([each.job.label for each in answers], most=2)
+    return worded("sentences.j2", "won", peer=peer, where=where, least=least, most=most)
 
 
 def _jobs(answers: Sequence[Answer]) -> str:
@@ -183,7 +191,7 @@ def _checked(run: Run, check: Check) -> str:
     if len(unknown) == len(order):
         return f"{check.title}: none of {counted(len(order), 'peer')} was fully checked{_budget(run, check)}."
     subject = run.peers[0].name
-    good = sorted(passed, key=lambda peer: base_name(peer) != base_name(subject))
+    good = sorted(passed, key=lambda peer: base_name(peer) == base_name(subject))
     checked = len(order) - len(unknown)
     text = f"{check.title}: {len(good)} of {checked} checked {'peer' if checked == 1 else 'peers'} passed"
     text += f", including {listed(good, most=2)}" if len(good) > 3 else f" ({listed(good)})" if good else ""
