@@ -3,7 +3,7 @@
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
 block launches everybody once, the peers that were asked for before their variants, which shows what each launch costs.
 It is interrupted before the suites that measure once: those that decide a job are launched as often as a verdict needs
-first, if half of the time remains. Each later block contains the launches that the question needs: first, for each job,
+first, if most of the time remains. Each later block contains the launches that the question needs: first, for each job,
 the fastest, the runner-up and the reference, until they can be told apart; then all others with too few launches for an
 interval, except peers that are far behind; then those whose intervals are widest relative to their cost.
 """
@@ -26,7 +26,7 @@ from suites.runner.contests import FEW, Contest, contests_of, notch
 from suites.suite import Launch
 
 #: The share of the time left that may be spent on verdicts before the suites that measure once begin.
-DECIDING = 0.5
+DECIDING = 0.4
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
 #: The largest share of the budget that one launch may take.

@@ -119,10 +119,10 @@ def test_the_rest_of_the_time_goes_where_intervals_are_widest():
     assert counts["cpprb"] == counts["noisy"]  # a ratio is taken within a block
 
 
-def test_verdicts_come_before_what_is_measured_once_if_that_is_left_half_of_the_time():
+def test_verdicts_come_before_what_is_measured_once_if_that_is_left_most_of_the_time():
     costs, speeds = {"fast": 2.0, "second": 2.0, "cpprb": 2.0}, {"fast": 10.0, "second": 9.95, "cpprb": 3.0}
     once = {"cpprb": 5.0, "second": 10.0, "fast": 7.0}
-    for minutes, enough in ((1.0, True), (0.6, False)):
+    for minutes, enough in ((1.2, True), (0.6, False)):
         _, seen = simulate(costs, minutes, noise=CALM, speeds=speeds, once=once)
         before = Counter(peer for _, peer in seen[: seen.index((0, "once cpprb"))])
         assert (min(before["fast"], before["second"]) >= plan.ENOUGH) is enough
