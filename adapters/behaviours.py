@@ -50,6 +50,7 @@ class Dtype(Behaviour):
     KEPT = "kept"
     WIDER = "wider", HAZARD  # Python's own numbers are stored: float64 for float32
     NARROWER = "narrower", HAZARD
+    FLOATS = "floats for pixels", HAZARD  # bytes are stored as the floats that a network takes
     OTHER_KIND = "another kind", FAULT
 
 

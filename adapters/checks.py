@@ -104,15 +104,23 @@ def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[by
     shapes = [(rows, *field.shape)] if field.shape else [(rows,), (rows, 1)]
     if column.shape not in shapes:
         raise WrongAnswer(f"{name}: shape {column.shape}, expected {' or '.join(map(str, shapes))}")
-    # Bytes are the pixels of frames, which some libraries store as the floats that a network takes.
-    is_image_of_floats = dtype == np.uint8 and column.dtype.kind == "f"
-    if column.dtype.kind != dtype.kind and not (is_image_of_floats and np.array_equal(column, column.astype(dtype))):
+    if column.dtype.kind != dtype.kind and not (is_floats_for_pixels(column.dtype, dtype) and _is_whole(column, dtype)):
         raise WrongAnswer(f"{name}: dtype {column.dtype}, expected {dtype}")
     # A library that keeps Python's float64 is as correct as one that stores float32: compare what the learner reads.
     cells = np.ascontiguousarray(column.astype(dtype, copy=False)).reshape(rows, -1).view(np.uint8)
     if cells.shape[1] <= 64:
         return [cell.tobytes() for cell in cells]
     return [hashlib.blake2b(cell, digest_size=16).digest() for cell in cells]
+
+
+def is_floats_for_pixels(dtype: np.dtype, added: np.dtype) -> bool:
+    """Whether bytes, the pixels of frames, were returned as floats, which some libraries store since networks take
+    them."""
+    return added == np.uint8 and dtype.kind == "f"
+
+
+def _is_whole(column: Array, dtype: np.dtype) -> bool:
+    return np.array_equal(column, column.astype(dtype))
 
 
 def check_rows(batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> Array:

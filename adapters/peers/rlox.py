@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from adapters.base import Adapter, Columns, Field, Spec, Step
-from adapters.behaviours import BadPriority, BatchOverStored, NewRowPriority, Replacement, RoundTrip
+from adapters.behaviours import BadPriority, BatchOverStored, Dtype, NewRowPriority, Replacement, RoundTrip
 from adapters.contract import Contract, Release, Returns, RowFields, Stated, no, yes
 
 FLOAT = np.dtype(np.float32)  # the only dtype that rlox stores
@@ -66,6 +66,7 @@ class Rlox(Adapter):
         licence="MIT or Apache-2.0",
         release=Release("1.2.0", datetime.date(2026, 6, 21)),
         round_trip=RoundTrip.AS_32_BITS,
+        dtype=Dtype.FLOATS,
         new_row_priority=NewRowPriority.FIXED,
         prioritized_replacement=Replacement.STRATIFIED,
         batch_over_stored=BatchOverStored.REFUSED,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Columns, Field, Step
-from adapters.checks import as_steps
+from adapters.checks import as_steps, is_floats_for_pixels
 from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Seen, own, said
 
 ROWS = 16
@@ -74,7 +74,7 @@ def come_back(pool: BufferPool) -> dict[str, Seen]:
                 values += _values(kind, batch, columns, fields)
     return {
         "round_trip": _worst(values, CLOSER, batches * ROWS, f"rows ({', '.join(KINDS)}), added in five ways"),
-        "dtype": _worst(dtypes, ("another kind", "narrower", "wider", "kept"), batches, "batches"),
+        "dtype": _worst(dtypes, ("another kind", "narrower", "floats for pixels", "wider", "kept"), batches, "batches"),
         "shape": _worst(
             shapes, ("changed", "scalars as (1,)", "kept"), batches, f"batches, {len(KINDS)} of them of a single row"
         ),
@@ -100,7 +100,8 @@ def _values(kind: str, batch: Columns, columns: Columns, fields: Mapping[str, Fi
     for name, field in fields.items():
         was = columns[name][number.astype(int)].reshape(len(number), -1)
         now = np.asarray(batch[name]).reshape(len(number), -1)
-        if now.shape != was.shape or now.dtype.kind != was.dtype.kind:
+        is_whole = is_floats_for_pixels(now.dtype, was.dtype) and np.array_equal(now, now.astype(was.dtype))
+        if now.shape != was.shape or not (now.dtype.kind == was.dtype.kind or is_whole):
             return [("changed", f"{kind}: {name} was returned as {now.dtype} {now.shape}")]
         with np.errstate(all="ignore"):
             now = now.astype(field.dtype)
@@ -122,6 +123,8 @@ def _dtype_word(kind: str, name: str, column: np.ndarray, field: Field) -> tuple
     about = f"{kind}: {name} was added as {dtype} and returned as {column.dtype}"
     if column.dtype == dtype:
         return "kept", ""
+    if is_floats_for_pixels(column.dtype, dtype):
+        return "floats for pixels", about
     if column.dtype.kind != dtype.kind:
         return "another kind", about
     return ("wider" if column.dtype.itemsize > dtype.itemsize else "narrower"), about
