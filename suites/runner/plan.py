@@ -175,7 +175,7 @@ class Budgeted:
         for is_variant in (False, True):
             yield from self._first(True, is_variant)
             if any(self._unmeasured(False, is_variant)):
-                yield from self._again(blocks, self._verdicts, self.deadline - DECIDING * self._left())
+                yield from self._again(blocks, self._verdicts, self._clock() + DECIDING * self._left())
                 yield from self._first(False, is_variant)
         yield from self._again(blocks, self._by_need, self.deadline)
 
