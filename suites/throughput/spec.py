@@ -31,7 +31,7 @@ from suites.throughput.tasks import (
 from suites.workloads.user_workload import UserSizes, UserWorkload
 
 #: Seconds per cell of a user-defined workload, at least: with its few jobs, starting a launch would take longer.
-USER_SECONDS = 0.2
+USER_SECONDS = 0.25
 #: What the buffers of some benchmarks are asked for.
 OPTIONS = {
     "prioritized": {"prioritized": True},
