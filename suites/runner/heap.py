@@ -3,7 +3,7 @@
 Linux's usual allocator returns a large freed array to the system until the program has freed a larger one; each new
 array then costs a fault per page. A network's tensors are such larger arrays: while one of CleanRL's size is trained on
 Atari's frames, batches of 32 and of 256 cause no page faults. In an empty loop of a fresh process, faults made batches
-of cpprb up to six times as slow, depending on which sizes had been measured before.
+of 256 rows of 18 kB from cpprb five times as slow, depending on which sizes had been measured before.
 """
 
 from __future__ import annotations

@@ -24,12 +24,11 @@ print(max(faults[5:]))
 """
 
 
-@pytest.mark.parametrize("megabytes", [0.2, 0.9, 6.0])
+@pytest.mark.parametrize("megabytes", [6.0, 12.0])
 def test_a_settled_heap_gives_batches_memory_that_was_used_before(megabytes):
     def faults(state: str) -> int:
         made = subprocess.run([sys.executable, "-c", LOOP, str(megabytes), state], capture_output=True, check=True)
         return int(made.stdout)
 
     assert faults("settled") < 10
-    if megabytes > 1:
-        assert faults("fresh") > 100  # the control
+    assert faults("fresh") > 100  # the control
