@@ -104,7 +104,7 @@ def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[by
     shapes = [(rows, *field.shape)] if field.shape else [(rows,), (rows, 1)]
     if column.shape not in shapes:
         raise WrongAnswer(f"{name}: shape {column.shape}, expected {' or '.join(map(str, shapes))}")
-    if column.dtype.kind != dtype.kind and not (is_floats_for_pixels(column.dtype, dtype) and _is_whole(column, dtype)):
+    if column.dtype.kind != dtype.kind and not are_pixels_as_floats(column, dtype):
         raise WrongAnswer(f"{name}: dtype {column.dtype}, expected {dtype}")
     # A library that keeps Python's float64 is as correct as one that stores float32: compare what the learner reads.
     cells = np.ascontiguousarray(column.astype(dtype, copy=False)).reshape(rows, -1).view(np.uint8)
@@ -113,14 +113,10 @@ def _field_digests(name: str, column: Array, field: Field, rows: int) -> list[by
     return [hashlib.blake2b(cell, digest_size=16).digest() for cell in cells]
 
 
-def is_floats_for_pixels(dtype: np.dtype, added: np.dtype) -> bool:
-    """Whether bytes, the pixels of frames, were returned as floats, which some libraries store since networks take
+def are_pixels_as_floats(column: Array, added: np.dtype) -> bool:
+    """Whether a column of bytes, the pixels of frames, was returned as the same numbers in floats, as networks take
     them."""
-    return added == np.uint8 and dtype.kind == "f"
-
-
-def _is_whole(column: Array, dtype: np.dtype) -> bool:
-    return np.array_equal(column, column.astype(dtype))
+    return added == np.uint8 and column.dtype.kind == "f" and np.array_equal(column, column.astype(added))
 
 
 def check_rows(batch: Columns, columns: Columns, fields: Mapping[str, Field]) -> Array:

@@ -165,7 +165,7 @@ def _flat(array: np.ndarray | int) -> np.ndarray:
 
 def _back(name: str, field: Field) -> Callable[[np.ndarray], np.ndarray] | None:
     """Return a function that converts a column of rlox, (rows, size) or (rows,), to the field's shape, and to its dtype
-    unless it is an observation.
+    unless it is a frame.
 
     Returns None if there is nothing to convert.
     """

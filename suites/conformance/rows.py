@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Columns, Field, Step
-from adapters.checks import as_steps, is_floats_for_pixels
+from adapters.checks import are_pixels_as_floats, as_steps
 from suites.conformance.probing import CAPACITY, Buffer, BufferPool, Overwritten, Seen, own, said
 
 ROWS = 16
@@ -100,8 +100,8 @@ def _values(kind: str, batch: Columns, columns: Columns, fields: Mapping[str, Fi
     for name, field in fields.items():
         was = columns[name][number.astype(int)].reshape(len(number), -1)
         now = np.asarray(batch[name]).reshape(len(number), -1)
-        is_whole = is_floats_for_pixels(now.dtype, was.dtype) and np.array_equal(now, now.astype(was.dtype))
-        if now.shape != was.shape or not (now.dtype.kind == was.dtype.kind or is_whole):
+        is_comparable = now.dtype.kind == was.dtype.kind or are_pixels_as_floats(now, was.dtype)
+        if now.shape != was.shape or not is_comparable:
             return [("changed", f"{kind}: {name} was returned as {now.dtype} {now.shape}")]
         with np.errstate(all="ignore"):
             now = now.astype(field.dtype)
@@ -123,7 +123,7 @@ def _dtype_word(kind: str, name: str, column: np.ndarray, field: Field) -> tuple
     about = f"{kind}: {name} was added as {dtype} and returned as {column.dtype}"
     if column.dtype == dtype:
         return "kept", ""
-    if is_floats_for_pixels(column.dtype, dtype):
+    if are_pixels_as_floats(column, dtype):
         return "floats for pixels", about
     if column.dtype.kind != dtype.kind:
         return "another kind", about

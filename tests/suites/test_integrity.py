@@ -153,7 +153,7 @@ def test_a_buffer_under_one_lock_has_no_torn_row_and_loses_none(surroundings):
 
 @pytest.mark.parametrize("peer", ["cpprb[MP behind one lock]", "cpprb[PER behind one lock]"])
 def test_a_fault_of_one_process_is_no_fault_of_sharing(peer, surroundings):
-    """cpprb gives rows after the end of its ring wrong priorities, whoever adds them; under one lock it is sound."""
+    """In one process, too, a call of cpprb that passes the end of the ring gives its last rows wrong priorities."""
     _, results = launch(surroundings, peer, "--seconds=1")
     if results["torn"]["outcome"] == "skipped":
         pytest.skip(results["torn"]["reason"])
