@@ -241,7 +241,7 @@ def chi_square(counts: Array, shares: Array, least: float = 0.0) -> tuple[float,
 
     Rows with fewer than `least` expected draws are grouped, since the test needs about five per group.
     """
-    from scipy.special import chdtrc  # type: ignore[import-untyped]
+    from scipy.special import chdtrc
 
     order = np.argsort(shares)
     expected, seen = (shares / shares.sum() * counts.sum())[order], counts[order]

@@ -1,0 +1,192 @@
+"""Run files as tidy tables (pandas): samples, figures, ratios.
+
+python -m results.frames RUN.json [RUN.json ...] --out samples.csv|samples.parquet [--table samples|figures|ratios]
+
+`read` returns one row per sample; `figures` and `ratios` summarise such a table, or any part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from scipy import stats
+
+from results.record import Param, Run, load
+from results.validation import BadRecord
+
+#: Columns that identify a job within a run: peers are compared within it.
+JOB = ["run", "suite", "benchmark", "workload", "params"]
+#: Columns that identify a cell: a job, measured for one peer.
+CELL = [*JOB, "peer"]
+ABOUT_RUN = ["machine", "cores", "date", "profile"]
+ABOUT_CELL = ["library", "variant", "version", "unit", "better", "status", "reason", "seen", "hazard"]
+#: Columns with one value per cell that are fields of its record.
+_AS_IN_RECORD = [*JOB[1:4], "peer", "unit", "better", "status", "reason", "seen", "hazard"]
+#: Columns with one value per sample.
+OF_SAMPLE = ["launch", "block", "value", "calls"]
+
+#: suite -> the peer to which others are compared.
+REFERENCES = {
+    "throughput": "cpprb",
+    "latency": "cpprb",
+    "apex": "cpprb[MP]",
+    "sharing": "cpprb[MP]",
+    "hosts": "cpprb[replay server]",
+    "learners": "stable-baselines3[training]",
+}
+CONFIDENCE = 0.95
+FEWEST_CALLS = 1_000  # of the reference in a window; with fewer, its rate is too uncertain to be a divisor
+
+
+def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
+    """Return one row per sample of these run files, and one row without a value per cell without samples.
+
+    Columns: `run` (the file's name without its suffix), `suite`, `benchmark`, `workload`, `params` (as text,
+    "batch=32, capacity=100000"), `peer`; `machine` (its processor), `cores`, `date` (a UTC timestamp), `profile`;
+    `library` and `variant` ("cpprb" and "MP" of "cpprb[MP]"), `version`, `unit`, `better` ("lower" or "higher"),
+    `status`, `reason`, `seen`, `hazard`; `launch` (1, 2, ... within a cell), `block`, `value`, `calls`; and each
+    parameter as `param.<name>`. The fields of a record are explained in results/README.md. A withdrawn ("invalidated")
+    cell keeps its samples here; `figures` and `ratios` omit it.
+
+    Raises BadRecord, naming the file, if one is invalid or two have the same name.
+    """
+    files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    names = [path.stem for path in files]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadRecord(f"{name}.json: two run files have this name, by which their rows are told apart")
+    rows = [row for path in files for row in _rows(path.stem, load(path))]
+    parameters = sorted({column for row in rows for column in row if column.startswith("param.")})
+    frame = pd.DataFrame(rows, columns=[*CELL, *ABOUT_RUN, *ABOUT_CELL, *OF_SAMPLE, *parameters])
+    frame["date"] = pd.to_datetime(frame["date"])
+    for parameter in parameters:
+        known = frame[parameter].convert_dtypes()
+        frame[parameter] = known.astype("string") if known.dtype == object else known  # a column has one type
+    return frame.astype({"launch": "Int64", "block": "Int64", "calls": "Int64", "value": "float64"})
+
+
+def _rows(name: str, run: Run) -> Iterable[dict[str, Any]]:
+    about = {"run": name, "machine": run.machine["cpu"], "cores": run.machine["cores"]}
+    about |= {"date": run.started, "profile": run.profile}
+    versions = {peer.name: peer.version for peer in run.peers}
+    for record in run.records:
+        library, _, variant = record.peer.partition("[")
+        cell = {
+            **about,
+            **{field: getattr(record, field) for field in _AS_IN_RECORD},
+            "params": params_text(record.params),
+            "library": library,
+            "variant": variant.removesuffix("]"),
+            "version": versions[record.peer],
+            **{f"param.{parameter}": value for parameter, value in record.params.items()},
+        }
+        for launch, sample in enumerate(record.samples, 1):
+            yield {**cell, "launch": launch, "block": sample.block, "value": sample.value, "calls": sample.calls}
+        if not record.samples:
+            yield cell
+
+
+def params_text(params: Mapping[str, Param]) -> str:
+    """Return parameters as text, sorted by name: "batch=32, capacity=100000"."""
+    return ", ".join(f"{name}={params[name]}" for name in sorted(params))
+
+
+def figures(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell with samples: the median over launches (`value`), its interval, and the launches.
+
+    `low` and `high` are the exact 95% interval of a median, which order statistics give without any assumption about
+    the distribution (Hahn and Meeker 1991, "Statistical Intervals", section 5.2). With fewer than six launches, they
+    are the lowest and the highest sample; `confidence` is the probability that they contain the true median: 0.75 with
+    3 launches, 0.94 with 5, 0 with one.
+    """
+    known = samples[samples["value"].notna() & (samples["status"] != "invalidated")]
+    by_cell = known.groupby(CELL, sort=False, dropna=False)
+    count = by_cell["value"].transform("size")
+    k = count.map({n: _rank(n) for n in count.unique()})
+    rank = by_cell["value"].rank(method="first")
+    ends = known.assign(low=known["value"].where(rank == k), high=known["value"].where(rank == count + 1 - k))
+    kept = {name: (name, "first") for name in known if name not in {*CELL, *OF_SAMPLE}}
+    found = (
+        ends.groupby(CELL, sort=False, dropna=False)
+        .agg(
+            **kept,
+            value=("value", "median"),
+            low=("low", "max"),
+            high=("high", "max"),
+            launches=("value", "size"),
+            calls=("calls", "min"),
+        )
+        .reset_index()
+    )
+    found["confidence"] = found["launches"].map(_confidence)
+    return found
+
+
+def _rank(launches: int) -> int:
+    """Return the k for which the k-th lowest and the k-th highest sample are the ends of the interval, at least 1."""
+    return max(1, int(stats.binom.ppf((1 - CONFIDENCE) / 2, launches, 0.5)))
+
+
+def _confidence(launches: int) -> float:
+    return float(1 - 2 * stats.binom.cdf(_rank(launches) - 1, launches, 0.5))
+
+
+def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCES) -> pd.DataFrame:
+    """Return one row per cell and its job's reference: how many times as fast, by the rules of `figures`.
+
+    Ratios are taken within a block, so that a slow minute of the machine affects both. Above 1 is faster than the
+    reference, whether a lower or a higher value is better. `reference` is one peer, or a peer per suite; jobs that it
+    has not measured are omitted, as are values that are not above 0. `is_bound`: the reference made so few calls that
+    its rate is uncertain, and only `low` counts.
+    """
+    known = samples[(samples["value"] > 0) & (samples["status"] != "invalidated")]
+    named = known["suite"].map(reference) if isinstance(reference, Mapping) else reference
+    known = known.assign(reference=named)
+    theirs = known.loc[known["peer"] == known["reference"], [*JOB, "block", "value", "calls"]]
+    pairs = known.merge(theirs, on=[*JOB, "block"], suffixes=("", "_of_reference"))
+    quotient = pairs["value_of_reference"] / pairs["value"]
+    pairs["value"] = quotient.where(pairs["better"] == "lower", 1 / quotient)
+    pairs["calls"] = pairs.pop("calls_of_reference")
+    found = figures(pairs.drop(columns="value_of_reference"))
+    few = (found.pop("calls") < FEWEST_CALLS).fillna(value=False).astype(bool)
+    is_other = found["peer"] != found["reference"]
+    return found.assign(unit="times as fast", better="higher", is_bound=few & is_other & (found["low"] > 1))
+
+
+TABLES = {"samples": lambda samples: samples, "figures": figures, "ratios": ratios}
+
+
+def write(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV or Parquet, by the suffix of `path`. Raises ValueError for another one."""
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        raise ValueError(f"--out must end in .csv or .parquet, got {path.name!r}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m results.frames", description="Write run files as one tidy table.")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN.json")
+    parser.add_argument("--out", required=True, type=Path, help="a .csv or .parquet file")
+    parser.add_argument("--table", choices=TABLES, default="samples", help="what a row is (default: samples)")
+    options = parser.parse_args(arguments)
+    try:
+        frame = TABLES[options.table](read(options.runs))
+        write(frame, options.out)
+    except (BadRecord, ValueError, ImportError, OSError) as error:
+        print(f"nothing was written: {error}", file=sys.stderr)
+        return 1
+    print(f"{len(frame):,} rows: {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

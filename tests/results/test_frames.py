@@ -1,0 +1,197 @@
+"""Run files as tables: each sample is in them once, and medians, intervals and ratios follow their definitions."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from results import REFERENCE, BadRecord, Run, frames, load, machine, save
+
+README = Path(frames.__file__).with_name("README.md")
+QUICK = REFERENCE / "2core-intel-xeon-20261122-quick.json"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def run_of(cells: dict[tuple[str, int], list[float]], better: str = "lower", calls: int | None = None) -> Run:
+    """SYNTHETIC: one benchmark; a cell per (peer, batch) with these values in blocks 0, 1, ..."""
+    run = Run(kind="bench", profile="test", revision="unknown", command="test", machine=machine.describe())
+    run.add_workload(
+        name="CartPole-v1",
+        version="1",
+        source="synthetic",
+        transitions=10,
+        row_bytes=20,
+        sha256="0" * 64,
+        fields={"obs": {"shape": (4,), "dtype": "float32"}},
+    )
+    for peer in dict.fromkeys(peer for peer, _ in cells):
+        run.add_peer(peer, "1.0", "as documented")
+    for (peer, batch), values in cells.items():
+        record = run.cell(
+            suite="throughput",
+            benchmark="add",
+            peer=peer,
+            workload="CartPole-v1",
+            params={"batch": batch, "capacity": 1000},
+            unit="s/transition" if better == "lower" else "transitions/s",
+            better=better,
+        )
+        for block, value in enumerate(values):
+            if not math.isnan(value):
+                record.add_sample(block, value, calls)
+    run.finish()
+    return run
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read this run through a file."""
+
+    def read(run: Run, name: str = "run") -> pd.DataFrame:
+        save(tmp_path / f"{name}.json", run)
+        return frames.read(tmp_path / f"{name}.json")
+
+    return read
+
+
+def test_each_sample_and_each_parameter_has_its_place(read):
+    run = run_of({("cpprb", 1): [1.0, 2.0], ("cpprb[MP]", 100): [3.0]})
+    table = read(run)
+    assert table["value"].tolist() == [1.0, 2.0, 3.0]
+    assert table["launch"].tolist() == [1, 2, 1]
+    assert table["block"].tolist() == [0, 1, 0]
+    assert table["param.batch"].tolist() == [1, 1, 100]
+    assert table["params"].tolist() == ["batch=1, capacity=1000"] * 2 + ["batch=100, capacity=1000"]
+    assert table[["library", "variant"]].values.tolist() == [["cpprb", ""]] * 2 + [["cpprb", "MP"]]
+    assert set(table["machine"]) == {run.machine["cpu"]}
+    assert set(table["date"].dt.strftime("%Y-%m-%dT%H:%M:%SZ")) == {run.started}
+
+
+def test_a_cell_without_samples_is_a_row_with_its_reason(read):
+    run = run_of({("cpprb", 1): [1.0], ("rlox", 1): []})
+    run.records[1].fail("failed", "it crashed")
+    row = read(run).iloc[1]
+    assert (row["peer"], row["status"], row["reason"]) == ("rlox", "failed", "it crashed")
+    assert math.isnan(row["value"]) and row["launch"] is pd.NA
+    assert set(frames.figures(read(run))["peer"]) == {"cpprb"}
+
+
+def test_a_withdrawn_cell_is_read_but_has_no_figure_and_no_ratio(read):
+    run = run_of({("cpprb", 1): [2.0], ("rlox", 1): [1.0]})
+    assert set(frames.ratios(read(run))["peer"]) == {"cpprb", "rlox"}
+    record = run.records[1]
+    record.status, record.reason, record.invalidated_at = "invalidated", "measured wrongly", "0123456"
+    table = read(run)
+    assert "rlox" in set(table["peer"])
+    assert set(frames.figures(table)["peer"]) == set(frames.ratios(table)["peer"]) == {"cpprb"}
+
+
+@pytest.mark.parametrize(
+    ("launches", "low", "high", "confidence"),
+    # The ranks of a table of order statistics for a median (Hahn and Meeker 1991, table A.15a).
+    [(1, 1, 1, 0.0), (3, 1, 3, 0.75), (5, 1, 5, 0.9375), (6, 1, 6, 0.96875), (9, 2, 8, 0.9609375), (20, 6, 15, 0.9586)],
+)
+def test_an_interval_has_the_ranks_of_its_number_of_launches(read, launches, low, high, confidence):
+    values = np.random.default_rng(3).permutation(np.arange(1.0, launches + 1)).tolist()
+    figure = frames.figures(read(run_of({("cpprb", 1): values}))).iloc[0]
+    assert (figure["low"], figure["high"]) == (low, high)
+    assert figure["value"] == statistics.median(values)
+    assert figure["launches"] == launches
+    assert figure["confidence"] == pytest.approx(confidence, abs=5e-5)
+
+
+def test_an_interval_contains_the_median_as_often_as_it_says(read):
+    draws = np.random.default_rng(1).exponential(size=(1500, 9))  # skewed, with the median log(2)
+    table = read(run_of({("cpprb", number + 1): values.tolist() for number, values in enumerate(draws)}))
+    found = frames.figures(table)
+    inside = ((found["low"] <= math.log(2)) & (math.log(2) <= found["high"])).mean()
+    assert inside == pytest.approx(found["confidence"].iloc[0], abs=0.02)
+
+
+@pytest.mark.parametrize(("better", "expected"), [("lower", [2.0, 3.0]), ("higher", [0.5, 1 / 3])])
+def test_a_ratio_is_taken_within_a_block_and_above_1_is_faster(read, better, expected):
+    # A slow minute, block 1, hits both; block 2 has one of the two only.
+    table = read(run_of({("cpprb", 1): [2.0, 30.0, 2.0], ("rlox", 1): [1.0, 10.0, math.nan]}, better))
+    found = frames.ratios(table, "cpprb").set_index("peer").loc["rlox"]
+    assert (found["value"], found["launches"]) == (pytest.approx(sum(expected) / 2), 2)
+    assert [found["low"], found["high"]] == pytest.approx(sorted(expected))
+
+
+def test_a_ratio_to_a_reference_with_few_calls_is_a_bound(read):
+    cells = {("cpprb", 1): [2.0, 2.0], ("rlox", 1): [1.0, 1.0]}
+    for calls, is_bound in ((None, False), (1000, False), (999, True)):
+        found = frames.ratios(read(run_of(cells, calls=calls))).set_index("peer")
+        assert found["is_bound"].to_dict() == {"cpprb": False, "rlox": is_bound}
+
+
+def test_jobs_without_their_reference_have_no_ratio(read):
+    table = read(run_of({("cpprb", 1): [2.0], ("rlox", 1): [1.0], ("rlox", 100): [1.0]}))
+    assert frames.ratios(table)["params"].unique().tolist() == ["batch=1, capacity=1000"]
+    assert frames.ratios(table, "rlox")["params"].nunique() == 2
+    assert frames.ratios(table, "unknown").empty
+
+
+def test_the_same_job_of_two_runs_stays_apart(read):
+    one = read(run_of({("cpprb", 1): [1.0], ("rlox", 1): [1.0]}), "one")
+    two = read(run_of({("cpprb", 1): [4.0], ("rlox", 1): [2.0]}), "two")
+    found = frames.ratios(pd.concat([one, two])).set_index(["run", "peer"])["value"]
+    assert (found["one", "rlox"], found["two", "rlox"]) == (1.0, 2.0)
+
+
+def test_the_committed_records_are_read_whole():
+    paths = [QUICK, *sorted(REFERENCE.glob("*-s*.json"))]
+    table = frames.read(paths)
+    runs = [load(path) for path in paths]
+    assert table["value"].notna().sum() == sum(len(record.samples) for run in runs for record in run.records)
+    assert len(table.drop_duplicates(frames.CELL)) == sum(len(run.records) for run in runs)
+
+
+@pytest.mark.parametrize("table", frames.TABLES)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_is_written_as_a_file_and_read_back(tmp_path, capsys, table, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / f"table.{suffix}"
+    assert frames.main([str(QUICK), "--table", table, "--out", str(out)]) == 0
+    expected = frames.TABLES[table](frames.read(QUICK))
+    back = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
+    assert list(back) == list(expected)
+    assert back["value"].to_numpy() == pytest.approx(expected["value"].to_numpy(), nan_ok=True)
+    assert f"{len(expected):,} rows" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path, capsys, read):
+    run = run_of({("cpprb", 1): [1.0]})
+    save(tmp_path / "a" / "run.json", run)
+    save(tmp_path / "b" / "run.json", run)
+    (tmp_path / "damaged.json").write_text(QUICK.read_text(encoding="utf-8")[:1000], encoding="utf-8")
+    with pytest.raises(BadRecord, match=r"damaged\.json: is not JSON"):
+        frames.read([QUICK, tmp_path / "damaged.json"])
+    with pytest.raises(BadRecord, match=r"run\.json: two run files have this name"):
+        frames.read([tmp_path / "a" / "run.json", tmp_path / "b" / "run.json"])
+    for out, message in (("table.xlsx", "must end in .csv or .parquet"), ("nowhere/table.csv", "nowhere")):
+        assert frames.main([str(QUICK), "--out", str(tmp_path / out)]) == 1
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / out).exists()
+
+
+def test_parameters_of_different_types_are_one_column_of_text(read, tmp_path):
+    run = run_of({("cpprb", 1): [1.0], ("cpprb", 2): [2.0]})
+    run.records[1].params["batch"] = "all"
+    table = read(run)
+    assert table["param.batch"].tolist() == ["1", "all"]
+    frames.write(table, tmp_path / "table.csv")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["fastest", "ratios", "reasons"])
+def test_an_example_of_the_readme_prints_a_table(example, capsys, monkeypatch):
+    monkeypatch.chdir(README.parents[1])
+    exec(example, {})
+    shown = capsys.readouterr().out
+    assert "rlox" in shown and len(shown.splitlines()) > 5
