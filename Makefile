@@ -19,6 +19,7 @@ TAKES.setup := PEERS PROFILE
 TAKES.bench := PROFILE MINUTES PEERS ADAPTER WORKLOADS ENV WORKLOAD SUITES RESUME
 TAKES.apex := ENV EXPLORERS BUFFER LOCK SEED MINUTES SECONDS RESUME HOSTS LOSE_HOST ADDRESS
 TAKES.report := RUN
+TAKES.site := RUN
 TAKES.plan := $(PLANNED) RUN HOSTS
 TAKES.gate := BASE HEAD GATE_MINUTES ONLY STRICT ADAPTER PROJECT
 TAKES.gate-history := COMMITS EVERY
@@ -60,7 +61,7 @@ WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 LIMIT := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report plan gate gate-power gate-history test test-pythons test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
+.PHONY: help setup bench apex report site plan gate gate-power gate-history test test-pythons test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +110,9 @@ apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)
 	@$(PY) -m reports.readme
+
+site: $(INSTALLED) ## make one page to look figures up in, from all committed records and your own, or from RUN="a.json b.json"
+	@$(PY) -m reports.site $(RUN)
 
 # From the command line only: an environment may have variables of these names. HOSTS is refused there.
 plan: $(INSTALLED) ## what saturates first in an Ape-X over several hosts, and how many it needs: [TRANSITIONS=12500] [ROW=bytes] [BATCH=512] [BATCHES=19] [DATA_HOSTS=] [EXPLORER_HOSTS=] [CORES=2] [LINK=10gbit] [CAPACITY=rows] [RUN=record]

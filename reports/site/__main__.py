@@ -1,0 +1,83 @@
+"""Build the page on which figures are looked up:  python -m reports.site [RUN.json ...] [--out reports/out/site.html]
+
+Without run files, it shows all committed records and the user's own runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from reports.answer import shades
+from reports.build import OUT
+from reports.rendering import render
+from reports.site.data import payload
+from results import REFERENCE, RUNS, BadRecord, Run, load
+
+HERE = Path(__file__).resolve().parent
+#: In the order in which they run.
+SCRIPTS = ("figures.js", "state.js", "table.js", "cell.js", "page.js")
+
+
+def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
+    """Return the runs, the newest first, and what is wrong with each file that could not be read."""
+    runs: dict[str, Run] = {}
+    bad = []
+    for path in paths:
+        try:
+            run = load(path)
+        except BadRecord as error:
+            bad.append(f"{path.name}: {str(error).removeprefix(f'{path}: ')}")
+            continue
+        if path.stem in runs:
+            bad.append(f"{path.name}: another record has this name")
+        elif run.kind == "bench":
+            runs[path.stem] = run
+    return dict(sorted(runs.items(), key=lambda item: item[1].started, reverse=True)), bad
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """Return the page as one text. Its data is compressed, and unpacked by the browser."""
+    packed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
+    script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return render(
+        "site.html.j2",
+        {
+            "data": base64.b64encode(packed).decode(),
+            "script": Markup(script),
+            "site_style": Markup((HERE / "site.css").read_text(encoding="utf-8")),
+            "words": Markup((HERE / "words.json").read_text(encoding="utf-8")),
+            "key": shades.KEY,
+            "runs": data["runs"],
+            "left_out": data["leftOut"],
+        },
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m reports.site", description="Make the page to look figures up in.")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="default: all committed and own runs")
+    parser.add_argument("--out", type=Path, default=OUT / "site.html", help="default: reports/out/site.html")
+    options = parser.parse_args(arguments)
+    runs, bad = read(options.runs or [*sorted(REFERENCE.glob("*.json")), *sorted(RUNS.glob("*.json"))])
+    for line in bad:
+        print(f"left out: {line}", file=sys.stderr)
+    if not runs:
+        print("no page was made: there is no record to show", file=sys.stderr)
+        return 1
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(page(payload(runs, bad)), encoding="utf-8")
+    print(f"{len(runs)} records, {options.out.stat().st_size / 1e6:.1f} MB: {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

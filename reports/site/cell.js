@@ -1,0 +1,84 @@
+// The panel of one cell: its samples, how to measure it again, and what was found about its peer; and two peers compared.
+
+function cellPanel(data, state, offer) {
+  const [name, label] = state.cell.split("|");
+  const job = offer.jobs.find((each) => each.label === label), peer = data.peer.get(name);
+  if (!job || !peer) return null;
+  const cell = job.cells.get(name), run = offer.run;
+  const facts = [
+    [data.words.usage, peer.usage],
+    [data.words.parameters, paramsOf(job)],
+    [data.words.measured, `${run.date}, ${run.machine}, ${run.name}.json`],
+  ];
+  if (cell?.reason) facts.push([cell.status.replace("_", " "), cell.reason]);
+  if (cell?.seen) facts.push([data.words.seen, cell.seen]);
+  if (peer.fault) facts.push([data.words.safety, peer.fault]);
+  if (peer.breach) facts.push([data.words.contract, peer.breach]);
+  if (peer.keeps !== "never") facts.push(["&", data.words.keepsAbout]);
+  if (run.command) facts.push([data.words.again, make("code", {}, run.command.replace("<peer>", name).replace("<suite>", job.suite))]);
+  const close = make("button", { type: "button", className: "close" }, data.words.close);
+  const panel = make("section", { className: "panel" }, close, make("h2", {}, `${name} ${peer.version}: ${label}, ${job.workload}`));
+  if (cell?.samples.size) {
+    const own = figure([...cell.samples.values()]), scale = scaleOf(job.unit, [...cell.samples.values()]);
+    facts.unshift([data.words.figure, `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`]);
+    const reference = job.cells.get(state.reference);
+    const found = reference ? ratio(cell, reference, job.better, data.fewest) : null;
+    if (found && name !== state.reference) facts.splice(1, 0, [`${data.words.ratioTo} ${state.reference}`, `${found.isBound ? ">" : ""}${number(shown(found), 3)}, ${spread(found, 1)}`]);
+    const compared = [name, ...(reference && name !== state.reference ? [state.reference] : [])].map((each) => [each, job.cells.get(each)]);
+    panel.append(dots(compared, job));
+  }
+  panel.append(make("dl", {}, ...facts.flatMap(([term, what]) => [make("dt", {}, term), make("dd", {}, what)])));
+  panel.close = close;
+  return panel;
+}
+
+/** Every sample of these cells on one logarithmic axis, a row per peer, with the interval of the median. */
+function dots(cells, job) {
+  const values = cells.flatMap(([, cell]) => [...cell.samples.values()]).filter((value) => value > 0);
+  const scale = scaleOf(job.unit, values), low = Math.min(...values) / 1.15, high = Math.max(...values) * 1.15;
+  const width = 640, left = 180, height = 28 * cells.length + 26;
+  const x = (value) => left + ((width - left - 40) * Math.log(value / low)) / Math.log(high / low);
+  const parts = cells.map(([name, cell], row) => {
+    const y = 16 + 28 * row, own = figure([...cell.samples.values()]), positive = [...cell.samples.values()].filter((value) => value > 0);
+    const interval = own.low > 0 ? `<line x1="${x(own.low)}" x2="${x(own.high)}" y1="${y}" y2="${y}"/>` : "";
+    const points = positive.map((value) => `<circle cx="${x(value)}" cy="${y}" r="4"><title>${number(value / scale.factor)} ${scale.unit}</title></circle>`);
+    return `<g class="row-${row}"><text x="0" y="${y + 4}">${escaped(name)}</text>${interval}${points.join("")}</g>`;
+  });
+  const ends = [low * 1.15, high / 1.15].map((value, end) => `<text class="end" x="${x(value)}" y="${height - 2}" text-anchor="${end ? "end" : "start"}">${number(value / scale.factor)} ${scale.unit}</text>`);
+  const box = make("div", { className: "dots" });
+  box.innerHTML = values.length ? `<svg viewBox="0 0 ${width} ${height}" role="img">${parts.join("")}${new Set(values).size > 1 ? ends.join("") : ends[0]}</svg>` : "";
+  return box;
+}
+
+function escaped(text) {
+  return text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+}
+
+/** Two peers in every record that measured both: a row per job of this suite and workload, a column per record. */
+function comparison(data, state, offer, one, other) {
+  const keyOf = (job) => `${job.benchmark}, ${paramsOf(job)}`;
+  const runs = data.runs.filter((run) => run.jobs.some((job) => job.suite === state.suite && job.workload === state.workload && both(job)));
+  function both(job) {
+    return job.cells.get(one)?.samples.size && job.cells.get(other)?.samples.size;
+  }
+  const found = new Map();
+  for (const run of runs)
+    for (const job of run.jobs)
+      if (job.suite === state.suite && job.workload === state.workload && both(job) && !isCount(data, state, job)) {
+        const row = found.get(keyOf(job)) ?? { label: job.label, ratios: new Map() };
+        row.ratios.set(run.name, ratio(job.cells.get(one), job.cells.get(other), job.better, data.fewest));
+        found.set(keyOf(job), row);
+      }
+  const head = make("tr", {}, make("th", { scope: "col" }, data.words.job), ...runs.map((run) => make("th", { scope: "col" }, `${run.machine}, ${run.date}, ${run.profile}`)), make("th", { scope: "col" }, data.words.order));
+  const rows = [...found.values()].map(({ label, ratios }) => {
+    const known = runs.map((run) => ratios.get(run.name)).filter(Boolean);
+    const faster = known.filter((each) => each.value > 1).length;
+    return make("tr", {}, make("th", { scope: "row" }, label),
+      ...runs.map((run) => {
+        const each = ratios.get(run.name);
+        return each ? make("td", { className: shadeOf(each.value), title: spread(each, 1) }, number(each.value, 2)) : make("td", { className: "none", title: data.words.notBoth }, "–");
+      }),
+      make("td", {}, `${Math.max(faster, known.length - faster)} / ${known.length}`));
+  });
+  return make("table", { className: "heat" }, make("thead", {}, head), make("tbody", {}, ...rows));
+}

@@ -1,0 +1,94 @@
+"""The advice on the look-up page is true of the committed records. Each piece has a test, named after its id."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from reports import site
+from reports.sections.integrity import safety_of
+from results import REFERENCE, frames, load
+from results.verdicts import MATTERS
+
+TEMPLATE = Path(site.__file__).with_name("advice.html.j2")
+
+
+def newest(profile: str) -> Path:
+    """Return the newest committed record of a profile; names are MACHINE-DATE-PROFILE.json."""
+    return max(REFERENCE.glob(f"*-20*-{profile}.json"), key=lambda path: re.findall(r"-(20\d{6})-", path.name))
+
+
+@cache
+def samples_of(profile: str) -> pd.DataFrame:
+    return frames.read(newest(profile))
+
+
+def ratios(profile: str, reference: str, **wanted: object) -> pd.DataFrame:
+    """Return ratios to this peer at the jobs with these values, by peer; `param__batch` is the parameter batch."""
+    samples = samples_of(profile)
+    for name, value in wanted.items():
+        samples = samples[samples[name.replace("__", ".")] == value]
+    return frames.ratios(samples, reference).set_index("peer")
+
+
+def test_every_piece_of_advice_has_a_test():
+    ids = re.findall(r'id="advice-(\w+)"', TEMPLATE.read_text(encoding="utf-8"))
+    assert ids and all(f"test_advice_{name}" in globals() for name in ids)
+
+
+def test_advice_small():
+    steps = ratios("quick", "cpprb", benchmark="learner_step", workload="CartPole-v1")
+    order = steps.groupby("peer")["value"].median().sort_values(ascending=False)
+    assert list(order.index[:2]) == ["cpprb_impl", "rlox"]
+    ours, theirs = (steps.loc[[peer]].set_index("params") for peer in ("cpprb_impl", "rlox"))
+    assert (ours["low"] > theirs["high"].reindex(ours.index)).all()
+    speeds = frames.figures(samples_of("learners-speed"))
+    speeds = speeds[(speeds["benchmark"] == "relative_speed") & (speeds["workload"] != "PongNoFrameskip-v4")]
+    ours = speeds[speeds["peer"].isin(["cpprb_impl[SB3]", "cpprb_impl[SB3, frames once]"])]
+    assert len(ours) >= 4 and ours["value"].between(1.0, 1.06).all()
+
+
+def test_advice_frames():
+    samples = samples_of("learners")
+    pong = samples[(samples["benchmark"] == "memory") & (samples["workload"] == "PongNoFrameskip-v4")]
+    memory = frames.figures(pong).set_index("peer")["value"]  # bytes per transition
+    batches = ratios("quick", "cpprb", benchmark="sample", workload="ALE/Seaquest-v5", param__batch=256)
+    assert 1 / MATTERS < batches.loc["cpprb_impl", "value"] < MATTERS
+    assert memory["stable-baselines3[training]"] / memory["cpprb_impl[SB3, frames once]"] == pytest.approx(8, rel=0.05)
+    assert memory["stable-baselines3[training]"] / memory["cpprb_impl[SB3, compressed]"] > 100
+
+
+def test_advice_processes():
+    words: dict[str, set[str]] = {}
+    for profile in ("quick", "survey"):
+        for peer, safety in safety_of(load(newest(profile))).items():
+            words.setdefault(peer, set()).add(safety.word)
+            assert safety.word != "unsafe" or re.search("torn|stale|hangs|never-written|lost", safety.found)
+    sound = {peer for peer, found in words.items() if found == {"sound"}}
+    assert sound == {*(f"cpprb_impl[lock={lock}]" for lock in ("none", "buffer", "critical")), "reverb"}
+    assert all("unsafe" in found for peer, found in words.items() if peer not in sound)
+    trained = {"param__learner": "DQN", "param__environment": "200 us", "param__explorers": 8}
+    explorers = ratios("apex", "cpprb[MP]", benchmark="explorers", **trained)["value"]
+    assert explorers.between(1 / MATTERS, MATTERS).all() and len(explorers) >= 8
+    learner = ratios("apex", "cpprb[MP]", benchmark="learner", **trained)["value"]
+    assert learner[learner.index.str.startswith("cpprb_impl")].between(2, 4).all()
+
+
+def test_advice_hosts():
+    near = {"param__data_hosts": 1, "param__link": "none"}
+    learner = ratios("hosts", "cpprb[replay server]", benchmark="learner", **near).loc[["cpprb_impl[Ray]"], "value"]
+    assert len(learner) >= 4 and learner.between(2, 5).all()
+    explorer = ratios("hosts", "cpprb[replay server]", benchmark="explorer", workload="ALE/Seaquest-v5", **near)
+    assert explorer.loc[["cpprb_impl[Ray]"], "value"].between(0.9, 1.6).all()
+
+
+def test_advice_references():
+    run = load(newest("quick"))
+    keeping = {peer.name for peer in run.peers if peer.known.keeps_references == "always"}
+    for workload in ("CartPole-v1", "ALE/Seaquest-v5"):
+        added = ratios("quick", "cpprb", benchmark="add", workload=workload, param__batch=1)["value"]
+        assert added.idxmax() in keeping

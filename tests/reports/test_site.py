@@ -1,0 +1,276 @@
+"""The page on which figures are looked up, in headless Chromium: every control works, and its numbers are those of
+`results/frames.py`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reports.figures.formatting import NOTHING
+from reports.site import __main__ as site
+from reports.site.data import payload
+from results import REFERENCE, frames, load
+
+playwright = pytest.importorskip("playwright.sync_api")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
+QUICK = "2core-intel-xeon-20261122-quick"
+NAMES = [QUICK, "2core-amd-epyc-20261125-learners-speed", "2core-intel-xeon-20261122-sweep"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("site") / "site.html"
+    assert site.main([*(str(REFERENCE / f"{name}.json") for name in NAMES), "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, file) -> Iterator[object]:
+    """Open the page with what its address chooses. Fails at an error in the console, or if anything else is loaded."""
+    troubles, contexts = [], []
+
+    def visit(choice: str = "", width: int = 1280, height: int = 800):
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on(
+            "request", lambda request: troubles.append(request.url) if not request.url.startswith("file:") else None
+        )
+        page.goto(f"{file.as_uri()}#{choice}")
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+def peers(page) -> list[str]:
+    return [name.removesuffix(" &") for name in page.locator("#map tbody th").all_inner_texts()]
+
+
+def table(page) -> str:
+    return page.locator("#map").inner_text()
+
+
+@needs_browser
+def test_ratios_and_intervals_are_those_of_the_frames(visit):
+    """Of every cell of a record: the median, its interval, the launches, and the ratio to cpprb."""
+    found = visit().evaluate(
+        """async (name) => {
+          const data = await unpack(document.getElementById("data"));
+          const run = data.runs.find((each) => each.name === name);
+          const measured = (job) => [...job.cells].filter(([, cell]) => cell.samples.size);
+          return run.jobs.flatMap((job) => measured(job).map(([peer, cell]) => ({
+            key: [job.suite, job.benchmark, job.workload, JSON.stringify(Object.entries(job.params).sort()), peer],
+            figure: figure([...cell.samples.values()]),
+            ratio: job.cells.has("cpprb") ? ratio(cell, job.cells.get("cpprb"), job.better, data.fewest) : null,
+          })));
+        }""",
+        QUICK,
+    )
+    samples = frames.read(REFERENCE / f"{QUICK}.json")
+    names = {
+        frames.params_text(record.params): json.dumps(sorted(record.params.items()), separators=(",", ":"))
+        for record in load(REFERENCE / f"{QUICK}.json").records
+    }
+
+    def keyed(rows):
+        return {(row.suite, row.benchmark, row.workload, names[row.params], row.peer): row for row in rows.itertuples()}
+
+    figures, ratios = keyed(frames.figures(samples)), keyed(frames.ratios(samples, "cpprb"))
+    assert len(found) == len(figures) > 500 and len(ratios) > 300
+    compared = 0
+    for each in found:
+        key = tuple(each["key"])
+        row = figures[key]
+        seen = [each["figure"][name] for name in ("value", "low", "high", "launches")]
+        assert seen == pytest.approx([row.value, row.low, row.high, row.launches], rel=1e-4)
+        row, ratio = ratios.get(key), each["ratio"]
+        assert (row is None) == (ratio is None)
+        if row is not None:
+            seen = [ratio[name] for name in ("value", "low", "high", "launches")]
+            assert seen == pytest.approx([row.value, row.low, row.high, row.launches], rel=2e-4)
+            assert ratio["isBound"] == row.is_bound
+            compared += 1
+    assert compared == len(ratios)
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [
+        ("suite", "memory"),
+        ("record", "2core-intel-xeon-20261122-sweep"),
+        ("workload", "ALE/Seaquest-v5"),
+        ("reference", "rlox"),
+        ("show", "absolute"),
+        ("of.benchmark", "sample"),
+        ("of.batch", "256"),
+    ],
+)
+def test_a_choice_changes_the_table_and_a_link_shows_it_again(visit, control, value):
+    page = visit(f"record={QUICK}")
+    before = table(page)
+    page.locator(f"[id='{control}']").select_option(value)
+    after = table(page)
+    assert after != before
+    assert table(visit(page.url.partition("#")[2])) == after
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("box", "gone", "kept"),
+    [
+        ("safe", "cpprb", None),
+        ("copies", "baselines-style", "cpprb"),
+        ("torch", "rlox", "cpprb"),
+        ("sound", "cpprb", "rlox"),
+    ],
+)
+def test_a_filter_hides_the_buffers_that_fail_it(visit, box, gone, kept):
+    page = visit(f"record={QUICK}")
+    assert gone in peers(page)
+    page.locator(f"#{box}").check()
+    assert gone not in peers(page)
+    assert kept is None or kept in peers(page)
+    page.locator(f"#{box}").uncheck()
+    assert gone in peers(page)
+
+
+@needs_browser
+def test_search_and_ticks_choose_buffers(visit):
+    page = visit(f"record={QUICK}")
+    everything = peers(page)
+    page.locator("#find").fill("CPPRB")
+    assert peers(page) == [name for name in everything if "cpprb" in name]
+    page.locator("#again").click()
+    assert page.locator("#find").input_value() == ""
+    page = visit(f"record={QUICK}")
+    page.locator("summary", has_text="Libraries").click()
+    page.locator("#libraries label", has_text="rlox").locator("input").uncheck()
+    assert peers(page) == [name for name in everything if name != "rlox"]
+    page.locator("#no").click()
+    assert peers(page) == [] and page.locator("#none").is_visible()
+    page.locator("#all").click()
+    assert peers(page) == everything
+
+
+@needs_browser
+def test_a_heading_sorts_the_rows_both_ways_and_missing_figures_stay_last(visit):
+    page = visit(f"record={QUICK}&of.benchmark=learner_step")
+    heading = page.locator("#map thead button", has_text="1,000,000")
+    heading.click()
+    assert page.locator("#map th[aria-sort='descending']").count() == 1
+    column = page.locator("#map th[aria-sort='descending']").evaluate("header => header.cellIndex")
+    shown = page.locator(f"#map tbody tr td:nth-child({column + 1})")
+    down = shown.all_inner_texts()
+    numbers = [float(text) for text in down if text != NOTHING]
+    assert numbers == sorted(numbers, reverse=True) and len(numbers) < len(down)
+    assert down[len(numbers) :] == [NOTHING] * (len(down) - len(numbers))
+    heading.click()
+    up = shown.all_inner_texts()
+    assert up[: len(numbers)] == down[: len(numbers)][::-1] and up[len(numbers) :] == down[len(numbers) :]
+
+
+@needs_browser
+def test_a_cell_shows_its_samples_and_how_to_measure_it_again(visit):
+    page = visit(f"record={QUICK}&of.benchmark=sample&of.batch=256")
+    page.locator("#map tbody tr", has_text="rlox").locator("td button").click()
+    panel = page.locator("#cell")
+    assert panel.locator("circle").count() == 10  # five launches of rlox and of cpprb
+    assert "--peers=rlox --suites=throughput" in panel.inner_text().replace("'", "")
+    assert panel.inner_text() in visit(page.url.partition("#")[2]).locator("#cell").inner_text()
+    panel.locator(".close").click()
+    assert panel.inner_text() == ""
+
+
+@needs_browser
+def test_two_buffers_are_compared_record_by_record(visit):
+    page = visit(f"record={QUICK}")
+    page.locator("#one").select_option("rlox")
+    page.locator("#other").select_option("cpprb")
+    shown = page.locator("#compared").inner_text()
+    page.locator("#one").select_option("cpprb")
+    page.locator("#other").select_option("rlox")
+    assert page.locator("#compared").inner_text() != shown
+    assert page.locator("#compared tbody tr").count() > 5
+
+
+@needs_browser
+@pytest.mark.parametrize("suite", ["throughput", "latency", "memory", "startup", "integrity", "conformance", "apex"])
+@pytest.mark.parametrize("show", ["ratio", "absolute"])
+def test_every_cell_has_a_text_and_a_missing_figure_its_reason(visit, suite, show):
+    page = visit(f"record={QUICK}&suite={suite}&show={show}")
+    cells = page.locator("#map tbody td button").evaluate_all("all => all.map((each) => [each.innerText, each.title])")
+    assert cells
+    for text, title in cells:
+        assert text and title.partition(": ")[2] not in ("", "undefined")
+        assert "undefined" not in title and "NaN" not in text
+
+
+@needs_browser
+def test_arrow_keys_move_through_the_table(visit):
+    page = visit(f"record={QUICK}")
+    page.locator("#map tbody td button").first.focus()
+    first = page.evaluate("document.activeElement.title")
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.title") != (None if key == "ArrowUp" else first)
+    assert page.evaluate("document.activeElement.title") == first
+
+
+@needs_browser
+def test_a_phone_scrolls_the_table_and_not_the_page(visit):
+    page = visit(f"record={QUICK}", 390, 844)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert not page.locator("#find").is_visible()
+    page.locator("#more > summary").click()
+    assert page.locator("#find").is_visible()
+
+
+def test_the_page_of_all_committed_records_is_small(tmp_path):
+    out = tmp_path / "site.html"
+    assert site.main([*map(str, sorted(REFERENCE.glob("*.json"))), "--out", str(out)]) == 0
+    assert out.stat().st_size < 2_000_000
+
+
+def test_files_that_cannot_be_shown_are_named_and_the_others_are_shown(tmp_path, capsys):
+    good = REFERENCE / f"{NAMES[2]}.json"
+    newer = json.loads(good.read_text(encoding="utf-8")) | {"schema": "replaybench-run-2"}
+    (tmp_path / "newer.json").write_text(json.dumps(newer), encoding="utf-8")
+    (tmp_path / "damaged.json").write_text(good.read_text(encoding="utf-8")[:500], encoding="utf-8")
+    shutil.copy(good, tmp_path / good.name)
+    out = tmp_path / "site.html"
+    files = [good, tmp_path / "newer.json", tmp_path / "damaged.json", tmp_path / good.name]
+    assert site.main([*map(str, files), "--out", str(out)]) == 0
+    said = capsys.readouterr().err
+    for name in ("newer.json: ", "damaged.json: is not JSON", f"{good.name}: another record has this name"):
+        assert name in said and name in out.read_text(encoding="utf-8")
+    assert site.main([str(tmp_path / "damaged.json"), "--out", str(tmp_path / "none.html")]) == 1
+    assert "there is no record to show" in capsys.readouterr().err
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_a_withdrawn_cell_shows_its_reason_and_no_samples():
+    run = load(REFERENCE / f"{QUICK}.json")
+    withdrawn = [number for number, record in enumerate(run.records) if record.status == "invalidated"]
+    assert withdrawn and all(run.records[number].samples for number in withdrawn)
+    data = payload({QUICK: run})
+    statuses = {data["texts"][cell[2]]: cell for cell in data["runs"][0]["cells"]}
+    assert statuses["invalidated"][5] == [] and data["texts"][statuses["invalidated"][3]]
