@@ -6,6 +6,8 @@ APEX_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[shared]
 HOSTS_PEERS := cpprb_impl,cpprb,rllib,reverb,torchrl[Ray]
 # Profiles with launches that need PyTorch, whichever buffer they measure.
 TRAINING := tiny apex learning learners learners-prioritized learners-sparse learners-speed
+# Our buffer is built for PyTorch's environment, too, if a launch imports both.
+WITH_PYTORCH = $(or $(filter $(TRAINING),$(PROFILE)),$(filter all,$(PEERS)),$(findstring cpprb_impl[TorchRL],$(PEERS)),$(findstring [SB3,$(PEERS)))
 MEASURED = $(or $(PEERS),$(if $(filter apex,$(PROFILE)),$(APEX_PEERS)),$(if $(filter hosts,$(PROFILE)),$(HOSTS_PEERS)))
 # A time budget, set-up not counted; the other profiles measure a fixed number of blocks.
 MINUTES ?= $(if $(filter quick,$(PROFILE)),10)
@@ -37,6 +39,9 @@ FOREIGN := $(filter-out $(ALLOWED) MAKEFLAGS,$(GIVEN))
 $(if $(FOREIGN),$(error make $(MAKECMDGOALS) does not take $(FOREIGN); it takes $(ALLOWED)))
 PROFILES := tiny quick survey full sweep apex learning learners learners-prioritized learners-sparse learners-speed hosts
 $(if $(filter bench setup,$(MAKECMDGOALS)),$(if $(filter-out $(PROFILES),$(PROFILE)),$(error unknown profile: $(PROFILE); known: $(PROFILES))))
+# The values, too, as far as the standard library can check them.
+REFUSED := $(if $(filter setup bench apex gate,$(firstword $(MAKECMDGOALS))),$(shell $(PYTHON) -m suites.variables $(firstword $(MAKECMDGOALS)) $(foreach v,$(filter-out MAKEFLAGS,$(GIVEN)),'$v=$($v)')))
+$(if $(REFUSED),$(error $(REFUSED)))
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 BUILT := .venv/.built
@@ -79,10 +84,10 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
+setup: $(BUILT) $(if $(WITH_PYTORCH),$(PYTORCH_BUILT)) ## install and build only (all other targets do this first): [PYTHON=python3.12] [PEERS=all|a,b] [PROFILE=what bench will measure]
 	@$(PY) -m adapters.environments '$(PEERS)'
 
-bench: $(BUILT) $(if $(filter $(TRAINING),$(PROFILE)),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s] [RESUME=run.json: measure the rest of an interrupted run]
+bench: $(BUILT) $(if $(WITH_PYTORCH),$(PYTORCH_BUILT)) ## benchmark the buffers on this machine, then write the report: [MINUTES=10] [ENV=Ant-v5 or WORKLOAD=fields.toml: your rows] [PEERS=all|a,b] [ADAPTER=file.py: your buffer, too] [PROFILE=quick|...: docs/running.md] [WORKLOADS=x,y] [SUITES=s] [RESUME=run.json: measure the rest of an interrupted run]
 	@$(if $(MINE),REPLAYBENCH_ADAPTER='$(MINE)') $(PY) -m adapters.environments '$(MEASURED)'
 	@run='$(or $(RESUME),results/runs/bench-$(PROFILE)-'$$(date -u +%Y%m%dT%H%M%SZ)'.json)'; \
 	$(PY) -m suites.run $(CHOICE) $(MORE_CHOICE) $(if $(RESUME),--resume,--out) "$$run"; status=$$?; \

@@ -1,1 +1,1 @@
-"""Peers behind one protocol: see `adapters.base` for the protocol, `adapters.registry` for the list."""
+"""Peers behind one protocol: see `adapters.base` for the protocol, `adapters.catalog` for the list."""

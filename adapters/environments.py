@@ -170,8 +170,8 @@ def main(names: Collection[str]) -> int:
     peers = [name for name in names if name not in wanted]
     try:
         chosen = registry.chosen(peers) if peers or not names else []
-        if not names:  # only some profiles train, and these have PyTorch's environment made
-            chosen = [name for name in chosen if name not in registry.in_learners()]
+        # Only some profiles train, and make has PyTorch's environment made for these.
+        chosen = [name for name in chosen if name in names or name not in registry.in_learners()]
         wanted += [registry.peer_class(name).environment for name in chosen]
     except registry.UnknownPeer as error:
         print(error, file=sys.stderr)

@@ -83,8 +83,8 @@ def main(arguments: Sequence[str], folder: Path = HERE) -> int:
     cls = "".join(part.capitalize() for part in module.split("_"))
     line = f'    environment = "{environment}"\n' if environment else ""
     (folder / "peers" / f"{module}.py").write_text(SKELETON.substitute(name=name, cls=cls, environment=line))
-    _register(folder / "registry.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
-    print(f"wrote adapters/peers/{module}.py and its line in adapters/registry.py; next: see CONTRIBUTING.md")
+    _register(folder / "catalog.py", f'    "{name}": "adapters.peers.{module}:{cls}",\n')
+    print(f"wrote adapters/peers/{module}.py and its line in adapters/catalog.py; next: see CONTRIBUTING.md")
     return 0
 
 
@@ -94,7 +94,7 @@ def _check_name(name: str, module: str, folder: Path) -> str | None:
     if not NAME.fullmatch(name):
         return f"NAME must be lower-case letters, digits and single dashes, beginning with a letter, got {name!r}"
     if name in map(registry.family, registry.every()):
-        return f"NAME must be new, got {name!r}, which is already listed in adapters/registry.py"
+        return f"NAME must be new, got {name!r}, which is already listed in adapters/catalog.py"
     for path in (f"{module}.py", module):
         if (folder / "peers" / path).exists():
             return f"NAME must be new, got {name!r}, but adapters/peers/{path} already exists"

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,18 @@ CALLS = [
     for line in re.findall(r"^(?:\s*- run: )?(make [a-z].*)", path.read_text(encoding="utf-8"), re.MULTILINE)
     if "$" not in line
 ]
-VALUES = {"PROFILE": "tiny"}
+VALUES = {
+    "PROFILE": "tiny",
+    "PEERS": "cpprb",
+    "SUITES": "memory",
+    "WORKLOAD": "examples/workload.toml",
+    "ADAPTER": "examples/gate_adapter.py",
+    "RESUME": "README.md",
+    "BUFFER": "cpprb[MP]",
+    "LOCK": "none",
+    "BASE": "HEAD",
+    "HEAD": "HEAD",
+}
 
 
 def make(*words: str) -> subprocess.CompletedProcess:
@@ -58,8 +70,67 @@ def test_the_nightly_checks_take_what_they_are_given():
         (["gate", "MINUTES=3"], "make gate does not take MINUTES"),
         (["help", "MINUTES=3"], "make help does not take MINUTES; it takes PYTHON."),
         (["bench", "PROFILE=quik"], "unknown profile: quik; known: tiny quick"),
+        (["bench", "MINUTES=0"], "MINUTES must be a number, at least 1, got '0'"),
+        (["bench", "MINUTES=ten"], "MINUTES must be a number, at least 1, got 'ten'"),
+        (["bench", "PEERS=cpprb,rlux"], "PEERS cannot be 'rlux'; did you mean 'rlox'?"),
+        (["setup", "PEERS=xyz"], "PEERS cannot be 'xyz'; known: cpprb_impl, cpprb,"),
+        (["bench", "SUITES=memry"], "SUITES cannot be 'memry'; did you mean 'memory'?"),
+        (
+            ["bench", "WORKLOAD=x.toml"],
+            "WORKLOAD must name a file, got 'x.toml', which is none; an example is examples/",
+        ),
+        (["bench", "ADAPTER=x"], "ADAPTER must name a file, got 'x', which is none; an example is examples/"),
+        (["bench", "RESUME=x.json"], "RESUME must name a file, got 'x.json', which is none"),
+        (["bench", "ENV=Ant-v5", "WORKLOAD=examples/workload.toml"], "give ENV or WORKLOAD, not both"),
+        (["apex", "BUFFER=cpprb"], "BUFFER cannot be 'cpprb'; did you mean 'cpprb[MP]'?"),
+        (["apex", "LOCK=all"], "LOCK cannot be 'all'; known: none, buffer, critical"),
+        (["gate", "BASE=nonsense"], "BASE cannot be 'nonsense': name a revision, a wheel"),
+        (["gate", "BASE=HEAD", "GATE_MINUTES=-1"], "GATE_MINUTES must be a number, at least 0.1, got '-1'"),
     ],
 )
 def test_anything_else_is_refused(words, said):
     done = make(*words)
     assert done.returncode == 2 and said in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "bench",
+            "MINUTES=2.5",
+            "PEERS=cpprb, reverb[Writer]",
+            "SUITES=memory,apex",
+            "WORKLOAD=examples/workload.toml",
+        ],
+        ["bench", "ADAPTER=examples/gate_adapter.py", "PEERS=cpprb,the-name-in-that-file"],
+        ["bench", "PEERS=all"],
+        ["apex", "BUFFER=cpprb[MP]"],
+        ["apex", "LOCK=critical", "MINUTES=0.5"],
+        ["gate", "BASE=HEAD"],
+        ["gate", "BASE=cpprb==11.0.0", "HEAD=dist/x.whl", "ADAPTER=examples/gate_adapter.py"],
+        ["gate", "BASE=v1", "PROJECT=../mine", "ADAPTER=examples/gate_adapter.py"],
+    ],
+)
+def test_values_that_can_be_used_are_accepted(words):
+    done = make(*words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_values_are_checked_without_any_installed_package():
+    command = [sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, '.'); import suites.variables as it; "]
+    command[-1] += "print(it.problem('bench', {'PEERS': 'rlux'}), 'numpy' in sys.modules)"
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "PEERS cannot be 'rlux'; did you mean 'rlox'? False\n"
+
+
+@pytest.mark.parametrize(
+    ("peers", "is_built"),
+    [("cpprb_impl,cpprb,rllib", False), ("all", True), ("cpprb_impl[TorchRL]", True), ("cpprb_impl[SB3]", True)],
+)
+def test_our_buffer_is_built_for_pytorch_only_if_a_launch_imports_both(peers, is_built):
+    """PEERS=cpprb_impl installed 6.7 GB of PyTorch, and then failed, since our buffer was not built there."""
+    variables = ["--always-make", f"PEERS={peers}", "bench"]
+    done = subprocess.run(["make", "--dry-run", *variables], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert ("building cpprb_impl for PyTorch" in done.stdout) == is_built

@@ -1,1 +1,1 @@
-"""The peers, with one file or folder per library. `adapters.registry` lists them."""
+"""The peers, with one file or folder per library. `adapters.catalog` lists them."""

@@ -147,4 +147,5 @@ def test_only_what_is_named_needs_another_environment(monkeypatch):
     made = []
     monkeypatch.setattr(environments, "make", made.append)
     assert environments.main([]) == 0 and made == []
+    assert environments.main(["cpprb_impl", "cpprb", "rllib", "reverb"]) == 0 and made == []
     assert environments.main(["stable-baselines3"]) == 0 and made == ["torch"]

@@ -35,7 +35,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
 def test_a_new_peer_lints_is_known_and_fails_until_it_is_written(copy: Path) -> None:
     made = run(copy, "adapters.new_peer", "ring-of-ours")
     assert made.returncode == 0, made.stderr
-    written = ("adapters/peers/ring_of_ours.py", "adapters/registry.py")
+    written = ("adapters/peers/ring_of_ours.py", "adapters/catalog.py")
     assert run(copy, "ruff", "check", *written).stdout.strip() == "All checks passed!"
     assert run(copy, "ruff", "format", "--check", *written).returncode == 0
     listed = run(copy, "adapters.environments", "ring-of-ours")
@@ -68,7 +68,7 @@ def test_a_peer_may_have_an_environment_of_its_own(copy: Path) -> None:
         ("a b", "NAME must be lower-case letters"),
         ("../ring", "NAME must be lower-case letters"),
         ("ring[memmap]", "NAME must be lower-case letters"),
-        ("cpprb", "which is already listed in adapters/registry.py"),
+        ("cpprb", "which is already listed in adapters/catalog.py"),
         ("stable_baselines3", "adapters/peers/stable_baselines3.py already exists"),
         ("chainerrl_style", "adapters/peers/chainerrl_style already exists"),
     ],

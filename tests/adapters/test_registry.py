@@ -61,6 +61,10 @@ def test_names_stand_for_peers() -> None:
     assert chosen(["cpprb"]) == [name for name in EVERY if name.partition("[")[0] == "cpprb"]
     assert len(chosen(["cpprb"])) == 7
     assert set(PEERS) <= set(chosen([]))
+    ours = chosen(["cpprb_impl"])
+    assert "cpprb_impl[lock=none]" in ours and "cpprb_impl[SB3]" in ours
+    assert "cpprb_impl[TorchRL]" not in ours  # it needs another environment than cpprb_impl
+    assert "cpprb_impl[TorchRL]" in chosen([ALL]) and chosen(["cpprb_impl[TorchRL]"]) == ["cpprb_impl[TorchRL]"]
     with pytest.raises(UnknownPeer):
         chosen(["cpprb", "cpprbb"])
 
