@@ -56,13 +56,12 @@ def some_of(known: Collection[str]) -> Check:
 
 
 def revision(text: str) -> str:
-    if "==" in text or text.endswith(".whl") or Path(".git/shallow").exists():
-        return ""
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}"]
-    done = subprocess.run(command, capture_output=True)
-    return (
-        f"cannot be {text!r}: name a revision, a wheel (dist/x.whl) or a release (name==1.0)" if done.returncode else ""
-    )
+    is_package = "==" in text or text.endswith(".whl")
+    is_shallow = Path(".git/shallow").exists()  # and lacks most revisions: the gate says what to do
+    if is_package or is_shallow or subprocess.run(command, capture_output=True).returncode == 0:
+        return ""
+    return f"cannot be {text!r}: name a revision, a wheel (dist/x.whl) or a release (name==1.0)"
 
 
 PEERS = some_of([*catalog.CLASSES, catalog.ALL])
