@@ -20,26 +20,28 @@ from results.verdicts import MATTERS
 LARGE_ROW = 4_096
 #: Upper ends of the shades on each side of 1; the last one is open.
 SHADES = (MATTERS, 2.0, 5.0, 20.0)
+#: The smallest and the largest batch that a run measured of a call: a user's own rows come with sizes of their own.
+LEAST, MOST = min, max
 #: (benchmark, required parameters, heading of the column, whether a narrow screen shows it)
 SMALL_ROWS = (
     ("learner_step", {"adds": 4}, "step", True),
-    ("add", {"batch": 1}, "add 1", True),
-    ("add", {"batch": 100}, "add 100", False),
-    ("sample", {"batch": 32}, "sample 32", True),
+    ("add", {"batch": LEAST}, "add {batch}", True),
+    ("add", {"batch": MOST}, "add {batch}", False),
+    ("sample", {"batch": LEAST}, "sample {batch}", True),
     ("sample_held", {"batch": 32}, "sample, 8 held", False),
     ("sample_beside", {"batch": 32, "work_ms": 1}, "sample beside work", False),
-    ("prioritized", {"batch": 32}, "cycle 32", True),
-    ("sample", {"batch": 256}, "sample 256", False),
-    ("prioritized", {"batch": 256}, "cycle 256", False),
+    ("prioritized", {"batch": LEAST}, "cycle {batch}", True),
+    ("sample", {"batch": MOST}, "sample {batch}", False),
+    ("prioritized", {"batch": MOST}, "cycle {batch}", False),
 )
 LARGE_ROWS = (
     ("learner_step", {"adds": 4}, "step", False),
-    ("add", {"batch": 1}, "add 1", True),
-    ("sample", {"batch": 32}, "sample 32", False),
-    ("sample", {"batch": 256}, "sample 256", True),
-    ("prioritized", {"batch": 32}, "cycle 32", False),
-    ("add", {"batch": 100}, "add 100", False),
-    ("prioritized", {"batch": 256}, "cycle 256", False),
+    ("add", {"batch": LEAST}, "add {batch}", True),
+    ("sample", {"batch": LEAST}, "sample {batch}", False),
+    ("sample", {"batch": MOST}, "sample {batch}", True),
+    ("prioritized", {"batch": LEAST}, "cycle {batch}", False),
+    ("add", {"batch": MOST}, "add {batch}", False),
+    ("prioritized", {"batch": MOST}, "cycle {batch}", False),
 )
 #: The number of columns that fit; further ones appear only in the tables below.
 MOST_SMALL, MOST_LARGE = 8, 6
@@ -188,15 +190,25 @@ def _columns_of_a_crowd(
 
 
 def _columns(jobs: Sequence[Job], wanted: Wanted, group: str) -> list[HeatColumn]:
-    """The wanted columns that exist, in the order of `wanted`."""
-    columns = []
-    for benchmark, params, label, narrow in wanted:
-        alike = [job for job in jobs if job.benchmark == benchmark and params.items() <= job.params.items()]
-        for place, job in enumerate(_capacities(alike, benchmark)):
+    """The wanted columns that exist, in the order of `wanted`. One batch that is both the smallest and the largest has
+    one column."""
+    columns: list[HeatColumn] = []
+    for benchmark, required, label, narrow in wanted:
+        mine = [job for job in jobs if job.benchmark == benchmark]
+        params = {name: _value(value, name, mine) for name, value in required.items()}
+        alike = [job for job in mine if params.items() <= job.params.items()]
+        for number, job in enumerate(_capacities(alike, benchmark)):
             rows = int(job.params.get("capacity", 0))
-            name = f"{label}, {_power(rows)} rows" if benchmark == "learner_step" else label
-            columns.append(HeatColumn(name, group, job, narrow and not place))
+            name = label.format(**job.params)
+            name = f"{name}, {_power(rows)} rows" if benchmark == "learner_step" else name
+            if all(column.job is not job for column in columns):
+                columns.append(HeatColumn(name, group, job, narrow and not number))
     return columns
+
+
+def _value(required: object, name: str, jobs: Sequence[Job]) -> object:
+    """Return the value that a column requires of a parameter: itself, or the smallest or largest of these jobs."""
+    return required([job.params[name] for job in jobs], default=None) if callable(required) else required
 
 
 def _capacities(jobs: Sequence[Job], benchmark: str) -> list[Job]:

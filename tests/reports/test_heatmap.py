@@ -1,5 +1,6 @@
 """The first screen: the heat map's cells, its picture, the sentences and the headlines say what the records do."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -46,6 +47,18 @@ def test_peers_are_rows_and_jobs_columns_by_workload(run):
     shared = table(run, "Many processes")
     assert shared.reference == "cpprb[MP]"
     assert [name for name, _, _ in shared.groups] == ["Ape-X, 4 explorers", "empty loops, 8 explorers"]
+
+
+def test_batches_of_a_users_own_rows_have_their_columns():
+    run = use_run()
+    own = {1: 2, 100: 50, 32: 64, 256: 512}
+    before = [column.label for column in table(run).columns]
+    for record in run.records:
+        if record.suite == "throughput" and record.benchmark in ("add", "sample", "prioritized"):
+            record.params["batch"] = own[record.params["batch"]]
+    calls = re.compile(r"^(add|sample|cycle) (\d+)$")
+    expected = [calls.sub(lambda call: f"{call[1]} {own[int(call[2])]}", label) for label in before]
+    assert [column.label for column in table(run).columns] == expected != before
 
 
 def test_cells_are_ratios_with_marks_bounds_and_colours(run):
