@@ -119,14 +119,16 @@ IN_LEARNERS: dict[str, str] = {
     "sb3-extra-buffers[lz4]": "adapters.peers.in_stable_baselines3:ExtraBuffersLZ4",
 }
 
-#: Name -> where its adapter's class is, for every peer.
-CLASSES: dict[str, str] = {
-    **PEERS,
-    **ON_REQUEST,
-    **SHARED,
-    **SHARED_ON_REQUEST,
-    **SERVED,
-    **OVER_HOSTS,
-    **OVER_HOSTS_ON_REQUEST,
-    **IN_LEARNERS,
-}
+
+def classes() -> dict[str, str]:
+    """Return where the adapter's class of every peer is, by its name."""
+    return {
+        **PEERS,
+        **ON_REQUEST,
+        **SHARED,
+        **SHARED_ON_REQUEST,
+        **SERVED,
+        **OVER_HOSTS,
+        **OVER_HOSTS_ON_REQUEST,
+        **IN_LEARNERS,
+    }

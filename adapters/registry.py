@@ -11,7 +11,6 @@ from adapters import environments, external, features
 from adapters.base import Adapter, Peer, PeerInfo, Unavailable
 from adapters.catalog import (
     ALL,
-    CLASSES,
     IN_LEARNERS,
     ON_REQUEST,
     OURS,
@@ -22,6 +21,7 @@ from adapters.catalog import (
     SERVED,
     SHARED,
     SHARED_ON_REQUEST,
+    classes,
 )
 from adapters.environments import NotInstalled
 from adapters.hosts import HostsAdapter
@@ -59,7 +59,7 @@ def every() -> list[str]:
 
 def _external() -> dict[str, type[Adapter]]:
     found = external.adapters()
-    if taken := found.keys() & CLASSES.keys():
+    if taken := found.keys() & classes().keys():
         raise external.BadAdapter(f"an adapter's name must not be that of a peer of this project, got {taken.pop()!r}")
     return found
 
@@ -105,7 +105,7 @@ def peer_class(name: str) -> type[Peer]:
     """Import the peer's module, but not its library, and return its class. Raises `UnknownPeer`."""
     if name in _external():
         return _external()[name]
-    target = CLASSES.get(name)
+    target = classes().get(name)
     if target is None:
         known = ", ".join(every())
         raise UnknownPeer(f"unknown peer {name!r}; known peers: {known}")

@@ -64,7 +64,7 @@ def revision(text: str) -> str:
     return f"cannot be {text!r}: name a revision, a wheel (dist/x.whl) or a release (name==1.0)"
 
 
-PEERS = some_of([*catalog.CLASSES, catalog.ALL])
+PEERS = some_of([*catalog.classes(), catalog.ALL])
 LOCKS = one_of(("none", "buffer", "critical"))
 BUFFERS = one_of([catalog.OURS, *catalog.SHARED, *catalog.SHARED_ON_REQUEST, *catalog.SERVED, *catalog.OVER_HOSTS])
 CHECKS: dict[str, dict[str, Check]] = {

@@ -274,7 +274,7 @@ def test_an_environment_that_fails_after_a_while_is_named_by_the_runner(surround
     ("arguments", "variables", "given"),
     [
         (["ENV=CartPole-v1"], {}, ["--env 'CartPole-v1'"]),
-        (["WORKLOAD=x.toml"], {}, ["--workload-file 'x.toml'"]),
+        (["WORKLOAD=examples/workload.toml"], {}, ["--workload-file 'examples/workload.toml'"]),
         ([], {"ENV": "production", "WORKLOAD": "heavy"}, []),
     ],
 )
