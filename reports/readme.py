@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from reports import use_cases
 from reports.answer import in_learners
 from reports.answer.headlines import headlines
 from reports.answer.heatmap import HeatMap, heat_map, typical_workloads
@@ -272,8 +273,13 @@ def planning_lines(part: str, found: Mapping[str, Reference]) -> list[str]:
     return [each.source, "", *planning.PARTS[part](each.paths[0])] if each else []
 
 
+def use_case_lines(found: Mapping[str, Reference]) -> list[str]:
+    return use_cases.lines({profile: each.run for profile, each in found.items()})
+
+
 PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
     "headlines": headline_lines,
+    "use cases": use_case_lines,
     "picture": picture_lines,
     "large rows": large_row_lines,
     "sharing": sharing_lines,

@@ -14,7 +14,9 @@ from markupsafe import Markup
 from reports.answer import shades
 from reports.figures.formatting import counted, interval, listed, number, runnable, size, times
 
-FOLDERS = [Path(__file__).resolve().parent / name for name in ("templates", "answer", "sections", "gate", "site")]
+FOLDERS = [
+    Path(__file__).resolve().parent / name for name in ("templates", "answer", "sections", "gate", "site", "advice")
+]
 
 
 def render(template: str, page: Mapping[str, Any]) -> str:

@@ -57,11 +57,17 @@ def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd
     Raises BadRecord, naming the file, if one is invalid or two have the same name.
     """
     files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
-    names = [path.stem for path in files]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadRecord(f"{name}.json: two run files have this name, by which their rows are told apart")
-    rows = [row for path in files for row in _rows(path.stem, load(path))]
+    runs: dict[str, Run] = {}
+    for path in files:
+        if path.stem in runs:
+            raise BadRecord(f"{path.name}: two run files have this name, by which their rows are told apart")
+        runs[path.stem] = load(path)
+    return table(runs)
+
+
+def table(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return the rows of `read` for runs that are loaded already; `runs` maps the value of the column `run` to each."""
+    rows = [row for name, run in runs.items() for row in _rows(name, run)]
     parameters = sorted({column for row in rows for column in row if column.startswith("param.")})
     frame = pd.DataFrame(rows, columns=[*CELL, *ABOUT_RUN, *ABOUT_CELL, *OF_SAMPLE, *parameters])
     frame["date"] = pd.to_datetime(frame["date"])

@@ -140,6 +140,12 @@ def test_a_name_of_nothing_is_noticed(text, wrong):
 
 def test_the_numbers_of_libraries_and_peers_are_those_of_the_registry():
     libraries = {registry.family(name).removesuffix("-style") for name in registry.every()} - {"cpprb_impl"}
-    assert f"{len(libraries)} reinforcement-learning libraries" in (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text().lower()
+    assert f"{len(libraries)} libraries" in readme
+    assert all(re.search(rf"\b{name.replace('seed-rl', 'seed rl')}\b", readme) for name in libraries)
     numbers = f"- {len(registry.every())} peers: our buffer, the buffers of {len(libraries)} libraries"
     assert numbers in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_readme_is_one_screen_and_a_half():
+    assert len((ROOT / "README.md").read_text().split()) <= 600  # words, code and table included

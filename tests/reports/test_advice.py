@@ -9,12 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports import site
+from reports import rendering
 from reports.sections.integrity import safety_of
 from results import REFERENCE, frames, load
 from results.verdicts import MATTERS
 
-TEMPLATE = Path(site.__file__).with_name("advice.html.j2")
+TEMPLATE = Path(rendering.__file__).with_name("advice") / "advice.html.j2"
 
 
 def newest(profile: str) -> Path:
