@@ -4,8 +4,8 @@
 
 Each check drives the peer and observes one behaviour (`adapters.behaviours`), which is compared with the one that
 the peer's contract states. The record stores the observed word and the evidence for it. A figure says how much was
-checked. A finding counts only if it happens again with another seed. A peer that does better than its contract states
-is no finding: the evidence then says that the adapter is out of date.
+checked. A wrong result is repeated up to twice with other seeds, and withdrawn only if both repetitions are sound. A
+peer that does better than its contract states is no finding: the evidence then says that the adapter is out of date.
 
 Some calls may never return, or may end the process, so a worker process makes the calls while another process watches.
 The worker announces such a call in advance. If it then reports nothing within the patience, the observed behaviour is
@@ -43,7 +43,7 @@ from suites.conformance.spec import SUITE, ConformanceSettings
 from suites.runner import entry
 from suites.runner.results import Result, failure
 
-REPETITIONS = 2  # of a finding; it counts if it happens again in one of them
+REPETITIONS = 2  # of a wrong result, which is withdrawn if all of them are sound
 PART_SECONDS = 120.0  # limit for a part that announces no risky call; it may start a server or compile code
 
 #: probe -> the checks that it observes; dangerous probes come last
@@ -226,7 +226,8 @@ def _judged(kind: type[Adapter], again: str, check: str, report: dict) -> dict:
 def _confirmed(
     found: Mapping[str, dict], judged: Callable[[str, dict], dict], repeat: Callable[[int], Mapping[str, dict]]
 ) -> Mapping[str, dict]:
-    """Return the results, with what was seen instead for each finding that did not happen again."""
+    """Return the results. A wrong one is withdrawn only if every repetition is sound, and then replaced by the last; a
+    repetition that crashes, hangs or fails confirms it."""
     doubtful, instead = {check for check, each in found.items() if each["outcome"] == "wrong"}, {}
     for repetition in range(1, REPETITIONS + 1):
         said = repeat(repetition) if doubtful else {}

@@ -117,7 +117,7 @@ WRONG, OK = {"outcome": "wrong", "seen": "uneven"}, {"outcome": "ok", "seen": "e
         (WRONG, [{"outcome": "failed", "reason": "hung"}], WRONG, [1]),
     ],
 )
-def test_a_finding_counts_only_if_it_happens_again(first, later, expected, repetitions):
+def test_a_wrong_result_is_withdrawn_only_if_both_repetitions_are_sound(first, later, expected, repetitions):
     seeds = []
 
     def repeat(number):

@@ -115,7 +115,7 @@ def test_a_launch_loads_the_recording_once(monkeypatch, tmp_path):
         ("stable-baselines3", "CartPole-v1", {"prioritized": "has no priorities", "learner_step": "no priorities"}),
     ],
 )
-def test_a_peer_that_cannot_hold_the_rows_is_not_launched(peer, workload, skipped):
+def test_cells_that_a_contract_rules_out_are_skipped_when_declared(peer, workload, skipped):
     run = a_run()
     (launch,) = SUITE.launches(run, SUITE.profiles["survey"], [peer], [workload])
     reasons = {each.benchmark: each.reason for each in run.records if each.status == "skipped"}
