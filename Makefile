@@ -16,7 +16,7 @@ TRIALS ?= 1000
 EXECUTIONS ?= 200000
 # The variables of `make plan`.
 PLANNED := TRANSITIONS ROW BATCH BATCHES DATA_HOSTS EXPLORER_HOSTS CORES LINK CAPACITY
-# What each target takes beside PYTHON. Any other variable would be ignored, so it is refused before the set-up.
+# What each target takes besides PYTHON. Any other variable would be ignored, so it is refused before the set-up.
 TAKES.setup := PEERS PROFILE
 TAKES.bench := PROFILE MINUTES PEERS ADAPTER WORKLOADS ENV WORKLOAD SUITES RESUME
 TAKES.apex := ENV EXPLORERS BUFFER LOCK SEED MINUTES SECONDS RESUME HOSTS LOSE_HOST ADDRESS
