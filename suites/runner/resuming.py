@@ -15,15 +15,18 @@ def resumed(path: Path, new: Run) -> Run:
     """
     run = load(path)
     if run.is_whole:
-        raise BadRecord(f"{path}: the run is complete: there is nothing to go on with")
+        raise BadRecord(f"{path}: the run is complete; nothing is left to measure")
     if run.command != new.command:
-        raise BadRecord(f"{path}: was measured by `{run.command}`, got `{new.command}`")
+        raise BadRecord(f"{path}: the command must be `{run.command}`, got `{new.command}`")
     for name, value in new.machine.items():
         if run.machine[name] != value:
-            raise BadRecord(f"{path}: {name} of the machine was {run.machine[name]}, but is {value}")
-    for revision in (run.revision, new.revision):
-        if revision == "unknown" or revision.endswith("+dirty"):
-            raise BadRecord(f"{path}: the measured code must be a commit, got revision {revision}")
+            raise BadRecord(f"{path}: the machine's {name} must be {run.machine[name]}, got {value}")
+    if run.revision == "unknown" or new.revision == "unknown":
+        raise BadRecord(f"{path}: only a run in a git checkout can be resumed, since the measured code must not change")
+    if run.revision.endswith("+dirty"):
+        raise BadRecord(f"{path} was measured with uncommitted changes ({run.revision}), so it cannot be resumed")
+    if new.revision.endswith("+dirty"):
+        raise BadRecord(f"commit or stash your changes before resuming {path}: this checkout is at {new.revision}")
     if changed := machine.changed_since(run.revision):
         raise BadRecord(f"{path}: the measured code has changed since then: {', '.join(changed[:3])}")
     run.finished, run.interrupted = None, False

@@ -91,17 +91,27 @@ def test_the_page_of_a_resumed_run_warns(interrupted):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"command": "python -m suites.run --profile full"}, "was measured by .python -m suites.run., got .* full"),
-        ({"machine": {**a_run().machine, "cores": 2}}, "cores of the machine was 1, but is 2"),
-        ({"revision": "unknown"}, "must be a commit, got revision unknown"),
-        ({"revision": "abcdef1234+dirty"}, r"must be a commit, got revision abcdef1234\+dirty"),
+        (
+            {"command": "python -m suites.run --profile full"},
+            "run.json: the command must be .python -m suites.run., got .* full",
+        ),
+        ({"machine": {**a_run().machine, "cores": 2}}, "run.json: the machine's cores must be 1, got 2"),
+        ({"revision": "unknown"}, "run.json: only a run in a git checkout can be resumed"),
+        ({"revision": "abcdef1234+dirty"}, r"your changes before .*run.json: this checkout is at abcdef1234\+dirty"),
     ],
 )
 def test_a_run_of_something_else_is_refused_and_keeps_its_file(interrupted, change, message):
     content = interrupted.read_bytes()
-    with pytest.raises(BadRecord, match=f"run.json: .*{message}"):
+    with pytest.raises(BadRecord, match=message):
         resuming.resumed(interrupted, replace(a_clean_run(), **change))
     assert interrupted.read_bytes() == content
+
+
+def test_a_run_with_uncommitted_changes_is_refused(interrupted):
+    run = load(interrupted)
+    save(interrupted, replace(run, revision=f"{run.revision}+dirty"))
+    with pytest.raises(BadRecord, match=r"run.json was measured with uncommitted changes \(.*\+dirty\)"):
+        resuming.resumed(interrupted, a_clean_run())
 
 
 def test_a_run_of_other_code_is_refused(interrupted, monkeypatch):
