@@ -17,6 +17,7 @@ from results.record import Left, Record, Run, Spent, first_line, save
 from suites.runner import process as processes
 from suites.runner.plan import Budgeted, Fixed
 from suites.runner.results import Result, read_results, read_spent
+from suites.runner.spent import KINDS
 from suites.suite import Launch
 
 #: A launch that the budget ended counts as hung if it had returned no result for this long. Our peers compile nothing.
@@ -121,7 +122,7 @@ def drive(
                 if left:
                     run.left.append(Left(launch.peer, name, left))
                 if spent := read_spent(cells):
-                    kinds = {kind: spent.get(kind, 0.0) for kind in ("fill", "check", "measure")}
+                    kinds = {kind: spent.get(kind, 0.0) for kind in KINDS}
                     run.spent.append(Spent(launch.peer, name, seconds, **kinds))
                 save(out, run)
                 plan.ended(launch, seconds)

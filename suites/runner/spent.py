@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, get_args
 
 Work = Literal["fill", "check", "measure"]
+KINDS: tuple[Work, ...] = get_args(Work)
 
 
-class Spent:
+class WorkClock:
     """Counts the seconds of this process by kind of work. Work within other work counts only as the inner one."""
 
     def __init__(self) -> None:
@@ -37,5 +38,5 @@ class Spent:
         self._since = now
 
 
-#: That of this process.
-SPENT = Spent()
+#: The clock of this process run.
+SPENT = WorkClock()

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from reports.sections import context_of, method
-from results.record import Spent as Recorded
-from results.record import load, save
+from results.record import Spent, load, save
 from suites.runner import driver, plan, spent
 from suites.runner.results import read_results, read_spent
-from suites.runner.spent import Spent
+from suites.runner.spent import WorkClock
 from suites.throughput.spec import SUITE
 from suites.throughput.tasks import Job
 from tests.reports.synthetic_runs import add_workload
@@ -24,7 +23,7 @@ JOBS = [Job.parse(f"{task}@CartPole-v1=500") for task in ("add:batch=1", "sample
 def test_inner_work_counts_once_and_nothing_else_counts(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(spent, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    counted = Spent()
+    counted = WorkClock()
 
     def pass_by(seconds: float) -> None:
         now[0] += seconds
@@ -67,7 +66,7 @@ def test_a_line_on_time_is_no_result(tmp_path):
 @pytest.mark.parametrize(("others", "said"), [((), False), ((0.1, 0.3, 0.2), True)])
 def test_the_method_says_how_much_time_was_not_spent_on_measuring(others, said, tmp_path):
     run = a_run()
-    run.spent += [Recorded("a", "calls", 10.0, 2.0, 1.0, 7.0 - 10 * share) for share in others]
+    run.spent += [Spent("a", "calls", 10.0, 2.0, 1.0, 7.0 - 10 * share) for share in others]
     save(tmp_path / "run.json", run)
     (part,) = method.parts(context_of(load(tmp_path / "run.json")))
     assert ("spent 20% of their time" in part.body.explained) is said
