@@ -91,8 +91,8 @@ class Suite(ABC, Generic[S]):
     profiles: Mapping[str, S]
     #: False if one launch of each is enough; a time budget is then not spent on more launches
     repeated: ClassVar[bool] = True
-    #: The benchmarks that the gate judges, of those in the profile "gate"; None: all.
-    judged: ClassVar[Collection[str] | None] = None
+    #: The benchmarks that compare buffers: the gate judges them, and a budget's plan ranks buffers by them; None: all.
+    compared: ClassVar[Collection[str] | None] = None
     #: name of a workload generated for this suite -> the function that generates it
     generated: ClassVar[Mapping[str, Callable[[], Workload]]] = {}
 

@@ -141,7 +141,7 @@ class Apex(Suite[ApexSettings]):
     name = "apex"
     benchmarks = BENCHMARKS
     profiles = PROFILES
-    judged = ("explorers", "learner")
+    compared = ("explorers", "learner")
 
     def workloads(self, settings: ApexSettings) -> list[str]:
         return list(dict.fromkeys(group.workload for group in settings.groups))

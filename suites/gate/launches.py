@@ -181,7 +181,9 @@ def declare(run: Run, sides: Sequence[Side], peers: Sequence[str]) -> list[Pair]
             continue
         draft = Run("gate", PROFILE, run.revision, run.command, run.machine)
         for launch in suite.launches(draft, settings, able, workloads.possible(suite.workloads(settings))):
-            judged = [record for record in launch.records if suite.judged is None or record.benchmark in suite.judged]
+            judged = [
+                record for record in launch.records if suite.compared is None or record.benchmark in suite.compared
+            ]
             if judged:
                 pairs.append(
                     Pair(launch, {side: [_declared(run, side, record) for record in judged] for side in sides})

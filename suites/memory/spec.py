@@ -92,7 +92,7 @@ class Memory(Suite[MemorySettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
-    judged = tuple(KINDS)
+    compared = tuple(KINDS)
 
     def workloads(self, settings: MemorySettings) -> list[str]:
         return list(settings.buffers)

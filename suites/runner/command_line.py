@@ -40,7 +40,7 @@ class Choice:
 
     def part(self, run: Run) -> Part:
         launches = self.suite.launches(run, self.settings, self.peers, self.workloads)
-        return Part(launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.judged)
+        return Part(launches, self.settings.blocks, self.suite.repeated, self.named, self.suite.compared)
 
 
 @dataclass(frozen=True)

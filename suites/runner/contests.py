@@ -31,8 +31,8 @@ class Contest:
     entries: Sequence[tuple[Launch, Record]]
 
     def undecided(self) -> list[Launch]:
-        """Return the launches to repeat: the fastest, and of the runner-up and the reference those that cannot be told
-        apart from it yet."""
+        """Return the launches to repeat: the fastest, and the runner-up or the reference if not yet told apart from it;
+        empty if decided."""
         (leader, best), *others = self.entries
         rivals = [
             launch
@@ -48,12 +48,12 @@ class Contest:
 
 
 def contests_of(launches: Mapping[Launch, Collection[str] | None]) -> list[Contest]:
-    """Return a contest for each job of which a launch has a figure; launches are given with the benchmarks that rank
-    buffers (None: all)."""
+    """Return a contest for each job of which a launch has a figure; launches are given with the benchmarks that
+    compare buffers (None: all)."""
     found: dict[object, list[tuple[Launch, Record]]] = {}
-    for launch, ranked in launches.items():
+    for launch, compared in launches.items():
         for job, record in launch.by_job.items():
-            if record.ok and record.samples and (ranked is None or record.benchmark in ranked):
+            if record.ok and record.samples and (compared is None or record.benchmark in compared):
                 found.setdefault(job, []).append((launch, record))
     return [Contest(sorted(entries, key=lambda entry: -_speed(entry[1]))) for entries in found.values()]
 

@@ -1,11 +1,12 @@
 """The order of launches: a fixed number of blocks, or as many as fit into a time budget.
 
 A block contains every launch at most once, and ratios between peers are taken within a block. With a budget, the first
-block launches everybody once, the peers that were asked for before their variants, which shows what each launch costs.
-It is interrupted before the suites that measure once: those that decide a job are launched as often as a verdict needs
-first, if most of the time remains. Each later block contains the launches that the question needs: first, for each job,
-the fastest, the runner-up and the reference, until they can be told apart; then all others with too few launches for an
-interval, except peers that are far behind; then those whose intervals are widest relative to their cost.
+block launches every peer once, before variants that were not requested, which shows what each launch costs. Before the
+suites that measure once begin, the launches that decide a job are repeated up to `ENOUGH` times, in at most `DECIDING`
+of the time then left; this is done once for the peers and again for their variants. Each later block contains the
+launches that the question needs: first, for each job, the fastest, the runner-up and the reference, until they can be
+told apart; then all others with too few launches for an interval, except peers that are far behind; then those whose
+intervals are widest relative to their cost.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from suites.suite import Launch
 DECIDING = 0.4
 #: A launch is not repeated for an interval this narrow (the log of its upper end over its lower end).
 NARROW = 0.02
-#: The largest share of the budget that one launch may take.
+#: Share of the time for launches that every launch may take; `PATIENCE` and `LONGER` can permit more.
 SHARE = 0.08
-#: Seconds that a first launch may take in any case if they are left beside the first ones of the others: servers and
-#: compiled libraries start slowly beside other work.
+#: Seconds that a first launch may take if the other first launches still fit: servers and compiled libraries start
+#: slowly.
 PATIENCE = 30.0
-#: How much longer than the earlier ones a later launch may take.
+#: A later launch may take this many times its usual duration.
 LONGER = 1.5
 #: What a launch takes on average: 3 to 6 s in benches of two to ten minutes, alone and beside other work.
 USUAL_SECONDS = 5.0
-#: Peers whose order a job's answer is about: the fastest, the runner-up and the reference.
+#: Number of peers that a job's answer compares: the fastest, the runner-up and the reference.
 CONTENDERS = 3
-LEFT_OUT = "left out because of the time budget of {minutes:g} minutes"
-CUT_SHORT = "the time budget of {minutes:g} minutes allows {seconds:.0f} s per launch, which was not enough"
+LEFT_OUT = "left out because of the {minutes:g}-minute budget"
+CUT_SHORT = "the {minutes:g}-minute budget allows {seconds:.0f} s for this launch, which was not enough"
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,16 @@ class Part:
     blocks: int  # in a run without a budget
     repeated: bool = True  # False: measured once; a budget is not spent on repeating it
     named: Collection[str] = ()  # peers that were asked for by name
-    ranked: Collection[str] | None = None  # the benchmarks by which buffers are ranked; None: all
+    compared: Collection[str] | None = None  # the benchmarks that compare buffers (`Suite.compared`); None: all
 
     def is_variant(self, peer: str) -> bool:
-        """Whether it is another way of using a peer that is measured, too, and was not asked for by its own name."""
+        """Return whether the peer is a variant of another measured peer and was not itself requested."""
         return (
             peer not in self.named and family(peer) != peer and any(each.peer == family(peer) for each in self.launches)
         )
 
 
-Next = tuple[int, Launch]
+Scheduled = tuple[int, Launch]
 Groups = Iterator[list[Launch]]  # each of launches that are compared
 
 
@@ -71,7 +72,7 @@ def fixed(parts: Sequence[Part]) -> Fixed:
     return Fixed([(block, launch) for block, launch in schedule if launch.due(block)])
 
 
-def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Next]:
+def in_blocks(launches: Sequence[Launch], blocks: int, seed: int = 0) -> list[Scheduled]:
     """Schedule every launch once per block, or only in the first `launch.blocks` blocks. The order is shuffled, and
     reversed in every other block (ABBA), so that a slow period or a hot machine affects all launches alike."""
     order, shuffler, schedule = list(launches), random.Random(seed), []
@@ -97,12 +98,12 @@ def shuffled(launches: Sequence[Launch], shuffler: random.Random) -> list[Launch
 class Fixed:
     """A schedule that is known before the first launch."""
 
-    def __init__(self, schedule: Sequence[Next]) -> None:
+    def __init__(self, schedule: Sequence[Scheduled]) -> None:
         self.schedule = list(schedule)
         self._left = list(schedule)
         self._costs = Costs()
 
-    def __iter__(self) -> Iterator[Next]:
+    def __iter__(self) -> Iterator[Scheduled]:
         while self._left:
             yield self._left.pop(0)
 
@@ -169,7 +170,7 @@ class Budgeted:
         self._begin, self._costs, self._shuffler = clock(), Costs(), random.Random(0)
         self._share = share * (deadline - self._begin)
 
-    def __iter__(self) -> Iterator[Next]:
+    def __iter__(self) -> Iterator[Scheduled]:
         """Yield the launches in the order that the module describes."""
         blocks = itertools.count(1)
         for is_variant in (False, True):
@@ -179,7 +180,7 @@ class Budgeted:
                 yield from self._first(False, is_variant)
         yield from self._again(blocks, self._by_need, self.deadline)
 
-    def _first(self, repeated: bool, is_variant: bool) -> Iterator[Next]:
+    def _first(self, repeated: bool, is_variant: bool) -> Iterator[Scheduled]:
         """Yield the first launches of the parts that are repeated, or not; of the latter, the short ones first."""
         launches = list(self._unmeasured(repeated, is_variant))
         for launch in launches if repeated else sorted(launches, key=self._costs.of):
@@ -193,7 +194,7 @@ class Budgeted:
                     if part.is_variant(launch.peer) is is_variant:
                         yield launch
 
-    def _again(self, blocks: Iterator[int], needed: Callable[[], Groups], until: float) -> Iterator[Next]:
+    def _again(self, blocks: Iterator[int], needed: Callable[[], Groups], until: float) -> Iterator[Scheduled]:
         """Yield blocks of the launches that are needed, as long as they can end before `until`."""
         while chosen := shuffled(self._choose(needed(), until - self._clock()), self._shuffler):
             block = next(blocks)
@@ -212,8 +213,9 @@ class Budgeted:
         peers = len({launch.peer for launch in launches})
         minutes = math.ceil(self.minutes + (needed - fit) * USUAL_SECONDS / 60)
         return (
-            f"{figures} figures of {peers} buffers need about {minutes} minutes. In {self.minutes:g} minutes, about "
-            f"{fit} of {needed} launches will be made. For a full answer, stop this and use MINUTES={minutes}"
+            f"{figures} figures of {peers} buffers and variants need about {minutes} minutes. The "
+            f"{self.minutes:g}-minute budget holds about {fit} of {needed} launches. For a first verdict, "
+            f"interrupt this run and use MINUTES={minutes}."
         )
 
     def _left(self) -> float:
@@ -229,30 +231,30 @@ class Budgeted:
             group = [each for each in dict.fromkeys(together) if each not in chosen]
             if planned + sum(map(self._costs.of, group)) > left:
                 continue
-            planned += sum(self._costs.of(each) * max(1, ENOUGH - launches_of(each)) for each in group)
+            planned += sum(self._costs.of(each) * max(1, ENOUGH - times_launched(each)) for each in group)
             chosen += group
         return chosen
 
     def _verdicts(self) -> Groups:
         """Yield the groups of launches that decide a job, but not often enough for a verdict yet."""
-        place = self._repeated()
-        for group in self._undecided(place, self._contests(place)):
-            if any(launches_of(each) < ENOUGH for each in group):
+        part_number = self._repeated()
+        for group in self._undecided(part_number, self._contests(part_number)):
+            if any(times_launched(each) < ENOUGH for each in group):
                 yield [*group, *self._partners(group[0])]
 
     def _by_need(self) -> Groups:
         """Yield groups of launches that are compared, in order of need: those that decide a job; those with fewer than
         `ENOUGH` launches, or `FEW` if they are far behind at every job; those whose intervals are widest relative to
         their cost."""
-        place = self._repeated()
-        contests = self._contests(place)
+        part_number = self._repeated()
+        contests = self._contests(part_number)
         near = dict.fromkeys(launch for contest in contests for launch in contest.near())
-        yield from ([*group, *self._partners(group[0])] for group in self._undecided(place, contests))
-        few = [each for each in place if launches_of(each) < (ENOUGH if each in near else FEW)]
-        wide = [each for each in near if each not in few and gain(each)]
+        yield from ([*group, *self._partners(group[0])] for group in self._undecided(part_number, contests))
+        few = [each for each in part_number if times_launched(each) < (ENOUGH if each in near else FEW)]
+        wide = [each for each in near if each not in few and average_width(each)]
         for launch in (
-            *sorted(few, key=lambda each: (each not in near, place[each] * self._costs.of(each))),
-            *sorted(wide, key=lambda each: self._costs.of(each) / gain(each)),
+            *sorted(few, key=lambda each: (each not in near, part_number[each] * self._costs.of(each))),
+            *sorted(wide, key=lambda each: self._costs.of(each) / average_width(each)),
         ):
             yield [launch, *self._partners(launch)]
 
@@ -266,17 +268,17 @@ class Budgeted:
             if launch.open_records
         }
 
-    def _contests(self, place: dict[Launch, int]) -> list[Contest]:
-        return contests_of({launch: self.parts[number - 1].ranked for launch, number in place.items()})
+    def _contests(self, part_number: dict[Launch, int]) -> list[Contest]:
+        return contests_of({launch: self.parts[number - 1].compared for launch, number in part_number.items()})
 
-    def _undecided(self, place: dict[Launch, int], contests: Sequence[Contest]) -> list[tuple[Launch, ...]]:
+    def _undecided(self, part_number: dict[Launch, int], contests: Sequence[Contest]) -> list[tuple[Launch, ...]]:
         """Return the launches that decide jobs: those with too few first, important suites first, and within a suite
         those that decide many jobs per second."""
         jobs = Counter(filter(None, (tuple(contest.undecided()) for contest in contests)))
 
         def early(group: tuple[Launch, ...]) -> tuple[bool, int, float]:
-            is_enough = all(launches_of(each) >= ENOUGH for each in group)
-            return is_enough, place[group[0]], sum(map(self._costs.of, group)) / jobs[group]
+            is_enough = all(times_launched(each) >= ENOUGH for each in group)
+            return is_enough, part_number[group[0]], sum(map(self._costs.of, group)) / jobs[group]
 
         return sorted(jobs, key=early)
 
@@ -304,7 +306,9 @@ class Budgeted:
         return max(0.0, self._left())
 
     def limit(self, launch: Launch, seconds: float) -> float:
-        if launches_of(launch):
+        """Return the launch's limit in seconds: the largest of its share of the time and a multiple of its cost so far
+        (or `PATIENCE` for a first launch), capped by the time left and `seconds`."""
+        if times_launched(launch):
             patience = LONGER * self._costs.of(launch)
         else:
             patience = min(PATIENCE, self._left() - self._first_launches_seconds(other_than=launch))
@@ -314,7 +318,7 @@ class Budgeted:
         """Return the estimated seconds of the other launches that have not been made yet."""
         others = [each for part in self.parts for each in part.launches if each is not other_than]
         return sum(
-            self._costs.of(each) or USUAL_SECONDS for each in others if each.open_records and not launches_of(each)
+            self._costs.of(each) or USUAL_SECONDS for each in others if each.open_records and not times_launched(each)
         )
 
     def cut_short(self, launch: Launch, seconds: float) -> None:
@@ -333,12 +337,12 @@ class Budgeted:
                         record.fail("left_out", LEFT_OUT.format(minutes=self.minutes))
 
 
-def launches_of(launch: Launch) -> int:
+def times_launched(launch: Launch) -> int:
     """Return how often it has been launched: the smallest number of samples among its open records."""
     return min((len(record.samples) for record in launch.open_records), default=0)
 
 
-def gain(launch: Launch) -> float:
+def average_width(launch: Launch) -> float:
     """Return the average width of its cells' intervals; an interval narrower than `NARROW` counts as 0."""
     widths = [width(record) for record in launch.open_records]
     return sum(wide for wide in widths if wide > NARROW) / len(widths)

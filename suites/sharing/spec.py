@@ -162,7 +162,7 @@ class Sharing(Suite[SharingSettings]):
     benchmarks = {name: each for kind in KINDS.values() for name, each in kind.items()}  # noqa: RUF012
     profiles = PROFILES
     # The slowest explorer's share depends on the scheduler.
-    judged = ("adds", "samples", "prioritized_adds", "prioritized_cycles", "step", "add_alone")
+    compared = ("adds", "samples", "prioritized_adds", "prioritized_cycles", "step", "add_alone")
 
     def workloads(self, settings: SharingSettings) -> set[str]:
         return {job.workload for group in settings.groups for job in group}

@@ -36,7 +36,7 @@ class Startup(Suite[StartupSettings]):
     benchmarks = BENCHMARKS
     profiles = PROFILES
     repeated = False
-    judged = ("import", INSTALLED)
+    compared = ("import", INSTALLED)
 
     def workloads(self, settings: StartupSettings) -> list[str]:
         return [WORKLOAD]
