@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -118,12 +118,8 @@ def drive(
                 limit = max(limit_seconds, launch.least_limit)
                 cells = Path(folder, f"{number}.jsonl")
                 left = measure(launch, records, block, cells, limit, plan, tick)
-                name, seconds = f"{launch.name}, block {block + 1}", time.monotonic() - begin
-                if left:
-                    run.left.append(Left(launch.peer, name, left))
-                if spent := read_spent(cells):
-                    kinds = {kind: spent.get(kind, 0.0) for kind in KINDS}
-                    run.spent.append(Spent(launch.peer, name, seconds, **kinds))
+                seconds = time.monotonic() - begin
+                _note(run, launch, block, seconds, left, read_spent(cells))
                 save(out, run)
                 plan.ended(launch, seconds)
                 said = [*troubles(records), *([f"left behind: {left}"] if left else [])]
@@ -134,16 +130,33 @@ def drive(
         progress.bar.close()
         run.finish(interrupted=interrupt.seen)
         save(out, run)
-    for line in troubles(run.records):
-        print(line, file=sys.stderr)
-    if interrupt.seen:
-        print(f"interrupted; what was measured is in {out}, and `make report RUN={out}` shows it")
-        if isinstance(plan, Fixed):
-            print(f"the same command with RESUME={out} measures the rest")
+    _report_end(run, out, can_resume=isinstance(plan, Fixed))
+    if run.interrupted:
         return 130
-    print(f"saved in {out}")
     ours = any(is_ours(left.peer) for left in run.left)
     return int(ours or bool(run.problems(excused)))
+
+
+def _note(run: Run, launch: Launch, block: int, seconds: float, left: str, spent: Mapping[str, float]) -> None:
+    """Store what a launch left behind, and how it spent its time if it reported that."""
+    name = f"{launch.name}, block {block + 1}"
+    if left:
+        run.left.append(Left(launch.peer, name, left))
+    if spent:
+        kinds = {kind: spent.get(kind, 0.0) for kind in KINDS}
+        run.spent.append(Spent(launch.peer, name, seconds, **kinds))
+
+
+def _report_end(run: Run, out: Path, can_resume: bool) -> None:
+    """Print what was not measured and why, and where the rest is."""
+    for line in troubles(run.records):
+        print(line, file=sys.stderr)
+    if not run.interrupted:
+        print(f"saved in {out}")
+        return
+    print(f"interrupted; what was measured is in {out}, and `make report RUN={out}` shows it")
+    if can_resume:
+        print(f"the same command with RESUME={out} measures the rest")
 
 
 def measure(
