@@ -10,7 +10,7 @@ from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.figures.formatting import counted, listed
 from reports.figures.jobs import Job
 from reports.figures.peers import base_name, keeps_references
-from reports.figures.ranking import Answer, answer_among, answers_of
+from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
 from reports.sections import apex, integrity, throughput
@@ -77,7 +77,7 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
     ):
         if some:
             total = 0 if parts else len(compared)  # given once
-            words, on = worded("sentences.j2", what), compared[0].job.workload
+            words, on = worded("sentences.j2", what, within=WITHIN), compared[0].job.workload
             parts.append(worded("sentences.j2", "among_jobs", what=words, count=len(some), jobs=total, workload=on))
     text = f"{among}{leader} is {'; '.join(parts)}"
     others: dict[str, list[Answer]] = {}
@@ -159,7 +159,7 @@ def _many_processes(context: Context) -> str:
     leads = f"{best.winner} has the fastest learner"
     if best.is_close:
         both = {"first": best.winner, "second": best.runner_up}
-        leads = worded("sentences.j2", "fastest_learners", **both, how_close=best.close)
+        leads = worded("sentences.j2", "fastest_learners", **both, how_close=best.how_close)
     elif best.runner_up and not (best.clear or best.likely):
         leads = f"{best.winner} has the fastest learner (too few launches for a verdict)"
     passed = f"{where}, {leads}{checked}"

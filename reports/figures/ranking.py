@@ -13,6 +13,8 @@ from reports.figures.statistics import Figure, speed_ups
 from results import Record, Run
 from results.verdicts import MATTERS
 
+WITHIN = f"within {MATTERS - 1:.0%}"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -42,20 +44,21 @@ class Answer:
 
     @property
     def is_close(self) -> bool:
-        """Neither clear nor likely, despite enough launches: "too close to call" in the table, or "within 10%"."""
+        """Neither clear nor likely, despite enough launches for an interval."""
         ratio = self.over_runner_up
         return ratio is not None and not ratio.figure.is_range and not (self.clear or self.likely)
 
     @property
     def is_equal(self) -> bool:
-        """Close, and the whole interval is within what can be told apart: both are as fast."""
+        """Close, and the whole interval lies between 1/MATTERS and MATTERS: the two differ by less than code placement
+        can cause."""
         ratio = self.over_runner_up
         return self.is_close and ratio is not None and ratio.figure.low > 1 / MATTERS and ratio.figure.high < MATTERS
 
     @property
-    def close(self) -> str:
-        """What is said of two that are close."""
-        return "within 10%" if self.is_equal else "too close to call"
+    def how_close(self) -> str:
+        """What the table says if `is_close`."""
+        return WITHIN if self.is_equal else "too close to call"
 
     @property
     def sureness(self) -> str:
@@ -69,7 +72,7 @@ class Answer:
         if self.over_runner_up.figure.is_range:
             return f"too few launches ({self.over_runner_up.figure.launches})"
         won, blocks = self.blocks_won
-        word = "clear" if self.clear else "likely" if self.likely else self.close
+        word = "clear" if self.clear else "likely" if self.likely else self.how_close
         return f"{word} ({won} of {blocks} blocks)"
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING, TIMES, interval, scale_for
 from reports.figures.jobs import Job, Suite
-from reports.figures.ranking import Answer, Standing, answers_of, standings
+from reports.figures.ranking import WITHIN, Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
-from reports.figures.statistics import Figure
+from reports.figures.statistics import FEWEST_FOR_INTERVAL, Figure
 from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note, is_scaling
 from reports.tables import notes
+from results.verdicts import ENOUGH, MATTERS
 
 COPYING_EXPLAINED = (
     f"{notes.KEEPS_REFERENCES} {notes.MEANINGS[notes.KEEPS_REFERENCES]}. "
@@ -20,11 +21,13 @@ COPYING_EXPLAINED = (
 )
 EXPLAINED = (
     f"A ratio compares one peer's speed with another's, whatever the unit: above 1{TIMES}, the first is faster. It "
-    "is the median of the ratios within each block, with its interval in brackets. “Clear” means at least 5 "
-    f"launches per peer and a ratio to the runner-up whose interval lies above 1.1{TIMES} (code placement in memory "
-    "alone changes speed by up to 10%: see docs/measuring.md). “Likely” means that the interval lies above "
-    f"1{TIMES}. With three launches, an interval spans the lowest and the highest value, and contains the true median "
-    "with a probability of at most 75%. With four launches this rises to 88%, and with five to 94%. "
+    "is the median of the ratios within each block, with its interval in brackets. “Clear” means at least "
+    f"{ENOUGH} launches per peer and a ratio to the runner-up whose interval lies above {MATTERS:g}{TIMES} (code "
+    f"placement in memory alone changes speed by up to {MATTERS - 1:.0%}: see docs/measuring.md). “Likely” means that "
+    f"the interval lies above 1{TIMES}, “{WITHIN}” that it does not, but lies between 1/{MATTERS:g} and "
+    f"{MATTERS:g}{TIMES}, and “too close to call” that none of these holds, despite {FEWEST_FOR_INTERVAL} launches or "
+    "more. With three launches, an interval spans the lowest and the highest value, and contains the true median with "
+    "a probability of at most 75%. With four launches this rises to 88%, and with five to 94%. "
     f"A figure marked {notes.APPROXIMATE} is {notes.MEANINGS[notes.APPROXIMATE]}."
 )
 

@@ -41,7 +41,7 @@ def test_the_winner_its_factor_and_its_rival():
     assert (answer.clear, answer.sureness) == (True, "clear (5 of 5 blocks)")
 
 
-def test_a_near_tie_is_within_what_can_be_told_apart():
+def test_a_ratio_whose_interval_lies_within_10_percent_is_called_within_10_percent():
     answer = answer_to(throughput_run(), "prioritized cycle 256")
     assert not answer.clear
     assert answer.sureness.startswith("within 10% (")
