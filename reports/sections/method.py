@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from reports.figures.jobs import Kind, launches_of
+from reports.rendering import worded
 from reports.sections.section import Context, Part, Section
 from results import Run
 
@@ -21,12 +22,7 @@ class Method:
     @property
     def explained(self) -> str:
         launches = f" This run has {self.launches} per cell." if self.launches else ""
-        spent = (
-            f" Launches of calls in one process spent {self.unmeasured} of their time (median) on something else than "
-            "filling buffers, checking answers and timing: on starting, imports and loading rows."
-            if self.unmeasured
-            else ""
-        )
+        spent = f" {worded('method_notes.j2', 'spent', share=self.unmeasured)}" if self.unmeasured else ""
         return (
             "Every figure comes from launches: fresh processes that set up one peer, check its answers, and only then "
             "time it. In each block every peer is launched at most once, in changing order, so that a slow period of "
