@@ -1,8 +1,9 @@
-"""Checks that the newest bench answers a newcomer's question:  python -m tests.newcomer.checked [NAMED PEERS ...]
+"""Checks the newest bench:  python -m tests.newcomer.checked [NAMED PEERS ...]
 
-Each buffer that can hold the rows must have a figure for each timed call that it supports, and launches must spend two
-thirds of their time on filling, checking and measuring. How many calls have a verdict is printed: two buffers that are
-equal need more launches than a busy machine makes in two minutes.
+No throughput cell may be left out, broken or interrupted, at least one must have a figure, and the median launch must
+spend at most a third of its time outside filling, checking and measuring. Failed and wrong cells are allowed: they are
+findings. How many calls have a verdict is printed: two buffers that are equal need more launches than a busy machine
+makes in two minutes.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from statistics import median
 
 from reports.figures.ranking import answers_of
 from reports.sections import context_of
-from results import Run, latest, load
+from results import RUNS, Run, latest, load
 
 #: A figure is missing, and the buffer is not the reason.
 LACKING = ("left_out", "broken", "interrupted")
-STARTING = 1 / 3
+MOST_OTHER_SHARE = 1 / 3
 
 
 def missing(run: Run, named: Sequence[str] = ()) -> list[str]:
@@ -41,17 +42,20 @@ def verdicts(run: Run) -> tuple[int, int]:
 
 
 def main(named: Sequence[str]) -> int:
-    newest = latest()
+    newest = latest(folders=(RUNS,))  # not a committed run
     if newest is None:
-        print("there is no run")
+        print(f"there is no run in {RUNS}")
         return 1
     run = load(newest)
     lines, (decided, asked) = missing(run, named), verdicts(run)
+    if not run.spent:
+        print(f"{newest.name}: no launch reported how it spent its time")
+        return 1
     share = median(spent.other_share for spent in run.spent)
     print("\n".join(lines) or f"{newest.name} has all figures")
     print(f"verdicts on the fastest: {decided} of {asked}")
     print(f"time of launches outside fill, check and measure: {share:.0%} (median of {len(run.spent)})")
-    return int(bool(lines) or share > STARTING)
+    return int(bool(lines) or share > MOST_OTHER_SHARE)
 
 
 if __name__ == "__main__":
