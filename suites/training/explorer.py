@@ -20,13 +20,13 @@ def network_for(env: gymnasium.Env, settings: Settings) -> Network:
     spaces = gymnasium.spaces
     if not isinstance(env.observation_space, spaces.Box) or not isinstance(env.action_space, spaces.Discrete):
         raise ValueError(
-            f"env must have Box observations and Discrete actions, got {type(env.observation_space).__name__} and "
+            f"--env must have Box observations and Discrete actions, got {type(env.observation_space).__name__} and "
             f"{type(env.action_space).__name__}"
         )
     if len(env.observation_space.shape) > 1:
         raise ValueError(
-            f"env must have observations of one axis, got {env.observation_space.shape}: the network is a small MLP, "
-            "which does not learn from images"
+            f"--env must have observations of at most one axis, got shape {env.observation_space.shape}: the network "
+            "is an MLP and cannot learn from images"
         )
     return Network(env.observation_space.shape, int(env.action_space.n), settings.hidden)
 

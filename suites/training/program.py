@@ -54,7 +54,7 @@ def _claimed(folder: Path, settings: Settings, resume: bool) -> Iterator[None]:
 def check_new(folder: Path) -> None:
     """Raise ValueError if the folder contains a training."""
     if (folder / SETTINGS).exists() or checkpoint.every(folder):
-        instead = f", or {_continue(folder)}" if checkpoint.every(folder) else ""
+        instead = f"; {_continue(folder)}" if checkpoint.every(folder) else ""
         raise ValueError(f"{folder} contains a training: choose another --folder{instead}")
 
 
@@ -64,7 +64,7 @@ def _continue(folder: Path, args: argparse.Namespace | None = None) -> str:
     if args:
         variables |= {"MINUTES": math.ceil(args.seconds / 60) + 10, "HOSTS": args.hosts, "ADDRESS": args.address}
     given = " ".join(f"{name}={value}" for name, value in variables.items() if value is not None)
-    return f"continue with make apex {given} (option --resume)"
+    return f"to continue: make apex {given}"
 
 
 def _shown(path: Path) -> str:

@@ -55,7 +55,7 @@ def test_it_survives_the_loss_of_a_host_and_resumes_on_fewer(tmp_path):
     run.read_until(r"[1-9]\d*/s .* \d restarts")  # rates after it
     os.kill(run.process.pid, signal.SIGINT)
     status, said = run.ends()
-    assert status == 130 and "continue with make apex RESUME=" in said
+    assert status == 130 and "to continue: make apex RESUME=" in said
     (saved,) = folder.glob("checkpoint-*/shards")
     steps = int(saved.parent.name.partition("-")[2])
     assert steps > 0 and len([*saved.iterdir()]) == 1
