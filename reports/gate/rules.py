@@ -27,10 +27,9 @@ SINGLE = Rule(0.05)
 MANY = Rule(0.25)
 # A fresh process each, which depends on the file cache.
 STARTUP = Rule(0.25)
-# Memory is counted in pages, of which a few are chance: 0.6% between equal builds. The size of the installed files
-# depends a little on the order of linking.
+# Memory is counted in pages, of which a few are chance: 0.6% between equal builds.
 SIZES = Rule(0.03, exact=True)
-# 100 kB more to install matter to no user.
+# The size of the installed files depends a little on the order of linking, and 100 kB more matter to no user.
 INSTALLED = Rule(0.03, exact=True, ignored=100_000)
 # Equal code in another place of memory, or beside other modules, differed by up to 0.24%.
 WORK = Rule(0.01, exact=True)

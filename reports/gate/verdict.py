@@ -216,7 +216,7 @@ def check_kind(run: Run) -> None:
 
 
 def incomplete(run: Run) -> str:
-    """Return what a run lacks in which not every benchmark was measured, or has a reason why it was not; else ""."""
+    """Return why the run is incomplete; "" if every benchmark has a figure or a reason."""
     if problems := run.problems(excused=_is_judged):
         return "the run is incomplete:\n  " + "\n  ".join(problems)
     return "" if run.finished is not None else "the run never finished"

@@ -10,7 +10,8 @@ Builds each into its own environment under .gate/, and launches what the suites'
 and again, until the verdict on each benchmark is known or the time is over. Benchmarks that are decided are not
 measured again. Writes a run file with the peers "base" and "head", which `reports.gate` judges in the same way.
 
-Exit status: 0 measured, 3 harness error (nothing to judge), 130 interrupted.
+Exit status: 0 measured, or identical builds, in which case nothing is measured and no run file is written, only the
+verdict as Markdown in its place; 3 harness error (nothing to judge); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from suites.runner.command_line import minutes, names
 from suites.runner.driver import Interrupt
 
 HARNESS_ERROR = 3
+IDENTICAL = "PASS: what is installed is identical, so nothing was measured"
 
 
 def measure(args: argparse.Namespace) -> int:
@@ -51,7 +53,9 @@ def measure(args: argparse.Namespace) -> int:
         out: Path = args.out or files.new_path(gate.run)
         gate.build(interrupt)
         if identical(sides):
-            print("PASS: what is installed is identical, so nothing was measured")
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.with_suffix(".md").write_text(f"**{IDENTICAL}**\n", encoding="utf-8")
+            print(IDENTICAL)
             return 0
         gate.measure(out, interrupt)
     if args.only:

@@ -106,7 +106,7 @@ def parse(text: str, project: Path = CHECKOUT) -> Source:
     except HarnessError:
         more = "name a revision, a wheel (dist/x.whl) or a release (name==1.0)"
         if git(project, "rev-parse", "--is-shallow-repository") == "true":
-            more = "this clone is shallow; git fetch --unshallow gets its history, as actions/checkout's fetch-depth: 0"
+            more = "this clone is shallow: run `git fetch --unshallow`, or set `fetch-depth: 0` for actions/checkout"
         raise HarnessError(f"no such revision: {text}; {more}") from None
     return Checkout(commit, project)
 

@@ -150,11 +150,12 @@ def test_identical_builds_pass_without_a_measurement(surroundings, tree):
     assert process.returncode == 0, errors
     assert output.splitlines()[-1].startswith("PASS: what is installed is identical") and "decided" not in output
     assert not (tree / "run.json").exists() and not surroundings.flag.exists()
+    assert (tree / "run.md").read_text().startswith("**PASS: what is installed is identical")
 
 
 def test_a_shallow_clone_is_named_with_its_remedy(tree, tmp_path):
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{tree}", "shallow")
-    with pytest.raises(HarnessError, match="no such revision: HEAD~1; this clone is shallow; git fetch --unshallow"):
+    with pytest.raises(HarnessError, match="no such revision: HEAD~1; this clone is shallow: run `git fetch"):
         parse("HEAD~1", tmp_path / "shallow")
     with pytest.raises(HarnessError, match="no such revision: HEAD~9; name a revision, a wheel"):
         parse("HEAD~9", tree)
