@@ -58,11 +58,31 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
         return ""
     leader = Counter(each.winner for each in rivalled).most_common(1)[0][0]
     compared = [each for each in rivalled if leader in each.job.measured]
+    among = "among the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
+    text = f"{among}{leader} is {'; '.join(_standing(leader, compared, reference))}"
+    others: dict[str, list[Answer]] = {}
+    for each in compared:
+        if each.winner != leader and not _is_close_to(leader, each):
+            others.setdefault(str(each.winner), []).append(each)
+    if others:
+        won = [_won(peer, answers) for peer, answers in others.items()]
+        text += f"; fastest elsewhere: {listed(won, most=3)}"
+    alone = len(mine) - len(compared)
+    if alone:
+        text += f". {counted(alone, 'more job')} {_were(alone)} measured without it or without a rival"
+    return f"{text}."
+
+
+def _is_close_to(peer: str, answer: Answer) -> bool:
+    return answer.is_close and peer in (answer.winner, answer.runner_up)
+
+
+def _standing(leader: str, compared: Sequence[Answer], reference: str | None) -> list[str]:
+    """Return at how many of these jobs the leader is the fastest, by certainty, and at how many it is close to it."""
     ahead = [each for each in compared if each.winner == leader]
     clear, sure = [each for each in ahead if each.clear], [each for each in ahead if each.clear or each.likely]
-    close = [each for each in compared if each.is_close and leader in (each.winner, each.runner_up)]
+    close = [each for each in compared if _is_close_to(leader, each)]
     unsure = [each for each in ahead if each not in sure and each not in close]
-    among = "among the buffers that copy what they add, " if any(_careless(run, job) for job in mine) else ""
     parts = []
     if sure:
         span = _span([each.job for each in sure], leader, reference)
@@ -79,18 +99,7 @@ def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | Non
             total = 0 if parts else len(compared)  # given once
             words, on = worded("sentences.j2", what, within=WITHIN), compared[0].job.workload
             parts.append(worded("sentences.j2", "among_jobs", what=words, count=len(some), jobs=total, workload=on))
-    text = f"{among}{leader} is {'; '.join(parts)}"
-    others: dict[str, list[Answer]] = {}
-    for each in compared:
-        if each not in ahead and each not in close:
-            others.setdefault(str(each.winner), []).append(each)
-    if others:
-        won = [_won(peer, answers) for peer, answers in others.items()]
-        text += f"; fastest elsewhere: {listed(won, most=3)}"
-    alone = len(mine) - len(compared)
-    if alone:
-        text += f". {counted(alone, 'more job')} {_were(alone)} measured without it or without a rival"
-    return f"{text}."
+    return parts
 
 
 def _won(peer: str, answers: Sequence[Answer]) -> str:
@@ -133,23 +142,7 @@ def _many_processes(context: Context) -> str:
         return ""
     suite = sides[0].suite
     reference, safety = context.reference(context.suite(suite)), safety_of(context.run)
-    rows_only = bool(integrity.missing(context))
-    outcomes = integrity.rows_checked(context.run) if rows_only else integrity.outcomes(context.run)
-    passed = {peer: outcome.passed for peer, outcome in outcomes.items()}
-    tested = any(each is not None for each in passed.values())
-    measured = list(sides[1].measured)
-    unknown = [peer for peer in measured if passed.get(peer) is None] if tested else []
-    sound = [peer for peer in measured if passed.get(peer) or not tested]
-    checked = f" of the {'sound ' if tested else ''}buffers"
-    if tested and rows_only:
-        checked = " of the buffers that returned no broken row"
-    elif unknown:
-        checked = " of the buffers that were checked and found sound"
-    if unknown and not sound:
-        sound, checked = unknown, " of the buffers not found unsafe"
-    unchecked = f"; not checked: {listed(unknown, most=6)}" if unknown else ""
-    if not tested and safety:
-        unchecked = "; no buffer's integrity was checked in this run"
+    sound, checked, unchecked = _sound(context, list(sides[1].measured))
     best = answer_among(sides[1], sound, reference)
     if best.winner is None:
         return f"no buffer in the {suite} suite passed every check of its rows."
@@ -170,6 +163,27 @@ def _many_processes(context: Context) -> str:
     return (
         f"{passed}: {subject} samples {_said(learns)} and adds {_said(adds)} as fast as {reference}{unsafe}{unchecked}."
     )
+
+
+def _sound(context: Context, measured: Sequence[str]) -> tuple[Sequence[str], str, str]:
+    """Return the peers whose rows passed the checks, or all if nothing was checked; how to call them in a sentence; and
+    its end, which names those that were not checked."""
+    rows_only = bool(integrity.missing(context))
+    outcomes = integrity.rows_checked(context.run) if rows_only else integrity.outcomes(context.run)
+    passed = {peer: outcome.passed for peer, outcome in outcomes.items()}
+    if all(each is None for each in passed.values()):
+        unchecked = "; no buffer's integrity was checked in this run" if safety_of(context.run) else ""
+        return measured, " of the buffers", unchecked
+    unknown = [peer for peer in measured if passed.get(peer) is None]
+    sound = [peer for peer in measured if passed.get(peer)]
+    checked = " of the sound buffers"
+    if rows_only:
+        checked = " of the buffers that returned no broken row"
+    elif unknown:
+        checked = " of the buffers that were checked and found sound"
+    if unknown and not sound:
+        sound, checked = unknown, " of the buffers not found unsafe"
+    return sound, checked, f"; not checked: {listed(unknown, most=6)}" if unknown else ""
 
 
 def _said(ratio: Ratio) -> str:
