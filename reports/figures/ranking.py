@@ -44,9 +44,11 @@ class Answer:
 
     @property
     def is_close(self) -> bool:
-        """Neither clear nor likely, despite enough launches for an interval."""
+        """Neither clear nor likely, despite enough launches for an interval, or with medians in another order than the
+        ratios within blocks."""
         ratio = self.over_runner_up
-        return ratio is not None and not ratio.figure.is_range and not (self.clear or self.likely)
+        could_tell = ratio is not None and (not ratio.figure.is_range or ratio.value <= 1)
+        return could_tell and not (self.clear or self.likely)
 
     @property
     def is_equal(self) -> bool:

@@ -240,7 +240,7 @@ def _cell(job: Job, peer: str, row_bytes: int, elsewhere: Collection[str], troub
         value=number(figure.value) if figure.value > NOTHING_BYTES else "none",
         interval="" if figure.launches == 1 else interval(figure),
         ratio=times(figure.value / row_bytes),
-        fastest=peer not in elsewhere and figure.value == min(counted_whole),
+        fastest=peer not in elsewhere and number(figure.value) == number(min(counted_whole)),
     )
 
 

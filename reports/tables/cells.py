@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from reports.figures.ratios import figure_of, ratio_of
 from reports.tables.notes import BEFORE_IT_WENT_WRONG
 from reports.tables.troubles import Trouble, number_of
 from results import Record
+from results.verdicts import MATTERS
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Cell:
     ratio_interval: str = ""
     status: str = "ok"
     trouble: int | None = None  # its number in the lists of findings and of missing figures
-    fastest: bool = False
+    fastest: bool = False  # or as fast: a difference of less than MATTERS means little
 
 
 def scale_of(job: Job) -> Scale:
@@ -45,7 +47,8 @@ def speed_cell(
         return without_figure(record, marks, troubles)
     figure, against = figure_of(record), job.shown.get(reference or "")
     ratio = ratio_of(record, against)
-    measured = list(job.measured.values())
+    best = figure_of(fastest_first(list(job.measured.values()))[0]).value if job.measured else math.nan
+    least, most = (best, figure.value) if job.better == "lower" else (figure.value, best)
     return Cell(
         peer=peer,
         marks=marks if record.ok else marks + BEFORE_IT_WENT_WRONG,
@@ -54,5 +57,5 @@ def speed_cell(
         ratio=ratio.text if ratio else "reference" if record is against else "",
         ratio_interval=ratio.interval if ratio else "",
         trouble=number_of(record, troubles),
-        fastest=bool(measured) and record is fastest_first(measured)[0],
+        fastest=record.ok and most <= MATTERS * least,
     )

@@ -55,7 +55,7 @@ class Arguments:
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
     _use_adapter(arguments)
-    known = [*workloads.NAMES, *(name for each in SUITES for name in suite_named(each).generated)]
+    known = list(dict.fromkeys([*workloads.NAMES, *(name for each in SUITES for name in suite_named(each).generated)]))
     # The usage is suppressed, since a user who misspelt a variable of make did not call this program.
     parser = argparse.ArgumentParser(
         prog="python -m suites.run", description="Measures peer after peer in fresh processes.", usage=argparse.SUPPRESS

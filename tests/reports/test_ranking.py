@@ -9,6 +9,8 @@ from reports.answer.sentences import sentences
 from reports.figures.peers import keeps_references
 from reports.figures.ranking import answers_of, standings
 from reports.sections import context_of, jobs_of, throughput
+from reports.tables.cells import scale_of, speed_cell
+from results import Sample
 
 from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
 
@@ -168,3 +170,25 @@ def test_no_common_block_is_no_comparison():
     throughput_cell(run, "add", 1, "cpprb", "CartPole-v1").samples[:] = []
     throughput_cell(run, "add", 1, "cpprb", "CartPole-v1").add_sample(7, 1.0)
     assert answer_to(run, "add 1").sureness == "no block in common"
+
+
+def test_a_winner_that_its_runner_up_beats_within_blocks_is_too_close_to_call():
+    """Of medians alone, X is the fastest: "X at sample 256 (~0.88 times as fast as the next)" was said of it."""
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=2)
+    job = next(job for job in jobs_of(run) if job.label == "sample 32")
+    ours, theirs = job.cells["cpprb_impl"], job.cells["cpprb"]
+    for record, values in ((ours, {0: 1.0, 1: 3.0, 2: 1.5}), (theirs, {0: 0.9, 1: 2.9, 3: 9.0})):
+        record.samples[:] = [Sample(block, value) for block, value in values.items()]
+    (answer, *_) = answers_of(run, [job], "cpprb")
+    assert answer.winner == "cpprb_impl" and answer.over_runner_up.value < 1
+    assert answer.is_close and not answer.likely
+
+
+@pytest.mark.parametrize(("factor", "is_bold"), [(1.0, True), (1.09, True), (1.12, False)])
+def test_figures_within_10_percent_of_the_best_are_bold_alike(factor, is_bold):
+    run = throughput_run(peers=("cpprb_impl", "cpprb"), blocks=1)
+    job = next(job for job in jobs_of(run) if job.label == "sample 32")
+    for record, value in zip(job.cells.values(), (1.0, factor), strict=True):
+        record.samples[:] = [Sample(0, value)]
+    cells = [speed_cell(job, peer, None, [], "", scale_of(job)) for peer in job.cells]
+    assert [cell.fastest for cell in cells] == [True, is_bold]
