@@ -94,4 +94,5 @@ def of_environment(name: str) -> UserWorkload:
     import gymnasium
 
     source = f"{name}, by Gymnasium {gymnasium.__version__}, {RANDOM}; 64-bit floats are stored as 32-bit"
-    return UserWorkload(name, source, fields, rows)
+    short = name.rpartition(":")[2]  # without the module that registers it
+    return UserWorkload(short, source, fields, rows)

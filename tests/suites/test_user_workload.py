@@ -234,7 +234,7 @@ def test_a_launch_needs_neither_gymnasium_nor_the_users_module(surroundings):
     done = surroundings.run("-m", "suites.run", *arguments, f"--out={out}", more={"PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
     run = load(out)
-    assert [(each.name, each.transitions) for each in run.workloads] == [("mine:Mine-v0", 2_000)]
+    assert [(each.name, each.transitions) for each in run.workloads] == [("Mine-v0", 2_000)]
     assert {each.suite for each in run.records if each.ok} == {"throughput", "memory"}
     assert {each.status for each in run.records} <= {"ok", "skipped"}  # the memory suite skips what a peer can't store
 
