@@ -42,7 +42,9 @@ def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_stay_with_a_mark(pages
         "| 1 | cpprb[MP] | wrong: 3 of 20,672 rows were torn (synthetic) | rows checked N=4 on CartPole-v1 | "
         "`.venv/bin/python -m suites.apex '--peer=cpprb[MP]'` |" in section(markdown, "What was found")
     )
-    assert re.search(r"\| cpprb\[MP\] \| real, N=4 \| (\*\*)?[\d,]+(\*\*)? ✗ \| transitions/s \|", section(markdown, "Ape-X"))
+    assert re.search(
+        r"\| cpprb\[MP\] \| real, N=4 \| (\*\*)?[\d,]+(\*\*)? ✗ \| transitions/s \|", section(markdown, "Ape-X")
+    )
     assert "rows checked" not in section(markdown, "Ape-X") + section(markdown, "Which peer is fastest")
     assert "torn" not in section(markdown, "Missing figures")
 
