@@ -38,9 +38,20 @@ def _validator() -> Validator:
     return extend(Draft202012Validator, type_checker=numbers)(SCHEMA)
 
 
+@cache
+def _conforms() -> Callable[[Any], bool]:
+    """Return a test of the schema that is 200 times as fast, but does not say what is wrong."""
+    try:
+        from jsonschema_rs import validator_for
+    except ImportError:  # in the environments of peers, which load small files
+        return lambda _data: False
+    return validator_for(SCHEMA).is_valid
+
+
 def check(data: Any, file: str) -> None:
     """Raise `BadRecord` if anything is wrong. Its message states the first problem and how many more there are."""
-    complaints = [_schema_complaint(error, data) for error in _schema_errors(data)] or list(_other_complaints(data))
+    errors = [] if _conforms()(data) else _schema_errors(data)
+    complaints = [_schema_complaint(error, data) for error in errors] or list(_other_complaints(data))
     if complaints:
         more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
         raise BadRecord(f"{file}: {complaints[0]}{more}")
