@@ -19,6 +19,7 @@ from scipy import stats
 
 from results.record import Param, Run, load
 from results.validation import BadRecord
+from results.verdicts import FEWEST_CALLS, REFERENCES
 
 #: Columns that identify a job within a run: peers are compared within it.
 JOB = ["run", "suite", "benchmark", "workload", "params"]
@@ -31,17 +32,7 @@ _AS_IN_RECORD = [*JOB[1:4], "peer", "unit", "better", "status", "reason", "seen"
 #: Columns with one value per sample.
 OF_SAMPLE = ["launch", "block", "value", "calls"]
 
-#: suite -> the peer to which others are compared.
-REFERENCES = {
-    "throughput": "cpprb",
-    "latency": "cpprb",
-    "apex": "cpprb[MP]",
-    "sharing": "cpprb[MP]",
-    "hosts": "cpprb[replay server]",
-    "learners": "stable-baselines3[training]",
-}
 CONFIDENCE = 0.95
-FEWEST_CALLS = 1_000  # of the reference in a window; with fewer, its rate is too uncertain to be a divisor
 
 
 def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:

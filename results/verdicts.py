@@ -1,4 +1,17 @@
-"""What a verdict takes, for the plan that measures as for the report that judges."""
+"""What a comparison takes, for the plan that measures as for the report that judges."""
+
+#: suite -> the peer to which others are compared.
+REFERENCES = {
+    "throughput": "cpprb",
+    "latency": "cpprb",
+    "apex": "cpprb[MP]",
+    "sharing": "cpprb[MP]",
+    "learning": "cpprb[MP]",
+    "hosts": "cpprb[replay server]",
+    "learners": "stable-baselines3[training]",
+}
+#: Of the reference in a window; with fewer calls, its rate is too uncertain to be a divisor.
+FEWEST_CALLS = 1_000
 
 #: Launches with which an interval is useful, and therefore the fewest for a verdict.
 ENOUGH = 5

@@ -11,15 +11,13 @@ from string import Formatter
 
 from reports.figures.formatting import counted
 from results import Record, Run
+from results.verdicts import REFERENCES
 
-#: The peer to which others are compared, if the run includes it.
-REFERENCE = "cpprb"
-#: The same for buffers that processes share.
-SHARED_REFERENCE = "cpprb[MP]"
-#: The same for buffers over several hosts.
-HOSTS_REFERENCE = "cpprb[replay server]"
-#: The same for buffers inside a learner: its own one.
-LEARNERS_REFERENCE = "stable-baselines3[training]"
+#: The peers to which others are compared: in one process, among processes, over several hosts, and in a learner.
+REFERENCE = REFERENCES["throughput"]
+SHARED_REFERENCE = REFERENCES["sharing"]
+HOSTS_REFERENCE = REFERENCES["hosts"]
+LEARNERS_REFERENCE = REFERENCES["learners"]
 
 
 class Kind(Enum):

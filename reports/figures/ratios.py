@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from reports.figures.formatting import TIMES, digits_of, interval, times
 from reports.figures.statistics import Figure, figure, speed_up
 from results import Record
-from results.verdicts import ENOUGH, MATTERS
-
-FEWEST_CALLS = 1_000  # of the reference in a window; with fewer, its rate is too uncertain to be a divisor
+from results.verdicts import ENOUGH, FEWEST_CALLS, MATTERS
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The page computes figures and ratios from them, by the rules of `results/frames.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from reports.figures.jobs import Job, Kind, Suite
@@ -15,8 +15,8 @@ from reports.sections.again import narrowed
 from reports.sections.integrity import safety_of
 from reports.sections.section import Context
 from results import Peer, Record, Run
-from results.frames import FEWEST_CALLS
 from results.record import first_line
+from results.verdicts import FEWEST_CALLS
 
 #: Significant digits of a sample.
 DIGITS = 5
@@ -86,7 +86,7 @@ def _suite(name: str) -> dict[str, Any]:
     }
 
 
-def _peer(peer: Peer, contexts: Iterable[Context]) -> dict[str, Any]:
+def _peer(peer: Peer, contexts: Collection[Context]) -> dict[str, Any]:
     """Return what is known of a peer; of its checks, the worst outcome of any record."""
     here = [context for context in contexts if any(each.name == peer.name for each in context.run.peers)]
     safety = [found for context in here if (found := safety_of(context.run).get(peer.name))]

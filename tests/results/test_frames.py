@@ -13,6 +13,8 @@ import pytest
 
 from results import REFERENCE, BadRecord, Run, frames, load, machine, save
 
+from .test_record import WORKLOAD
+
 README = Path(frames.__file__).with_name("README.md")
 QUICK = REFERENCE / "2core-intel-xeon-20261122-quick.json"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
@@ -21,15 +23,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8
 def run_of(cells: dict[tuple[str, int], list[float]], better: str = "lower", calls: int | None = None) -> Run:
     """SYNTHETIC: one benchmark; a cell per (peer, batch) with these values in blocks 0, 1, ..."""
     run = Run(kind="bench", profile="test", revision="unknown", command="test", machine=machine.describe())
-    run.add_workload(
-        name="CartPole-v1",
-        version="1",
-        source="synthetic",
-        transitions=10,
-        row_bytes=20,
-        sha256="0" * 64,
-        fields={"obs": {"shape": (4,), "dtype": "float32"}},
-    )
+    run.add_workload(**WORKLOAD)
     for peer in dict.fromkeys(peer for peer, _ in cells):
         run.add_peer(peer, "1.0", "as documented")
     for (peer, batch), values in cells.items():

@@ -21,21 +21,23 @@ CELL = {
     "better": "lower",
 }
 
+WORKLOAD = {
+    "name": "CartPole-v1",
+    "version": "1",
+    "source": "synthetic",
+    "transitions": 10,
+    "row_bytes": 20,
+    "sha256": "0" * 64,
+    "fields": {"obs": {"shape": (4,), "dtype": "float32"}},  # a tuple, as adapters.base.Field has it
+}
+
 
 @pytest.fixture
 def run():
     """SYNTHETIC: one peer, one workload, nothing measured."""
     run = Run(kind="bench", profile="test", revision="unknown", command="test", machine=machine.describe())
     run.add_peer("cpprb", "11.0.0", "as documented", {"gives": "columns"})
-    run.add_workload(
-        name="CartPole-v1",
-        version="1",
-        source="synthetic",
-        transitions=10,
-        row_bytes=20,
-        sha256="0" * 64,
-        fields={"obs": {"shape": (4,), "dtype": "float32"}},  # a tuple, as adapters.base.Field has it
-    )
+    run.add_workload(**WORKLOAD)
     return run
 
 
