@@ -57,7 +57,11 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     },
 }
 CHECKS = {check: column for table in TABLES.values() for check, column in table.items()}
-SUITE = Suite("conformance", kind=Kind.CHECKS, benchmarks=CHECKS)
+SUITE = Suite(
+    "conformance",
+    kind=Kind.CHECKS,
+    benchmarks={check: f"{title}: {column}" for title, table in TABLES.items() for check, column in table.items()},
+)
 
 
 @dataclass(frozen=True)

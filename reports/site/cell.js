@@ -3,7 +3,7 @@
 function cellPanel(data, state, offer) {
   const [name, label] = state.cell.split("|");
   const job = offer.jobs.find((each) => each.label === label), peer = data.peer.get(name);
-  if (!job || !peer) return null;
+  if (!job || !peer || !rowsOf(data, state, offer).rows.some((row) => row.peer === peer)) return null;
   const cell = job.cells.get(name), run = offer.run;
   const facts = [
     [data.words.usage, peer.usage],
@@ -22,7 +22,7 @@ function cellPanel(data, state, offer) {
     const own = figure([...cell.samples.values()]), scale = scaleOf(job.unit, [...cell.samples.values()]);
     facts.unshift([data.words.figure, `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`]);
     const reference = job.cells.get(state.reference);
-    const found = reference ? ratio(cell, reference, job.better, data.fewest) : null;
+    const found = reference && !isCheck(data, state) && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewest) : null;
     if (found && name !== state.reference) facts.splice(1, 0, [`${data.words.ratioTo} ${state.reference}`, `${found.isBound ? ">" : ""}${number(shown(found), 3)}, ${spread(found, 1)}`]);
     const compared = [name, ...(reference && name !== state.reference ? [state.reference] : [])].map((each) => [each, job.cells.get(each)]);
     panel.append(dots(compared, job));
@@ -57,18 +57,20 @@ function escaped(text) {
 /** Two peers in every record that measured both: a row per job of this suite and workload, a column per record. */
 function comparison(data, state, offer, one, other) {
   const keyOf = (job) => `${job.benchmark}, ${paramsOf(job)}`;
-  const runs = data.runs.filter((run) => run.jobs.some((job) => job.suite === state.suite && job.workload === state.workload && both(job)));
-  function both(job) {
-    return job.cells.get(one)?.samples.size && job.cells.get(other)?.samples.size;
+  const found = new Map(), runs = [];
+  for (const run of isCheck(data, state) || one === other ? [] : data.runs) {
+    const here = run.jobs.filter((job) => job.suite === state.suite && job.workload === state.workload);
+    const both = narrowed(here, data.suites[state.suite].view, { ...state }).jobs.filter(
+      (job) => [one, other].every((name) => job.cells.get(name)?.samples.size) && !isCount(data, state, job),
+    );
+    if (both.length) runs.push(run);
+    for (const job of both) {
+      const row = found.get(keyOf(job)) ?? { label: job.label, ratios: new Map() };
+      row.ratios.set(run.name, ratio(job.cells.get(one), job.cells.get(other), job.better, data.fewest));
+      found.set(keyOf(job), row);
+    }
   }
-  const found = new Map();
-  for (const run of runs)
-    for (const job of run.jobs)
-      if (job.suite === state.suite && job.workload === state.workload && both(job) && !isCount(data, state, job)) {
-        const row = found.get(keyOf(job)) ?? { label: job.label, ratios: new Map() };
-        row.ratios.set(run.name, ratio(job.cells.get(one), job.cells.get(other), job.better, data.fewest));
-        found.set(keyOf(job), row);
-      }
+  if (!found.size) return make("p", { className: "about" }, one === other ? data.words.twoNeeded : data.words.nothingCompared);
   const head = make("tr", {}, make("th", { scope: "col" }, data.words.job), ...runs.map((run) => make("th", { scope: "col" }, `${run.machine}, ${run.date}, ${run.profile}`)), make("th", { scope: "col" }, data.words.order));
   const rows = [...found.values()].map(({ label, ratios }) => {
     const known = runs.map((run) => ratios.get(run.name)).filter(Boolean);
@@ -76,9 +78,9 @@ function comparison(data, state, offer, one, other) {
     return make("tr", {}, make("th", { scope: "row" }, label),
       ...runs.map((run) => {
         const each = ratios.get(run.name);
-        return each ? make("td", { className: shadeOf(each.value), title: spread(each, 1) }, number(each.value, 2)) : make("td", { className: "none", title: data.words.notBoth }, "–");
+        return each ? make("td", { className: shadeFor(each), title: spread(each, 1) }, number(each.value, 2)) : make("td", { className: "none", title: data.words.notBoth }, "–");
       }),
-      make("td", {}, `${Math.max(faster, known.length - faster)} / ${known.length}`));
+      make("td", {}, known.length > 1 ? `${Math.max(faster, known.length - faster)} / ${known.length}` : ""));
   });
   return make("table", { className: "heat" }, make("thead", {}, head), make("tbody", {}, ...rows));
 }

@@ -18,8 +18,8 @@ from results import Peer, Record, Run
 from results.record import first_line
 from results.verdicts import FEWEST_CALLS
 
-#: Significant digits of a sample.
-DIGITS = 5
+#: Significant digits of a sample, except a checksum.
+DIGITS, CHECKSUM = 5, "CRC-32"
 #: What the page puts a peer and a suite into, in a command that measures a cell again.
 PEER, SUITE = "<peer>", "<suite>"
 
@@ -39,6 +39,10 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
         "benchmark": ["relative_speed", "steps", "in_buffer", "memory", "needed", "solved", "weights"],
     },
 }
+
+
+#: Suites of buffers that processes share.
+SHARING = ("apex", "integrity", "learning", "hosts")
 
 
 class Table:
@@ -91,6 +95,7 @@ def _peer(peer: Peer, contexts: Collection[Context]) -> dict[str, Any]:
     here = [context for context in contexts if any(each.name == peer.name for each in context.run.peers)]
     safety = [found for context in here if (found := safety_of(context.run).get(peer.name))]
     contract = [found for context in here if (found := conformance.outcomes(context.run).get(peer.name))]
+    shares = any(record.suite in SHARING and record.peer == peer.name for each in here for record in each.run.records)
     worst = min(safety, key=lambda each: ("unsafe", "sound", "not tested").index(each.word), default=None)
     broken = next((found for found in contract if found.passed is False), None)
     return {
@@ -100,7 +105,7 @@ def _peer(peer: Peer, contexts: Collection[Context]) -> dict[str, Any]:
         "usage": peer.usage,
         "framework": without_evidence(peer.features.get("framework", "")),
         "keeps": peer.known.keeps_references or "never",
-        "safety": worst.word if worst else "not tested",
+        "safety": worst.word if worst else "not tested" if shares else "one process",
         "fault": worst.found if worst else "",
         "contract": "broken" if broken else "kept" if any(found.passed for found in contract) else "not tested",
         "breach": broken.found if broken else "",
@@ -148,7 +153,7 @@ def _cell(job: int, peer: int, record: Record, texts: Table) -> list[Any]:
         texts.index(record.status),
         texts.index(first_line(record.reason) or None),
         texts.index(record.seen),
-        [float(f"{sample.value:.{DIGITS}g}") for sample in samples],
+        [sample.value if record.unit == CHECKSUM else float(f"{sample.value:.{DIGITS}g}") for sample in samples],
         0 if blocks == list(range(len(blocks))) else blocks,
         min(calls, default=0),
     ]

@@ -6,15 +6,23 @@
   let state = readAddress();
   const $ = (id) => document.getElementById(id);
 
-  function act(changed) {
+  function act(changed, push = false) {
     Object.assign(state, changed);
-    draw();
+    draw(push);
   }
 
-  /** Another suite, record or workload has other jobs, to which a sorted column and an open cell mean nothing. */
+  /** Another suite, record or workload has other jobs, to which a sorted column and an open cell mean nothing. The record
+   * and the workload stay if the suite has them. */
   function choose(name, value) {
-    const depends = { suite: ["record", "workload", "reference", "sort", "down"], record: ["sort", "down"], workload: ["sort", "down"] }[name] ?? [];
-    act({ [name]: value, cell: "", ...Object.fromEntries(depends.map((each) => [each, DEFAULTS[each]])) });
+    const depends = { suite: ["reference", "sort", "down"], record: ["sort", "down"], workload: ["sort", "down"] }[name] ?? [];
+    act({ [name]: value, cell: "", ...Object.fromEntries(depends.map((each) => [each, DEFAULTS[each]])) }, true);
+  }
+
+  /** Close the panel of a cell, and return to its button. */
+  function closeCell() {
+    const key = state.cell;
+    act({ cell: "" });
+    [...document.querySelectorAll("#map button")].find((button) => button.dataset.key === key)?.focus();
   }
 
   function fill(id, options, chosen) {
@@ -32,10 +40,10 @@
     select.append(...[...first, ...others].map(([value, text]) => make("option", { value }, spoken(text))));
     select.value = chosen;
     select.onchange = () => act({ [key]: select.value, cell: "" });
-    return make("label", {}, `${name === "benchmark" ? data.words.figureOf : spoken(name)} `, select);
+    return make("label", {}, `${data.words.parameter[name] ?? spoken(name)} `, select);
   }
 
-  function draw() {
+  function draw(push = false) {
     const offer = offered(data, state), suite = data.suites[state.suite];
     const same = (values) => values.map((value) => [String(value), typeof value === "number" ? value.toLocaleString("en") : String(value)]);
     fill("suite", offer.suites.map((name) => [name, data.suites[name].title]), state.suite);
@@ -44,14 +52,10 @@
     $("choices").replaceChildren(...offer.choices.map((choice) => selector(choice, same(choice.values))));
     fill("reference", same(offer.measured), state.reference);
     fill("show", [["ratio", data.words.ratio], ["absolute", data.words.absolute]], state.show);
-    fill("one", same(offer.measured), offer.measured.includes(state.one) ? state.one : fastestButReference());
-    fill("other", same(offer.measured), offer.measured.includes(state.other) ? state.other : state.reference);
+    fill("one", same(offer.measured), state.one || (offer.measured.find((name) => name !== state.reference) ?? state.reference));
+    fill("other", same(offer.measured), state.other || state.reference);
     for (const name of ["safe", "copies", "torch", "sound", "typical"]) $(name).checked = Boolean(state[name]);
     if (document.activeElement !== $("find")) $("find").value = state.find;
-
-    function fastestButReference() {
-      return offer.measured.find((name) => name !== state.reference) ?? state.reference;
-    }
 
     const hidden = state.hidden.split("|"), libraries = distinct(offer.peers.map((name) => data.peer.get(name).library));
     $("libraries").replaceChildren(...libraries.map((library) => {
@@ -61,37 +65,38 @@
     }));
     const about = distinct(offer.jobs.map((job) => suite.about[job.benchmark]));
     $("about").replaceChildren(...about.map((text) => make("p", {}, text)));
-    const focused = document.activeElement?.title;
+    const focused = document.activeElement?.dataset?.key;
     const table = heatTable(data, state, offer, act);
     $("map").replaceChildren(table);
-    if (focused) [...table.querySelectorAll("button")].find((button) => button.title === focused)?.focus();
+    if (focused) [...table.querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
     $("none").hidden = table.tBodies[0].rows.length > 0;
     const panel = state.cell ? cellPanel(data, state, offer) : null;
     $("cell").replaceChildren(...(panel ? [panel] : []));
-    if (panel) panel.close.onclick = () => act({ cell: "" });
+    if (panel) panel.close.onclick = closeCell;
     $("compared").replaceChildren(comparison(data, state, offer, $("one").value, $("other").value));
-    document.body.dataset.show = suite.kind === "CHECKS" ? "checks" : state.show;
+    document.body.dataset.show = isCheck(data, state) ? "checks" : state.show;
     $("now").textContent = `${suite.title}: ${state.reference}`;
-    writeAddress(state);
+    writeAddress(state, push);
   }
 
   for (const name of ["suite", "record", "workload", "reference", "show", "one", "other"])
     $(name).onchange = () => choose(name, $(name).value);
   for (const name of ["safe", "copies", "torch", "sound", "typical"]) $(name).onchange = () => act({ [name]: $(name).checked ? "1" : "" });
   $("find").oninput = () => act({ find: $("find").value });
-  $("again").onclick = () => { state = { ...DEFAULTS }; draw(); };
+  $("again").onclick = () => { state = { ...DEFAULTS, suite: state.suite, record: state.record, workload: state.workload }; draw(true); };
   $("all").onclick = () => act({ hidden: "" });
   $("no").onclick = () => act({ hidden: distinct(data.peers.map((peer) => peer.library)).join("|") });
   $("map").addEventListener("keydown", (event) => move(event));
+  addEventListener("keydown", (event) => { if (event.key === "Escape" && state.cell) closeCell(); });
   addEventListener("hashchange", () => { state = readAddress(); draw(); });
-  $("more").open = innerWidth > 760;
+  $("more").open = $("guide").open = innerWidth > 760;
   draw();
   document.body.dataset.ready = "yes";
 })();
 
 /** A parameter, its value or a benchmark in words: "explorers blocked", "100,000". */
 function spoken(name) {
-  return typeof name === "number" ? name.toLocaleString("en") : String(name).replaceAll("_", " ");
+  return typeof name === "number" ? name.toLocaleString("en") : String(name).replaceAll("_", " ").replace(/ us$/, " µs");
 }
 
 /** Arrow keys move between the buttons of the table. */

@@ -5,6 +5,13 @@ const DEFAULTS = {
   hidden: "", safe: "", copies: "", torch: "", sound: "", typical: "1", one: "", other: "", cell: "",
 };
 const ALL = "*";
+/** What rows can be sorted by, beside a job's label. */
+const SORTS = {
+  typical: (row) => row.typical,
+  name: (row) => row.peer.name.toLowerCase(),
+  safety: (row) => row.peer.safety,
+  contract: (row) => row.peer.contract,
+};
 
 /** `of.batch` and the like choose a value of a parameter, and `of.benchmark` a kind of figure. */
 function readAddress() {
@@ -12,9 +19,10 @@ function readAddress() {
   return { ...DEFAULTS, ...Object.fromEntries(given) };
 }
 
-function writeAddress(state) {
-  const kept = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name]);
-  history.replaceState(null, "", `#${new URLSearchParams(kept)}`);
+/** `push`: the browser's "back" returns to the view before. */
+function writeAddress(state, push) {
+  const kept = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name]), address = `#${new URLSearchParams(kept)}`;
+  if (address !== location.hash) history[push ? "pushState" : "replaceState"](null, "", address);
 }
 
 /** The browser's copy of the data: a run's cells by job and peer, with samples by block. */
@@ -43,20 +51,26 @@ async function unpack(element) {
 function offered(data, state) {
   const suites = Object.keys(data.suites);
   if (!suites.includes(state.suite)) state.suite = suites[0];
-  const runs = data.runs.filter((run) => run.jobs.some((job) => job.suite === state.suite));
-  const run = runs.find((each) => each.name === state.record) ?? mostSamples(runs, state.suite);
+  const hasFigures = (job) => job.suite === state.suite && [...job.cells.values()].some((cell) => cell.samples.size);
+  const holding = data.runs.filter((run) => run.jobs.some(hasFigures));
+  const runs = holding.length ? holding : data.runs.filter((run) => run.jobs.some((job) => job.suite === state.suite));
+  const run = runs.find((each) => each.name === state.record) ?? mostFigures(runs, state.suite);
   state.record = run.name;
   const ofSuite = run.jobs.filter((job) => job.suite === state.suite);
   const workloads = distinct(ofSuite.map((job) => job.workload));
   if (!workloads.includes(state.workload)) state.workload = workloads[0];
   const ofWorkload = ofSuite.filter((job) => job.workload === state.workload);
   const { jobs, choices } = narrowed(ofWorkload, data.suites[state.suite].view, state);
+  for (const name of Object.keys(state)) if (name.startsWith("of.") && !choices.some((choice) => choice.key === name)) delete state[name];
   const peers = data.peers.map((peer) => peer.name).filter((name) => jobs.some((job) => job.cells.has(name)));
   const measured = peers.filter((name) => jobs.some((job) => job.cells.get(name)?.samples.size));
   if (!measured.includes(state.reference)) {
     const usual = data.suites[state.suite].reference;
     state.reference = measured.includes(usual) ? usual : measured[0] ?? "";
   }
+  for (const name of ["one", "other"]) if (!measured.includes(state[name])) state[name] = "";
+  if (!["ratio", "absolute"].includes(state.show)) state.show = DEFAULTS.show;
+  if (!(state.sort in SORTS) && !jobs.some((job) => job.label === state.sort)) Object.assign(state, { sort: DEFAULTS.sort, down: DEFAULTS.down });
   return { suites, runs, run, workloads, choices, jobs, peers, measured };
 }
 
@@ -68,6 +82,7 @@ function narrowed(jobs, view, state) {
     const values = distinct(jobs.map(valueOf)), usual = [view[name] ?? []].flat().filter((value) => values.includes(value));
     if (values.length < 2) continue;
     const key = `of.${name}`, chosen = values.map(String).includes(state[key]) || state[key] === ALL ? state[key] : "";
+    if (!chosen) delete state[key];
     const kept = chosen === ALL || !(chosen || usual.length) ? null : chosen ? [chosen] : usual.map(String);
     choices.push({ name, key, values, usual, chosen: chosen || (usual.length ? "" : ALL) });
     if (kept) jobs = jobs.filter((job) => valueOf(job) === undefined || kept.includes(String(valueOf(job))));
@@ -75,11 +90,14 @@ function narrowed(jobs, view, state) {
   return { jobs, choices };
 }
 
-function mostSamples(runs, suite) {
-  const size = (run) => run.jobs.filter((job) => job.suite === suite).reduce((sum, job) => sum + job.cells.size, 0);
+function mostFigures(runs, suite) {
+  const measured = (job) => [...job.cells.values()].filter((cell) => cell.samples.size).length;
+  const size = (run) => run.jobs.filter((job) => job.suite === suite).reduce((sum, job) => sum + measured(job), 0);
   return runs.reduce((best, run) => (size(run) > size(best) ? run : best));
 }
 
+/** The different values, numbers by size and others as they come. */
 function distinct(values) {
-  return [...new Set(values.filter((value) => value !== undefined))];
+  const found = [...new Set(values.filter((value) => value !== undefined))];
+  return found.every((value) => typeof value === "number") ? found.sort((one, other) => one - other) : found;
 }

@@ -49,7 +49,7 @@ def test_advice_small():
     speeds = frames.figures(samples_of("learners-speed"))
     speeds = speeds[(speeds["benchmark"] == "relative_speed") & (speeds["workload"] != "PongNoFrameskip-v4")]
     ours = speeds[speeds["peer"].isin(["cpprb_impl[SB3]", "cpprb_impl[SB3, frames once]"])]
-    assert len(ours) >= 4 and ours["value"].between(1.0, 1.06).all()
+    assert len(ours) >= 4 and ours["value"].between(1.005, 1.06).all()
 
 
 def test_advice_frames():
@@ -82,8 +82,9 @@ def test_advice_hosts():
     near = {"param__data_hosts": 1, "param__link": "none"}
     learner = ratios("hosts", "cpprb[replay server]", benchmark="learner", **near).loc[["cpprb_impl[Ray]"], "value"]
     assert len(learner) >= 4 and learner.between(2, 5).all()
-    explorer = ratios("hosts", "cpprb[replay server]", benchmark="explorer", workload="ALE/Seaquest-v5", **near)
-    assert explorer.loc[["cpprb_impl[Ray]"], "value"].between(0.9, 1.6).all()
+    for workload, least, most in (("CartPole-v1", 5, 7), ("ALE/Seaquest-v5", 0.9, 1.6)):
+        explorer = ratios("hosts", "cpprb[replay server]", benchmark="explorer", workload=workload, **near)
+        assert explorer.loc[["cpprb_impl[Ray]"], "value"].between(least, most).all()
 
 
 def test_advice_references():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,8 @@ playwright = pytest.importorskip("playwright.sync_api")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
 QUICK = "2core-intel-xeon-20261122-quick"
-NAMES = [QUICK, "2core-amd-epyc-20261125-learners-speed", "2core-intel-xeon-20261122-sweep"]
+SURVEY = "2core-intel-xeon-20261122-survey"
+NAMES = [QUICK, SURVEY, "2core-amd-epyc-20261125-learners-speed", "2core-intel-xeon-20261122-sweep"]
 
 
 @pytest.fixture(scope="module")
@@ -244,6 +246,59 @@ def test_a_phone_scrolls_the_table_and_not_the_page(visit):
     assert page.locator("#find").is_visible()
 
 
+@needs_browser
+def test_a_suite_opens_on_a_record_that_has_figures_of_it(visit):
+    """The survey declares the memory suite, and left it out."""
+    page = visit("suite=memory")
+    assert page.locator("#record").input_value() == QUICK
+    assert page.locator("#map td.better-1, #map td.same").count()
+
+
+@needs_browser
+def test_back_shows_the_view_before(visit):
+    page = visit(f"record={QUICK}")
+    before = table(page)
+    page.locator("#suite").select_option("memory")
+    assert table(page) != before
+    page.go_back()
+    page.wait_for_function("document.getElementById('suite').value === 'throughput'")
+    assert table(page) == before
+
+
+@needs_browser
+def test_a_figure_of_0_is_no_missing_one(visit):
+    page = visit(f"record={QUICK}&suite=memory")
+    row = page.locator("#map tbody tr", has=page.locator("th", has_text="cpprb_impl"))
+    place = page.locator("#map thead th").all_inner_texts().index("memory, empty")
+    assert row.locator("th, td").nth(place).inner_text() == "0"
+
+
+@needs_browser
+def test_checks_are_not_compared_as_speeds(visit):
+    page = visit(f"record={QUICK}&suite=integrity")
+    assert page.locator("#compared table").count() == 0
+    assert not page.locator("#reference").is_visible() and not page.locator("#show").is_visible()
+
+
+@needs_browser
+def test_typical_is_the_mean_of_at_least_half_of_the_jobs(visit):
+    page = visit(f"record={SURVEY}&suite=sharing")
+    found = page.evaluate(
+        """async () => {
+          const data = await unpack(document.getElementById("data")), state = readAddress();
+          data.words = JSON.parse(document.getElementById("words").textContent);
+          const { rows, compared } = rowsOf(data, state, offered(data, state));
+          const ratios = (row) => row.cells.map((cell) => cell.ratio ?? null);
+          return rows.map((row) => [row.typical, row.jobs, compared.length, ratios(row)]);
+        }"""
+    )
+    assert {typical is None for typical, *_ in found} == {True, False}
+    for typical, jobs, compared, ratios in found:
+        known = [ratio for ratio in ratios if ratio is not None]
+        assert jobs == len(known) and (typical is None) == (2 * jobs < compared)
+        assert typical is None or typical == pytest.approx(statistics.geometric_mean(known))
+
+
 def test_the_page_of_all_committed_records_is_small(tmp_path):
     out = tmp_path / "site.html"
     assert site.main([*map(str, sorted(REFERENCE.glob("*.json"))), "--out", str(out)]) == 0
@@ -251,7 +306,7 @@ def test_the_page_of_all_committed_records_is_small(tmp_path):
 
 
 def test_files_that_cannot_be_shown_are_named_and_the_others_are_shown(tmp_path, capsys):
-    good = REFERENCE / f"{NAMES[2]}.json"
+    good = REFERENCE / f"{NAMES[-1]}.json"
     newer = json.loads(good.read_text(encoding="utf-8")) | {"schema": "replaybench-run-2"}
     (tmp_path / "newer.json").write_text(json.dumps(newer), encoding="utf-8")
     (tmp_path / "damaged.json").write_text(good.read_text(encoding="utf-8")[:500], encoding="utf-8")
