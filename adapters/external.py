@@ -50,10 +50,13 @@ def _load(file: str) -> type[Adapter]:
         raise BadAdapter(f"no such Python file: {file}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # which dataclasses look for
+    writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the project's folder is left alone
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise BadAdapter(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.dont_write_bytecode = writes_nothing
     mine = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
     found = [each for each in mine if issubclass(each, Adapter)]
     if len(found) != 1:

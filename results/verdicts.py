@@ -1,14 +1,19 @@
 """What a comparison takes, for the plan that measures as for the report that judges."""
 
-#: suite -> the peer to which others are compared.
+#: The peers to which others are compared: in one process, among processes, over several hosts, and in a learner.
+REFERENCE = "cpprb"
+SHARED_REFERENCE = "cpprb[MP]"
+HOSTS_REFERENCE = "cpprb[replay server]"
+LEARNERS_REFERENCE = "stable-baselines3[training]"
+#: suite -> its reference
 REFERENCES = {
-    "throughput": "cpprb",
-    "latency": "cpprb",
-    "apex": "cpprb[MP]",
-    "sharing": "cpprb[MP]",
-    "learning": "cpprb[MP]",
-    "hosts": "cpprb[replay server]",
-    "learners": "stable-baselines3[training]",
+    "throughput": REFERENCE,
+    "latency": REFERENCE,
+    "apex": SHARED_REFERENCE,
+    "sharing": SHARED_REFERENCE,
+    "learning": SHARED_REFERENCE,
+    "hosts": HOSTS_REFERENCE,
+    "learners": LEARNERS_REFERENCE,
 }
 #: Of the reference in a window; with fewer calls, its rate is too uncertain to be a divisor.
 FEWEST_CALLS = 1_000

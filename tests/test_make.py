@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,10 @@ VALUES = {
 }
 
 
-def make(*words: str) -> subprocess.CompletedProcess:
-    built = ["--assume-old=.venv/.built", "--assume-old=.peers/torch/.built"]
+BUILT = ("--assume-old=.venv/.built", "--assume-old=.peers/torch/.built")
+
+
+def make(*words: str, built: Sequence[str] = BUILT) -> subprocess.CompletedProcess:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", "--dry-run", *built, *words]
     return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60)
@@ -130,7 +133,6 @@ def test_values_are_checked_without_any_installed_package():
 )
 def test_our_buffer_is_built_for_pytorch_only_if_a_launch_imports_both(peers, is_built):
     """PEERS=cpprb_impl installed 6.7 GB of PyTorch, and then failed, since our buffer was not built there."""
-    variables = ["--always-make", f"PEERS={peers}", "bench"]
-    done = subprocess.run(["make", "--dry-run", *variables], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = make("--always-make", f"PEERS={peers}", "bench", built=())
     assert done.returncode == 0, done.stderr
     assert ("building cpprb_impl for PyTorch" in done.stdout) == is_built

@@ -11,13 +11,7 @@ from string import Formatter
 
 from reports.figures.formatting import counted
 from results import Record, Run
-from results.verdicts import REFERENCES
-
-#: The peers to which others are compared: in one process, among processes, over several hosts, and in a learner.
-REFERENCE = REFERENCES["throughput"]
-SHARED_REFERENCE = REFERENCES["sharing"]
-HOSTS_REFERENCE = REFERENCES["hosts"]
-LEARNERS_REFERENCE = REFERENCES["learners"]
+from results.verdicts import REFERENCE
 
 
 class Kind(Enum):

@@ -9,7 +9,7 @@ from typing import Any
 
 from reports import plots
 from reports.figures.formatting import TIMES, counted, listed, number
-from reports.figures.jobs import SHARED_REFERENCE, Job, Suite, fastest_first, launches_of
+from reports.figures.jobs import Job, Suite, fastest_first, launches_of
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
@@ -19,7 +19,7 @@ from reports.sections.integrity import APEX, WHOLE, Safety
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note
-from results.verdicts import MATTERS
+from results.verdicts import MATTERS, SHARED_REFERENCE
 
 RATES = {"explorers": "transitions added per second, by all explorers", "learner": "steps of the learner per second"}
 CALLS = ("add", "sample", "update")

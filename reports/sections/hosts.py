@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import counted, listed, number
-from reports.figures.jobs import HOSTS_REFERENCE, Job, Kind, Suite, per_cell
+from reports.figures.jobs import Job, Kind, Suite, per_cell
 from reports.planning.measured import UNLIMITED, link_speed
 from reports.sections.integrity import WHOLE
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
+from results.verdicts import HOSTS_REFERENCE
 
 RATES = ("learner", "explorer")
 LEARNER = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.figures.jobs import REFERENCE, Kind, Suite, per_cell
+from reports.figures.jobs import Kind, Suite, per_cell
 from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
+from results.verdicts import REFERENCE
 
 CALLS = {"add": "add", "sample": "sample", "update": "update priorities"}
 TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}

@@ -8,7 +8,7 @@ from functools import partial
 
 from reports import plots
 from reports.figures.formatting import Scale
-from reports.figures.jobs import LEARNERS_REFERENCE, Job, Kind, Suite, fastest_first, has_figure, per_cell
+from reports.figures.jobs import Job, Kind, Suite, fastest_first, has_figure, per_cell
 from reports.figures.ratios import figure_of
 from reports.figures.trainings import NEEDED, RELATIVE_SPEED, SCORE, SOLVED, STEPS, WEIGHTS, Task, tasks_of
 from reports.plots import Picture
@@ -16,6 +16,7 @@ from reports.sections.learners_notes import faults_of, notes_of
 from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
+from results.verdicts import LEARNERS_REFERENCE
 
 COLUMNS = {
     STEPS: "speed of the training",

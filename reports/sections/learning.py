@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from reports import plots
 from reports.figures.formatting import Scale, counted, listed, number
-from reports.figures.jobs import SHARED_REFERENCE, Job, Kind, Suite, fastest_first, has_figure
+from reports.figures.jobs import Job, Kind, Suite, fastest_first, has_figure
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import speed_up
@@ -17,7 +17,7 @@ from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
 from reports.tables.troubles import number_of
-from results.verdicts import ENOUGH
+from results.verdicts import ENOUGH, SHARED_REFERENCE
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
 SUITE = Suite(

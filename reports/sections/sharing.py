@@ -9,7 +9,7 @@ from typing import Any
 
 from reports import plots
 from reports.figures.formatting import Scale, counted
-from reports.figures.jobs import SHARED_REFERENCE, Job, Kind, Suite, fastest_first, launches_of, usual
+from reports.figures.jobs import Job, Kind, Suite, fastest_first, launches_of, usual
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
@@ -21,6 +21,7 @@ from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note
 from reports.tables.cells import Cell, scale_of, speed_cell
 from results import Run
+from results.verdicts import SHARED_REFERENCE
 
 SUITE = Suite(
     "sharing",

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import interval, scale_for
-from reports.figures.jobs import REFERENCE, Job, Kind, Suite, launches_of
+from reports.figures.jobs import Job, Kind, Suite, launches_of
 from reports.figures.ratios import figure_of, ratio_of
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, without_figure
 from reports.tables.troubles import Trouble
+from results.verdicts import REFERENCE
 
 #: benchmark -> heading of its column; other benchmarks follow, under their own names
 STEPS = {

@@ -3,10 +3,9 @@
 import pytest
 
 from adapters import registry
-from reports.figures import jobs, ratios
 from reports.figures.ratios import Ratio, ratio_of, rounded_down
 from reports.figures.statistics import Figure
-from results import Record
+from results import Record, verdicts
 from suites.sharing import crowds
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -60,10 +59,10 @@ def test_rounding_down(value, rounded):
 
 def test_reports_and_suites_assume_the_same():
     """The rooms don't import each other: a budget is spent on what a report needs."""
-    assert crowds.ENOUGH_CALLS == ratios.FEWEST_CALLS
+    assert crowds.ENOUGH_CALLS == verdicts.FEWEST_CALLS
     assert registry.REFERENCES == (
-        jobs.REFERENCE,
-        jobs.SHARED_REFERENCE,
-        jobs.HOSTS_REFERENCE,
-        jobs.LEARNERS_REFERENCE,
+        verdicts.REFERENCE,
+        verdicts.SHARED_REFERENCE,
+        verdicts.HOSTS_REFERENCE,
+        verdicts.LEARNERS_REFERENCE,
     )

@@ -165,12 +165,13 @@ def test_a_changed_working_tree_is_copied_whole(tmp_path, monkeypatch, project):
 
 
 def test_make_passes_its_variables_on():
-    options = ["BASE=v1", "ADAPTER=../mine/adapter.py", "PROJECT=../mine", f"PYTHON={sys.executable}"]
+    adapter = "examples/gate_adapter.py"
+    options = ["BASE=v1", f"ADAPTER={adapter}", "PROJECT=../mine", f"PYTHON={sys.executable}"]
     command = ["make", "--dry-run", "gate", *options]
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # of make test
     done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True)
     said = done.stdout.splitlines()[-1].split()
-    assert said == [".ci/gate", "'v1'", "--adapter", "'../mine/adapter.py'", "--project", "'../mine'"], done.stderr
+    assert said == [".ci/gate", "'v1'", "--adapter", f"'{adapter}'", "--project", "'../mine'"], done.stderr
 
 
 @pytest.mark.parametrize(
