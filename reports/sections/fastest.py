@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from reports.figures.formatting import NOTHING, TIMES, interval, scale_for
+from reports.figures.formatting import NOTHING, interval, scale_for
 from reports.figures.jobs import Job, Suite
 from reports.figures.ranking import WITHIN, Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
 from reports.figures.statistics import FEWEST_FOR_INTERVAL, Figure
+from reports.rendering import worded
 from reports.sections.section import Context, Part, Section
 from reports.sections.speeds import crowding_note, is_scaling
 from reports.tables import notes
 from results.verdicts import ENOUGH, MATTERS
-
-COPYING_EXPLAINED = (
-    f"{notes.KEEPS_REFERENCES} {notes.MEANINGS[notes.KEEPS_REFERENCES]}. "
-    "The “(copying)” row below it excludes such peers."
-)
-EXPLAINED = (
-    f"A ratio compares one peer's speed with another's, whatever the unit: above 1{TIMES}, the first is faster. It "
-    "is the median of the ratios within each block, with its interval in brackets. “Clear” means at least "
-    f"{ENOUGH} launches per peer and a ratio to the runner-up whose interval lies above {MATTERS:g}{TIMES} (code "
-    f"placement in memory alone changes speed by up to {MATTERS - 1:.0%}: see docs/measuring.md). “Likely” means that "
-    f"the interval lies above 1{TIMES}, “{WITHIN}” that it does not, but lies between 1/{MATTERS:g} and "
-    f"{MATTERS:g}{TIMES}, and “too close to call” that none of these holds, despite {FEWEST_FOR_INTERVAL} launches or "
-    "more. With three launches, an interval spans the lowest and the highest value, and contains the true median with "
-    "a probability of at most 75%. With four launches this rises to 88%, and with five to 94%. "
-    f"A figure marked {notes.APPROXIMATE} is {notes.MEANINGS[notes.APPROXIMATE]}."
-)
 
 
 @dataclass(frozen=True)
@@ -62,13 +48,19 @@ class Ranking:
 @dataclass(frozen=True)
 class Fastest:
     rankings: Sequence[Ranking]
-    copying_explained: str = COPYING_EXPLAINED
-    explained: str = EXPLAINED
+    copying_explained: str
+    explained: str
 
 
 def parts(context: Context) -> list[Part]:
     rankings = [_ranking(context, context.suite(name), jobs) for name, jobs in context.ranking.items()]
-    return [Part("fastest", "fastest", "Fastest at what", Fastest(rankings))] if rankings else []
+    if not rankings:
+        return []
+    note = partial(worded, "fastest_notes.j2")
+    copying = note("copying", sign=notes.KEEPS_REFERENCES, meaning=notes.MEANINGS[notes.KEEPS_REFERENCES])
+    limits = {"enough": ENOUGH, "matters": MATTERS, "fewest": FEWEST_FOR_INTERVAL, "within": WITHIN}
+    explained = note("ratios", sign=notes.APPROXIMATE, meaning=notes.MEANINGS[notes.APPROXIMATE], **limits)
+    return [Part("fastest", "fastest", "Fastest at what", Fastest(rankings, copying, explained))]
 
 
 def _ranking(context: Context, suite: Suite, jobs: Sequence[Job]) -> Ranking:
