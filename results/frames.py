@@ -51,7 +51,7 @@ def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd
     runs: dict[str, Run] = {}
     for path in files:
         if path.stem in runs:
-            raise BadRecord(f"{path.name}: two run files have this name, by which their rows are told apart")
+            raise BadRecord(f"run files must have different names, got two named {path.name}")
         runs[path.stem] = load(path)
     return table(runs)
 

@@ -167,7 +167,7 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path, capsys, read):
     (tmp_path / "damaged.json").write_text(QUICK.read_text(encoding="utf-8")[:1000], encoding="utf-8")
     with pytest.raises(BadRecord, match=r"damaged\.json: is not JSON"):
         frames.read([QUICK, tmp_path / "damaged.json"])
-    with pytest.raises(BadRecord, match=r"run\.json: two run files have this name"):
+    with pytest.raises(BadRecord, match=r"must have different names, got two named run\.json"):
         frames.read([tmp_path / "a" / "run.json", tmp_path / "b" / "run.json"])
     for out, message in (("table.xlsx", "must end in .csv or .parquet"), ("nowhere/table.csv", "nowhere")):
         assert frames.main([str(QUICK), "--out", str(tmp_path / out)]) == 1
