@@ -17,6 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from reports.answer import shades
+from reports.answer.heatmap import SHADES
 from reports.build import OUT
 from reports.rendering import render
 from reports.site.data import payload
@@ -47,7 +48,8 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
 def page(data: Mapping[str, Any]) -> str:
     """Return the page as one text. Its data is compressed, and unpacked by the browser."""
     packed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
-    script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    constants = f"const SHADES = {json.dumps(SHADES)};"
+    script = "\n".join([constants, *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
     return render(
         "site.html.j2",
         {

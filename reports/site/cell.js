@@ -22,7 +22,7 @@ function cellPanel(data, state, offer) {
     const own = figure([...cell.samples.values()]), scale = scaleOf(job.unit, [...cell.samples.values()]);
     facts.unshift([data.words.figure, `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`]);
     const reference = job.cells.get(state.reference);
-    const found = reference && !isCheck(data, state) && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewest) : null;
+    const found = reference && !isCheck(data, state) && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewestCalls) : null;
     if (found && name !== state.reference) facts.splice(1, 0, [`${data.words.ratioTo} ${state.reference}`, `${found.isBound ? ">" : ""}${number(shown(found), 3)}, ${spread(found, 1)}`]);
     const compared = [name, ...(reference && name !== state.reference ? [state.reference] : [])].map((each) => [each, job.cells.get(each)]);
     panel.append(dots(compared, job));
@@ -66,7 +66,7 @@ function comparison(data, state, offer, one, other) {
     if (both.length) runs.push(run);
     for (const job of both) {
       const row = found.get(keyOf(job)) ?? { label: job.label, ratios: new Map() };
-      row.ratios.set(run.name, ratio(job.cells.get(one), job.cells.get(other), job.better, data.fewest));
+      row.ratios.set(run.name, ratio(job.cells.get(one), job.cells.get(other), job.better, data.fewestCalls));
       found.set(keyOf(job), row);
     }
   }

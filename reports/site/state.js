@@ -30,7 +30,6 @@ async function unpack(element) {
   const packed = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const data = await new Response(stream).json();
-  data.fewest = data.fewestCalls;
   for (const run of data.runs) {
     for (const job of run.jobs) job.cells = new Map();
     for (const [job, peer, status, reason, seen, values, blocks, calls] of run.cells) {

@@ -1,7 +1,5 @@
 // The heat map: peers by jobs, with what is known of each peer's correctness before its speeds.
 
-const STEPS = [1.1, 2, 5, 20]; // upper ends of the shades on each side of 1, as in reports/answer/heatmap.py
-
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children.filter((child) => child !== null));
@@ -9,7 +7,7 @@ function make(tag, properties = {}, ...children) {
 }
 
 function shadeOf(value) {
-  const steps = STEPS.filter((end) => Math.max(value, 1 / value) > end).length;
+  const steps = SHADES.filter((end) => Math.max(value, 1 / value) > end).length;
   return steps === 0 ? "same" : `${value > 1 ? "better" : "worse"}-${steps}`;
 }
 
@@ -28,7 +26,7 @@ function cellOf(data, state, job, peer, scale) {
   const own = figure([...cell.samples.values()]), mark = cell.status === "ok" ? "" : "*";
   const amount = `${number(own.value / scale.factor)} ${scale.unit}, ${spread(own, scale.factor)}`;
   const reference = job.cells.get(state.reference);
-  const found = reference && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewest) : null;
+  const found = reference && !isCount(data, state, job) ? ratio(cell, reference, job.better, data.fewestCalls) : null;
   const sortBy = job.better === "lower" ? -own.value : own.value;
   const few = own.launches < 3 ? " few" : "";
   if (state.show === "absolute" || isCount(data, state, job)) {

@@ -81,7 +81,7 @@ def test_ratios_and_intervals_are_those_of_the_frames(visit):
           return run.jobs.flatMap((job) => measured(job).map(([peer, cell]) => ({
             key: [job.suite, job.benchmark, job.workload, JSON.stringify(Object.entries(job.params).sort()), peer],
             figure: figure([...cell.samples.values()]),
-            ratio: job.cells.has("cpprb") ? ratio(cell, job.cells.get("cpprb"), job.better, data.fewest) : null,
+            ratio: job.cells.has("cpprb") ? ratio(cell, job.cells.get("cpprb"), job.better, data.fewestCalls) : null,
           })));
         }""",
         QUICK,
