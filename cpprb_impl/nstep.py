@@ -227,8 +227,9 @@ class NstepWindow(ForkSafe):
             at = first[:, None] + ahead
             outside = at > last[:, None]
             at[outside] = 0
-            for name, dtype in self._rewards.items():
+            for name in self._rewards:
                 rewards = steps[name][at]
                 rewards[outside] = 0  # assigned, not multiplied by 0: a NaN beyond the end must not count either
-                rows[name] = np.einsum("rs...,s->r...", rewards, discounts).astype(dtype)
+                # Not in the field's dtype: the ring converts them, and warns of those that it cannot hold.
+                rows[name] = np.einsum("rs...,s->r...", rewards, discounts)
         return rows

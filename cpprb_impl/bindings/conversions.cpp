@@ -13,8 +13,6 @@ namespace {
 
 using Kind = NumberType::Kind;
 
-constexpr const char* kTooLarge =
-    "%U: numbers too large for its dtype, %S, become infinite, got %S: give the field a wider dtype";
 constexpr const char* kFractions =
     "%U: fractions are cut off, since its dtype is %S, got %S: scale the values before they are added, or give the "
     "field a floating dtype";
@@ -127,7 +125,7 @@ void judge(const Field& field, const Ref& given, const Ref& parts, npy_intp coun
     raise(PyExc_OverflowError, "%U must be from %lld to %llu, since its dtype is %S, got %S", name,
           field.numbers->least, field.numbers->most, dtype, number.get());
   }
-  const char* what = kTooLarge;
+  const char* what = kBecomeInfinite;
   if (kind == Kind::truth)
     what =
         "%U: numbers other than 0 and 1 become True, since its dtype is %S, got %S: give the field a dtype of numbers";
@@ -245,7 +243,7 @@ void judge_user_type(const Ref& given, const Ref& results, bool is_integer, cons
     if (number[i] == result[i] || (std::isnan(number[i]) && std::isnan(result[i]))) continue;
     if (is_integer && std::trunc(number[i]) != result[i])
       raise_changed(field, given, i, is_finite(number[i]) ? PyExc_OverflowError : PyExc_ValueError);
-    if (!warnings.has(field)) warnings.warn(field, is_integer ? kFractions : kTooLarge, item_at(given, i).get());
+    if (!warnings.has(field)) warnings.warn(field, is_integer ? kFractions : kBecomeInfinite, item_at(given, i).get());
   }
 }
 

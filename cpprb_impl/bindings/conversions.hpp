@@ -9,6 +9,10 @@ namespace rb {
 
 struct Field;
 
+// For ChangeWarnings::warn.
+inline constexpr char kBecomeInfinite[] =
+    "%U: numbers too large for its dtype, %S, become infinite, got %S: give the field a wider dtype";
+
 // The fields of one buffer whose values were changed, each of which is named in one warning.
 class ChangeWarnings {
  public:

@@ -12,11 +12,35 @@
 namespace rb {
 namespace {
 
-// Stores the transitions that begin with the oldest `count` steps, and removes those steps. Returns the first one's
+// Makes the transitions that begin with the oldest `count` steps. Throws NstepWindow::TooLarge before a number becomes
+// infinite in a field that has had no warning.
+void make_oldest(const Ring& ring, NstepWindow& window, std::size_t count) {
+  window.transitions(count);
+  if (window.too_large() && !ring.change_warnings.has(ring.fields[window.too_large()->column]))
+    throw NstepWindow::TooLarge(*window.too_large());
+}
+
+// Calls use(), which may throw NstepWindow::TooLarge if nothing has changed; warns then, and calls it again. A warning
+// may run Python code, and so must not be issued during the call.
+template <class Use>
+auto with_warnings(Ring& ring, Use use) {
+  while (true) {
+    NstepWindow::TooLarge found{};
+    try {
+      return use();
+    } catch (const NstepWindow::TooLarge& thrown) {
+      found = thrown;
+    }
+    const Ref number(checked(PyFloat_FromDouble(found.number)));
+    ring.change_warnings.warn(ring.fields[found.column], kBecomeInfinite, number.get());
+  }
+}
+
+// Stores the transitions that were made of the oldest `count` steps, and removes those steps. Returns the first one's
 // slot.
 std::uint64_t store_oldest(Ring& ring, NstepWindow& window, std::size_t count, Waiting& waiting) {
   Nstep& nstep = *ring.nstep;
-  const char* const* data = window.transitions(count);
+  const char* const* data = window.made();
   NewRows rows{data, count, nullptr, 0, 0};
   if (ring.prioritized) {
     const auto* priority = reinterpret_cast<const double*>(data[ring.fields.size()]);
@@ -73,16 +97,19 @@ std::optional<std::uint64_t> add_divided(Ring& ring, const std::vector<npy_int64
     ++added[environment];
   }
   std::optional<std::uint64_t> first;
-  for (std::size_t e = 0; e < ring.environments; ++e) {
-    const std::size_t complete = nstep.windows[e].complete();
-    if (complete == 0) continue;
-    try {
+  std::size_t e = 0;
+  try {
+    for (auto& window : nstep.windows)
+      if (window.complete() != 0) make_oldest(ring, window, window.complete());
+    for (; e < ring.environments; ++e) {
+      const std::size_t complete = nstep.windows[e].complete();
+      if (complete == 0) continue;
       const std::uint64_t slot = store_oldest(ring, nstep.windows[e], complete, waiting);
       if (!first) first = slot;
-    } catch (...) {
-      for (std::size_t later = e; later < ring.environments; ++later) nstep.windows[later].drop_newest(added[later]);
-      throw;
     }
+  } catch (...) {
+    for (; e < ring.environments; ++e) nstep.windows[e].drop_newest(added[e]);
+    throw;
   }
   return first;
 }
@@ -161,31 +188,36 @@ PyObject* add_steps(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyO
   if (environments != nullptr) check_environments(ring, *environments, rows.count);
   look_at_order(ring, *in, rows.count, environments != nullptr ? *environments : std::vector<npy_int64>());
   read_priorities(ring, rows, *in);
-  CallGuard call(self);
-  check_files(ring);
-  PythonWaiting waiting(call);
-  const Nstep::Guard guard(nstep, waiting);
-  set_values(ring, nstep, *in);
-  if (environments != nullptr) nstep.divide(ring.environments);
-  std::optional<std::uint64_t> slot;
-  if (environments != nullptr) {
-    slot = add_divided(ring, *environments, waiting);
-  } else if (!nstep.windows.empty()) {
-    std::vector<npy_int64> all(rows.count);
-    for (std::size_t i = 0; i < rows.count; ++i) all[i] = static_cast<npy_int64>(i % ring.environments);
-    slot = add_divided(ring, all, waiting);
-  } else {
-    nstep.window.append(nstep.values.data(), rows.count);
-    const std::size_t complete = nstep.window.complete();
-    try {
-      if (complete != 0) slot = store_oldest(ring, nstep.window, complete, waiting);
-    } catch (...) {
-      nstep.window.drop_newest(rows.count);
-      throw;
+  return with_warnings(ring, [&] {
+    CallGuard call(self);
+    check_files(ring);
+    PythonWaiting waiting(call);
+    const Nstep::Guard guard(nstep, waiting);
+    set_values(ring, nstep, *in);
+    if (environments != nullptr) nstep.divide(ring.environments);
+    std::optional<std::uint64_t> slot;
+    if (environments != nullptr) {
+      slot = add_divided(ring, *environments, waiting);
+    } else if (!nstep.windows.empty()) {
+      std::vector<npy_int64> all(rows.count);
+      for (std::size_t i = 0; i < rows.count; ++i) all[i] = static_cast<npy_int64>(i % ring.environments);
+      slot = add_divided(ring, all, waiting);
+    } else {
+      nstep.window.append(nstep.values.data(), rows.count);
+      const std::size_t complete = nstep.window.complete();
+      try {
+        if (complete != 0) {
+          make_oldest(ring, nstep.window, complete);
+          slot = store_oldest(ring, nstep.window, complete, waiting);
+        }
+      } catch (...) {
+        nstep.window.drop_newest(rows.count);
+        throw;
+      }
     }
-  }
-  keep_order(ring);
-  return slot_or_none(slot);
+    keep_order(ring);
+    return slot_or_none(slot);
+  });
 }
 
 PyObject* waiting_environments(const Ring& ring) {
@@ -200,16 +232,20 @@ PyObject* waiting_environments(const Ring& ring) {
 
 void flush_steps(PyObject* self) {
   if (ring_of(self).nstep->waiting() == 0) return;
-  CallGuard call(self);
-  Ring& ring = call.ring();
-  check_files(ring);
-  PythonWaiting waiting(call);
-  const Nstep::Guard guard(*ring.nstep, waiting);
-  const auto flush = [&](NstepWindow& window) {
-    if (const std::size_t count = window.waiting(); count != 0) store_oldest(ring, window, count, waiting);
-  };
-  flush(ring.nstep->window);
-  for (auto& each : ring.nstep->windows) flush(each);
+  with_warnings(ring_of(self), [self] {
+    CallGuard call(self);
+    Ring& ring = call.ring();
+    check_files(ring);
+    PythonWaiting waiting(call);
+    const Nstep::Guard guard(*ring.nstep, waiting);
+    const auto each = [&ring](auto use) {
+      if (ring.nstep->window.waiting() != 0) use(ring.nstep->window);
+      for (auto& window : ring.nstep->windows)
+        if (window.waiting() != 0) use(window);
+    };
+    each([&](NstepWindow& window) { make_oldest(ring, window, window.waiting()); });
+    each([&](NstepWindow& window) { store_oldest(ring, window, window.waiting(), waiting); });
+  });
 }
 
 void clear_steps(PyObject* self) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../core/nstep.hpp"
 #include "python.hpp"
 
 namespace rb {
@@ -31,8 +32,6 @@ const NumberType* number_type_of(PyArray_Descr* dtype);
 
 // Converts `count` numbers of a type of C to to_type.computed. Returns what the loops found.
 unsigned convert_numbers(const NumberType& to_type, int type, const char* from, npy_intp count, char* to);
-
-constexpr double kRoundsToInfiniteHalf = 65520;
 
 template <class Real>
 bool is_finite(Real number) {

@@ -17,12 +17,11 @@ constexpr std::size_t kSpareSteps = 8;                   // spare room, so that 
 
 // Converts to IEEE 754 binary16, rounding to nearest, ties to even.
 std::uint16_t half_of(double value) {
-  constexpr double kTooLarge = 65520;  // rounds to infinity
-  constexpr int kLeast = -14;          // exponent of the smallest normal number
+  constexpr int kLeast = -14;  // exponent of the smallest normal number
   const unsigned sign = std::signbit(value) ? 0x8000 : 0;
   const double size = std::fabs(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00);
-  if (size >= kTooLarge) return static_cast<std::uint16_t>(sign | 0x7c00);
+  if (size >= kRoundsToInfiniteHalf) return static_cast<std::uint16_t>(sign | 0x7c00);
   const int exponent = size > 0 ? std::max(std::ilogb(size), kLeast) : kLeast;
   const long units = std::lrint(std::ldexp(size, 10 - exponent));  // a carry to 2048 increments the exponent
   return static_cast<std::uint16_t>(sign | static_cast<unsigned>(((exponent - kLeast) << 10) + units));
@@ -39,6 +38,15 @@ std::size_t put(NumberKind kind, Number number, char* to) {
     case NumberKind::single: return copy(static_cast<float>(number));
     case NumberKind::twice: return copy(static_cast<double>(number));
     default: return copy(static_cast<long double>(number));
+  }
+}
+
+template <class Number>
+bool becomes_infinite(NumberKind kind, Number number) {
+  switch (kind) {
+    case NumberKind::half: return std::abs(number) >= static_cast<Number>(kRoundsToInfiniteHalf);
+    case NumberKind::single: return std::isinf(static_cast<float>(number));
+    default: return std::isinf(number);
   }
 }
 
@@ -129,6 +137,7 @@ bool NstepWindow::find_ends(std::size_t count) {
 }
 
 const char* const* NstepWindow::transitions(std::size_t count) {
+  too_large_.reset();
   const bool in_line = find_ends(count);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     switch (columns_[c].role) {
@@ -170,7 +179,11 @@ const char* NstepWindow::sum(std::size_t c, std::size_t count) {
   const std::size_t bytes = bytes_of(column.kind);
   column.made.resize(times(count, times(column.numbers, bytes)));
   char* to = column.made.data();
+  discount(std::min<std::uint64_t>(size_, waiting_));  // so that all powers are there
+  const double* const powers = discounts_.data();
+  Number largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t length = steps(i);
     for (std::size_t n = 0; n < column.numbers; ++n, to += bytes) {
       const auto reward = [&](std::size_t k) {
         Number number;
@@ -178,12 +191,33 @@ const char* NstepWindow::sum(std::size_t c, std::size_t count) {
         return number;
       };
       Number total = reward(0);
-      for (std::size_t k = 1; k < steps(i); ++k) total += static_cast<Number>(discount(k)) * reward(k);
+      for (std::size_t k = 1; k < length; ++k) total += static_cast<Number>(powers[k]) * reward(k);
+      largest = std::max(largest, std::abs(total));
       put(column.kind, total, to);
       if (column.swapped) std::reverse(to, to + bytes);
     }
   }
+  if (becomes_infinite(column.kind, largest)) [[unlikely]]
+    find_too_large<Number>(c, count);
   return column.made.data();
+}
+
+// Finds a sum of finite numbers that is too large.
+template <class Number>
+void NstepWindow::find_too_large(std::size_t c, std::size_t count) {
+  const Column& column = columns_[c];
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t n = 0; n < column.numbers; ++n) {
+      Number total = 0;
+      bool finite = true;
+      for (std::size_t k = 0; k < steps(i); ++k) {
+        Number reward;
+        std::memcpy(&reward, at(c, i + k * environments_) + n * sizeof reward, sizeof reward);
+        finite &= std::isfinite(reward);
+        total += static_cast<Number>(discount(k)) * reward;
+      }
+      if (finite && becomes_infinite(column.kind, total)) too_large_ = {c, static_cast<double>(total)};
+    }
 }
 
 const char* NstepWindow::tell_discounts(std::size_t c, std::size_t count) {
@@ -191,11 +225,14 @@ const char* NstepWindow::tell_discounts(std::size_t c, std::size_t count) {
   const std::size_t bytes = bytes_of(column.kind);
   column.made.resize(times(count, times(column.numbers, bytes)));
   char* to = column.made.data();
+  double largest = 0;
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t n = 0; n < column.numbers; ++n, to += bytes) {
+      largest = std::max(largest, discount(steps(i)));
       put(column.kind, discount(steps(i)), to);
       if (column.swapped) std::reverse(to, to + bytes);
     }
+  if (becomes_infinite(column.kind, largest)) too_large_ = {c, largest};
   return column.made.data();
 }
 

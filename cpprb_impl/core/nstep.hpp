@@ -13,6 +13,8 @@ namespace rb {
 
 enum class NumberKind { half, single, twice, extended };  // floating point of 16, 32 and 64 bits, and long double
 
+constexpr double kRoundsToInfiniteHalf = 65520;
+
 // One column of the steps, and what a transition stores for it. A transition consists of the steps t .. t + N - 1. It
 // ends earlier at the first step that is done or truncated, or at the last step available.
 struct StepColumn {
@@ -69,6 +71,13 @@ class NstepWindow {
   // Returns the transitions that begin with the oldest `count` steps, a multiple of E: their values by column, valid
   // until the next call of a non-const method. `count` is not 0. Throws std::bad_alloc.
   const char* const* transitions(std::size_t count);
+  const char* const* made() const { return places_.data(); }  // what it returned
+  // A number that became infinite in those transitions, although it was computed from finite ones.
+  struct TooLarge {
+    std::size_t column;
+    double number;
+  };
+  const std::optional<TooLarge>& too_large() const { return too_large_; }
   // Removes the oldest `count` steps.
   void drop(std::size_t count);
   void clear() { drop(waiting_); }
@@ -94,6 +103,8 @@ class NstepWindow {
   const char* tell_done(std::size_t c, std::size_t count);
   template <class Number>
   const char* sum(std::size_t c, std::size_t count);
+  template <class Number>
+  void find_too_large(std::size_t c, std::size_t count);
   const char* tell_discounts(std::size_t c, std::size_t count);
 
   std::uint64_t size_;
@@ -108,6 +119,7 @@ class NstepWindow {
   std::vector<std::size_t> next_ends_;              // by environment, while `ends_` is found
   std::vector<double> discounts_;                   // powers of gamma, as many as needed so far
   std::vector<const char*> places_;                 // by column
+  std::optional<TooLarge> too_large_;               // among the transitions that were made last
 };
 
 }  // namespace rb

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpprb_impl import PrioritizedReplayBuffer, ReplayBuffer
+from cpprb_impl import MPPrioritizedReplayBuffer, MPReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 from cpprb_impl.fields import native_fields
 from cpprb_impl.nstep import fitting_steps, read_options
 from cpprb_impl.state import add_waiting
@@ -370,3 +371,106 @@ def test_a_window_longer_than_any_episode() -> None:
         assert buffer.add(rew=1.0, done=0.0) is None
     buffer.on_episode_end()
     assert buffer.get_all_transitions()["rew"].ravel().tolist() == [1.75, 1.5, 1.0]
+
+
+LARGE = {"float16": 4e4, ">f2": 4e4, "float32": 3e38, ">f4": 3e38, "float64": 1.5e308, "complex64": 3e38}
+WAYS = {  # two or more steps, whose rewards are too large together
+    "single steps": (1, lambda buffer, **step: [buffer.add(**step) for _ in range(3)]),
+    "batch": (1, lambda buffer, rew, done: buffer.add(rew=[rew] * 3, done=[done] * 3)),
+    "end of an episode": (1, lambda buffer, **step: [buffer.add(**step), buffer.add(**step), buffer.on_episode_end()]),
+    "environments": (2, lambda buffer, rew, done: buffer.add(rew=[0, rew] * 3, done=[done] * 6)),
+    "some environments": (
+        2,
+        lambda buffer, rew, done: buffer.add(rew=[0, rew] * 3, done=[done] * 6, env_ids=[0, 1] * 3),
+    ),
+    "ends of episodes": (
+        2,
+        lambda buffer, rew, done: [
+            buffer.add(rew=[0, 0, rew, rew], done=[done] * 4, env_ids=[0, 0, 1, 1]),
+            buffer.on_episode_end(),
+        ],
+    ),
+}
+
+
+def of_rewards(kind, dtype, environments=1, **options):
+    fields = {"rew": {"dtype": dtype}, "done": {}}
+    return kind(16, fields, Nstep={"size": 3, "rew": "rew", "gamma": 1.0}, n_envs=environments, **options)
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer, MPReplayBuffer, MPPrioritizedReplayBuffer])
+@pytest.mark.parametrize("dtype", LARGE)
+@pytest.mark.parametrize(("environments", "add"), WAYS.values(), ids=WAYS)
+def test_sums_that_become_infinite_are_warned_of_once(add, environments, dtype, kind):
+    buffer = of_rewards(kind, dtype, environments)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            add(buffer, rew=LARGE[dtype], done=0)
+    assert [each.category for each in seen] == [UserWarning]
+    assert f"rew: numbers too large for its dtype, {np.dtype(dtype)}, become infinite" in str(seen[0].message)
+    assert seen[0].filename == __file__
+    assert np.isinf(buffer.get_all_transitions()["rew"]).any()
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, MPPrioritizedReplayBuffer])
+@pytest.mark.parametrize(("environments", "add"), WAYS.values(), ids=WAYS)
+def test_nothing_is_stored_if_that_warning_is_an_error(add, environments, kind):
+    buffer = of_rewards(kind, "float16", environments)
+    other = of_rewards(kind, "float16", environments)
+    for _ in range(2):
+        with warnings.catch_warnings(), pytest.raises(UserWarning, match=r"rew: .*float16, become infinite, got"):
+            warnings.simplefilter("error")
+            add(buffer, rew=4e4, done=0)
+        assert buffer.get_stored_size() == 0
+        buffer.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        add(buffer, rew=4e4, done=0)
+        add(other, rew=4e4, done=0)
+    for name, column in other.get_all_transitions().items():
+        assert np.array_equal(buffer.get_all_transitions()[name], column), name
+    assert len(buffer._get_waiting()["done"]) == len(other._get_waiting()["done"])
+
+
+def test_steps_of_a_batch_that_was_refused_do_not_wait():
+    buffer = of_rewards(ReplayBuffer, "float16")
+    buffer.add(rew=1, done=0)
+    with warnings.catch_warnings(), pytest.raises(UserWarning, match="rew"):
+        warnings.simplefilter("error")
+        buffer.add(rew=[4e4] * 2, done=[0] * 2)
+    assert buffer._get_waiting()["rew"].ravel().tolist() == [1]
+
+
+@pytest.mark.parametrize("rewards", [[np.inf] * 4, [1, np.inf, 4e4, 4e4], [6e4, -6e4, 6e4, 0], [np.nan, 4e4, 4e4, 1]])
+def test_sums_of_infinite_rewards_are_not_warned_of(rewards):
+    buffer = of_rewards(ReplayBuffer, "float16")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        buffer.add(rew=rewards, done=[0, 1, 0, 0])
+
+
+def test_an_infinite_discount_is_warned_of():
+    fields = {"rew": {}, "done": {}, "discount": {"dtype": np.float16}}
+    buffer = ReplayBuffer(8, fields, Nstep={"size": 2, "rew": "rew", "gamma": 300, "discount": "discount"})
+    with pytest.warns(UserWarning, match=r"discount: .*float16, become infinite, got 90000\.0"):
+        buffer.add(rew=[0, 0], done=[0, 0])
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplayBuffer])
+@pytest.mark.parametrize("dtype", [dtype for dtype in LARGE if dtype != "float64"])
+def test_sums_that_become_infinite_are_warned_of_beside_objects(dtype, kind):
+    fields = {"rew": {"dtype": dtype}, "done": {}, "info": {"dtype": object}}
+    buffer = kind(16, fields, Nstep={"size": 3, "rew": "rew", "gamma": 1.0})
+    step = {"rew": LARGE[dtype], "done": 0, "info": None}
+    with warnings.catch_warnings(), pytest.raises(UserWarning, match="rew: numbers too large"):
+        warnings.simplefilter("error")
+        for _ in range(3):
+            buffer.add(**step)
+    assert buffer.get_stored_size() == 0
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            buffer.add(**step)
+        buffer.on_episode_end()
+    assert [str(each.message).partition(":")[0] for each in seen] == ["rew"]
