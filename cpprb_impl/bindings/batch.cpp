@@ -18,9 +18,13 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
   const int dimensions = static_cast<int>(shape.size()) + 1;
   void* data = nullptr;
   Ref owner;
-  if (!__builtin_mul_overflow(rows, row_bytes, &bytes) && bytes >= kLarge) {
-    data = std::aligned_alloc(kAlignment, (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment);
-    if (data == nullptr) throw std::bad_alloc();
+  const bool is_too_large = __builtin_mul_overflow(rows, row_bytes, &bytes);
+  if (is_too_large || bytes >= kLarge) {
+    const std::size_t blocks = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment;
+    if (!is_too_large) data = std::aligned_alloc(kAlignment, blocks * kAlignment);
+    if (data == nullptr)
+      raise(PyExc_MemoryError, "a batch of %zd rows does not fit into memory: one of its columns has %zd bytes a row",
+            rows, row_bytes);
     owner = Ref(PyCapsule_New(data, nullptr, [](PyObject* it) { std::free(PyCapsule_GetPointer(it, nullptr)); }));
     if (!owner) {
       std::free(data);

@@ -241,10 +241,11 @@ def test_batches_of_changing_size() -> None:
         assert whole(batch)
 
 
-def test_a_batch_beyond_memory_is_an_error() -> None:
+def test_a_batch_beyond_memory_is_an_error_that_names_its_rows() -> None:
     buffer = frames_buffer()
-    with pytest.raises((MemoryError, ValueError)):
-        buffer.sample(1 << 60)
+    for rows in (10**12, 1 << 60, (1 << 63) - 1):
+        with pytest.raises(MemoryError, match=f"a batch of {rows} rows does not fit into memory"):
+            buffer.sample(rows)
     assert whole(buffer.sample(8))
 
 
