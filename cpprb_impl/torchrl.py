@@ -138,6 +138,21 @@ class TensorDictReplayBuffer:
     def __len__(self) -> int:
         return self._ring.get_stored_size() if self._ring else 0
 
+    def __getitem__(self, index: Any) -> TensorDict:
+        """Return copies of stored rows, by the indexes that `add` and `extend` return.
+
+        `index` is whatever a tensor (len(buffer),) takes: an int for a TensorDict of one row with an empty batch size;
+        a slice, ints or a mask for one of the shape of the result. Raises IndexError for a row that is not stored.
+        """
+        places = torch.arange(len(self))[index]
+        rows = TensorDictReplayBuffer._tensordict(self, self.buffer.get(places.reshape(-1).numpy()))
+        return rows.reshape(places.shape) if places.ndim else rows[0]
+
+    def empty(self) -> None:
+        """Remove all rows. Their layout stays that of the first TensorDict."""
+        if self._ring is not None:
+            self._ring.clear()
+
     def add(self, data: TensorDictBase) -> int:
         """Store one row, a TensorDict with an empty batch size, and return its index. Raises as `extend`.
 

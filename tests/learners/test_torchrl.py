@@ -11,6 +11,7 @@ import torch
 from tensordict import NonTensorData, TensorDict
 from torchrl.data import LazyTensorStorage
 from torchrl.data import TensorDictPrioritizedReplayBuffer as TheirPrioritized
+from torchrl.data import TensorDictReplayBuffer as Theirs
 
 from cpprb_impl.torchrl import TensorDictPrioritizedReplayBuffer, TensorDictReplayBuffer
 
@@ -215,6 +216,51 @@ def test_a_batch_is_not_a_view_of_the_buffer():
     buffer.extend(steps(10, seed=1))
     buffer.sample(5)
     assert_equal(batch, kept)
+
+
+ROWS = {
+    "int": 5,
+    "negative": -1,
+    "slice": slice(3, 20, 4),
+    "list": [7, 2, 2],
+    "tensor": torch.tensor([[1, 2, 3], [4, 5, 6]]),
+    "mask": torch.arange(40) % 3 == 1,
+}
+
+
+@pytest.mark.parametrize("index", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("make", [lambda: TensorDictReplayBuffer(40, optimize_memory_usage=True), prioritized])
+def test_rows_by_index_are_those_of_their_buffer(make, index):
+    theirs = Theirs(storage=LazyTensorStorage(40))
+    ours = make()
+    data = steps(57)
+    for buffer in (theirs, ours):
+        buffer.extend(data[:30].clone())
+        buffer.extend(data[30:].clone())
+    found = ours[index]
+    assert_equal(found, theirs[index].select(*found.keys(include_nested=True, leaves_only=True)))
+
+
+@pytest.mark.parametrize("index", [7, -8, [0, 7]])
+def test_rows_that_are_not_stored_are_refused(index):
+    buffer = TensorDictReplayBuffer(40)
+    buffer.extend(steps(7))
+    with pytest.raises(IndexError):
+        buffer[index]
+
+
+@pytest.mark.parametrize("make", [lambda: TensorDictReplayBuffer(40), prioritized])
+def test_an_emptied_buffer_is_filled_anew(make):
+    buffer = make()
+    buffer.empty()
+    buffer.extend(steps(30))
+    buffer.empty()
+    assert len(buffer) == 0
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample(4)
+    data = steps(3, seed=1)
+    assert buffer.extend(data).tolist() == [0, 1, 2]
+    assert_equal(buffer[:], data.select(*buffer[:].keys(include_nested=True, leaves_only=True)))
 
 
 def change(key, value):
