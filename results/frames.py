@@ -1,8 +1,8 @@
 """Run files as tidy tables (pandas): samples, figures, ratios.
 
-python -m results.frames RUN.json [RUN.json ...] --out samples.csv|samples.parquet [--table samples|figures|ratios]
+python -m results.frames RUN.json [RUN.json ...] --out samples.csv|samples.parquet [--table NAME]
 
-`read` returns one row per sample; `figures` and `ratios` summarise such a table, or any part of it.
+`read` returns one row per sample; `figures`, `ratios` and `control` summarise such a table, or any part of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -33,6 +34,8 @@ _AS_IN_RECORD = [*JOB[1:4], "peer", "unit", "better", "status", "reason", "seen"
 OF_SAMPLE = ["launch", "block", "value", "calls"]
 
 CONFIDENCE = 0.95
+#: Of a ratio that is compared with that of another run.
+FEWEST_LAUNCHES = 3
 
 
 def read(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
@@ -156,7 +159,36 @@ def ratios(samples: pd.DataFrame, reference: str | Mapping[str, str] = REFERENCE
     return found.assign(unit="times as fast", better="higher", is_bound=few & is_other & (found["low"] > 1))
 
 
-TABLES = {"samples": lambda samples: samples, "figures": figures, "ratios": ratios}
+def control(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per run with a control: how many times as fast its first side is as its second, which is the same.
+
+    A difference between two peers that is within `low` to `high` may be one of the machine. Within a block, the ratios
+    of the control's jobs are combined by their geometric mean; then the rules of `figures` apply.
+    """
+    known = samples[(samples["suite"] == "control") & (samples["value"] > 0) & (samples["status"] != "invalidated")]
+    if not known.empty:
+        job = ["run", "peer", "workload", "benchmark", "block"]
+        sides = known.pivot_table(index=job, columns="param.side", values="value").dropna()
+        difference = np.log(sides["second"] / sides["first"])  # of seconds
+        blocks = np.exp(difference.groupby(["run", "peer", "block"]).mean()).rename("value").reset_index()
+        known = blocks.assign(suite="control", benchmark="", workload="", params="", status="ok", calls=np.nan)
+    return figures(known)[["run", "peer", "value", "low", "high", "launches", "confidence"]]
+
+
+def agreement(ratios: pd.DataFrame, first: str, second: str) -> tuple[int, int]:
+    """Return how many ratios of the run `second` lie within the intervals of the run `first`, of how many in both.
+
+    `ratios` is a table of that name. Ratios of fewer than `FEWEST_LAUNCHES` have no interval, and lower
+    bounds none either.
+    """
+    has_interval = (ratios["launches"] >= FEWEST_LAUNCHES) & ~ratios["is_bound"]
+    known = ratios[has_interval & (ratios["peer"] != ratios["reference"])]
+    one, other = (known[known["run"] == run] for run in (first, second))
+    pairs = one.merge(other, on=[*JOB[1:], "peer"], suffixes=("", "_again"))
+    return int(pairs["value_again"].between(pairs["low"], pairs["high"]).sum()), len(pairs)
+
+
+TABLES = {"samples": lambda samples: samples, "figures": figures, "ratios": ratios, "control": control}
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:

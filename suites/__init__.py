@@ -21,6 +21,7 @@ SUITES = (
     "latency",  # the slowest calls
     "startup",  # from import to the first batch
     "memory",  # bytes per transition
+    "control",  # one peer as if it were two: the differences that the machine alone makes
     "counts",  # instructions, memory accesses and system calls per call, for the gate
     "hosts",  # rows on other hosts than the learner
 )

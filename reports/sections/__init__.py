@@ -29,6 +29,7 @@ NAMES = (
     "found",
     "features",
     "troubles",
+    "control",
     "method",
     "again",
 )

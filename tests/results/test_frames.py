@@ -138,6 +138,51 @@ def test_the_same_job_of_two_runs_stays_apart(read):
     assert (found["one", "rlox"], found["two", "rlox"]) == (1.0, 2.0)
 
 
+def control_run(first: list[float], second: list[float]) -> Run:
+    """SYNTHETIC: a control whose second call takes a hundred times as long as its first one."""
+    run = run_of({("cpprb", 1): [7.0]})
+    for call, factor in (("add", 1), ("sample", 100)):
+        for side, values in (("first", first), ("second", second)):
+            where = {"suite": "control", "benchmark": call, "peer": "cpprb", "workload": "CartPole-v1"}
+            record = run.cell(**where, params={"batch": 1, "side": side}, unit="s/call", better="lower")
+            for block, value in enumerate(values):
+                record.add_sample(block, value * factor)
+    return run
+
+
+def test_a_control_compares_its_sides_within_a_block(read):
+    # Block 1 was slow for both sides; block 3 has one side only.
+    (found,) = frames.control(read(control_run([1.0, 9.0, 1.0, 5.0], [1.2, 9.0, 0.9]))).to_dict("records")
+    assert (found["run"], found["peer"], found["launches"]) == ("run", "cpprb", 3)
+    assert [found["value"], found["low"], found["high"]] == pytest.approx([1.0, 0.9, 1.2])
+
+
+def test_the_first_side_of_a_control_is_faster_above_1(read):
+    (found,) = frames.control(read(control_run([1.0] * 6, [1.1] * 6))).to_dict("records")
+    assert found["low"] == pytest.approx(1.1) and found["confidence"] > 0.95
+
+
+def test_a_run_without_a_control_has_none(read):
+    assert frames.control(read(run_of({("cpprb", 1): [1.0]}))).empty
+
+
+def test_two_runs_agree_on_the_ratios_that_lie_within_the_intervals_of_the_first(read):
+    first = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.0, 1.1, 1.2], ("tianshou", 1): [1.0, 1.1, 1.2]}
+    second = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.15] * 3, ("tianshou", 1): [1.3] * 3}
+    one, two = read(run_of(first), "one"), read(run_of(second), "two")
+    ratios = frames.ratios(pd.concat([one, two]))
+    assert frames.agreement(ratios, "one", "two") == (1, 2)
+    assert frames.agreement(ratios, "two", "one") == (0, 2)  # whose own intervals are points
+
+
+@pytest.mark.parametrize("calls", [None, 10])
+def test_bounds_and_ratios_of_two_launches_are_not_compared(read, calls):
+    launches = 2 if calls is None else 3
+    cells = {("cpprb", 1): [2.0] * launches, ("rlox", 1): [1.0] * launches}
+    ratios = frames.ratios(pd.concat([read(run_of(cells, calls=calls), name) for name in ("one", "two")]))
+    assert frames.agreement(ratios, "one", "two") == (0, 0)
+
+
 def test_the_committed_records_are_read_whole():
     paths = [QUICK, *sorted(REFERENCE.glob("*-s*.json"))]
     table = frames.read(paths)

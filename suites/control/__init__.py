@@ -1,0 +1,1 @@
+"""Control: by how much two launches differ that are the same."""

@@ -1,0 +1,5 @@
+import sys
+
+from suites.control.measure import main
+
+sys.exit(main())

@@ -1,0 +1,58 @@
+"""The control measures one peer as two sides, by launches that differ in nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from results.record import Run
+from results.verdicts import REFERENCE
+from suites.control.measure import measure
+from suites.control.spec import PROFILES, SIDES, SUITE, WORKLOAD
+from suites.runner.results import read_results
+
+
+def launches():
+    run = Run("bench", "tiny", "unknown", "", {})
+    return run, SUITE.launches(run, PROFILES["tiny"], SUITE.peers(), [WORKLOAD])
+
+
+def test_the_sides_are_measured_by_the_same_command():
+    _, both = launches()
+    commands = [launch.command(launch.open_records, Path("cells.jsonl"), 0) for launch in both]
+    assert len(commands) == len(SIDES)
+    first, second = ([word for word in command if not word.startswith("--side=")] for command in commands)
+    assert first == second and commands[0] != commands[1]
+    assert f"--peer={REFERENCE}" in first
+
+
+def test_a_launch_is_asked_for_the_cells_that_are_open_and_for_no_others():
+    _, (launch, _) = launches()
+    launch.records[1].fail("failed", "it crashed")
+    command = launch.command(launch.open_records, Path("cells.jsonl"), 0)
+    jobs = [word for word in command if word.startswith("--job=")]
+    assert [job.partition(":")[0] for job in jobs] == ["--job=add", "--job=prioritized"]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_launch_measures_the_cells_of_its_side(surroundings, side):
+    _, both = launches()
+    launch = both[SIDES.index(side)]
+    cells = surroundings.folder / "cells.jsonl"
+    done = surroundings.run(*launch.command(launch.open_records, cells, 0)[1:])
+    assert done.returncode == 0, done.stderr
+    results = list(read_results(cells))
+    assert all(result.outcome == "ok" and result.value > 0 for result in results)
+    assert [[result.is_of(record) for record in launch.records] for result in results] == [
+        [place == number for place in range(len(launch.records))] for number in range(len(results))
+    ]
+
+
+def test_without_jobs_it_measures_those_of_a_quick_run(monkeypatch):
+    asked = []
+    monkeypatch.setattr("suites.throughput.measure.measure", lambda peer, jobs, watch: asked.extend(jobs) or [])
+    from argparse import Namespace
+
+    assert list(measure(Namespace(peer=REFERENCE, jobs=None, seconds=0.1, side="first"))) == []
+    assert asked == PROFILES["quick"].jobs
