@@ -66,7 +66,7 @@ WORKERS := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 LIMIT := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench apex report site plan gate gate-power gate-history test test-pythons test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
+.PHONY: help setup bench apex contribute report site plan gate gate-power gate-history test test-pythons test-slow test-learners test-old-learners test-training test-peers sanitize fuzz soak crash sequences threads model orders verify draws long-files atari-million portable wheels wheels-cross new-peer lint format lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,10 @@ apex: $(PYTORCH_BUILT) ## train a DQN with Ape-X until it solves the environment
 	  $(if $(filter command,$(firstword $(origin LOSE_HOST))),--lose-host '$(LOSE_HOST)') $(if $(filter command,$(firstword $(origin ADDRESS))),--address '$(ADDRESS)') \
 	  $(if $(filter command,$(firstword $(origin ENV))),--env '$(ENV)') $(if $(EXPLORERS),--explorers '$(EXPLORERS)') \
 	  $(if $(SEED),--seed '$(SEED)') $(if $(BUFFER)$(LOCK),--buffer '$(APEX_BUFFER)')
+
+contribute: $(BUILT) ## measure this machine for the project's page, in 20 minutes; docs/contribute.md says how to send the record
+	@$(PY) -m adapters.environments ''
+	@$(PY) -m suites.contribute
 
 report: $(BUILT) ## rewrite the report of the newest run, or of RUN=results/....json, and README's figures
 	@$(PY) -m reports.build $(RUN)

@@ -1,10 +1,11 @@
 """The record of a run: its format, how it is loaded and saved, and where run files are kept."""
 
-from results.files import REFERENCE, RUNS, latest, new_path
+from results.files import MACHINES, REFERENCE, RUNS, latest, new_path
 from results.record import Peer, Record, Run, Sample, Workload, load, save
 from results.validation import BadRecord
 
 __all__ = [
+    "MACHINES",
     "REFERENCE",
     "RUNS",
     "BadRecord",

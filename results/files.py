@@ -1,4 +1,8 @@
-"""The location of run files: the user's own in results/runs/ (git-ignored), committed ones in results/reference/."""
+"""The location of run files.
+
+The user's own are in results/runs/ (git-ignored), this project's in results/reference/, and those of other people's
+machines in results/machines/.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from results.record import Run
 HERE = Path(__file__).resolve().parent
 RUNS = HERE / "runs"
 REFERENCE = HERE / "reference"
+MACHINES = HERE / "machines"
 
 
 def new_path(run: Run, folder: Path = RUNS) -> Path:

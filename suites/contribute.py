@@ -1,0 +1,102 @@
+"""Measure this machine for the project's page:  python -m suites.contribute
+
+Writes one record to results/machines/. docs/contribute.md says how to send it. Exit status: 0 if the record can be
+sent, 1 if it was measured and cannot, 2 if this machine cannot be measured now, 130 if interrupted.
+"""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from adapters import registry
+from results import MACHINES, RUNS, load, machine, save
+from suites import contribution, run
+from suites.contribution import OPTIONS
+
+#: The share of all processors that other programs may use, and the seconds for which it is measured.
+BUSY, LOOK_SECONDS = 0.1, 5.0
+#: Names of users and machines that say nothing about a person.
+COMMON = ("root", "user", "localhost", "runner", "ubuntu", "debian")
+
+
+def obstacles() -> Iterator[str]:
+    """Yield why this machine cannot be measured now."""
+    if "REPLAYBENCH_ADAPTER" in os.environ:  # whose buffer would be measured, too
+        yield f"REPLAYBENCH_ADAPTER must not be set, got {os.environ['REPLAYBENCH_ADAPTER']}"
+        return
+    revision = machine.revision()
+    if not contribution.COMMIT.fullmatch(revision):
+        yield f"revision must be a commit without changes, got {revision}: commit or stash them"
+    for name in registry.chosen([]):
+        version, wanted = registry.describe(name).version, contribution.pinned(name)
+        if None not in (version, wanted) and version != wanted:
+            yield f"version of {name} must be the pinned one, {wanted}, got {version}: run make clean, then this again"
+    battery = psutil.sensors_battery()
+    if battery and not battery.power_plugged:
+        yield "power must come from the mains, got the battery: processors are slower with it"
+    times = psutil.cpu_times_percent(LOOK_SECONDS)
+    busy = 100 - times.idle - getattr(times, "iowait", 0.0)
+    if busy > 100 * BUSY:
+        yield f"other programs must use at most {BUSY:.0%} of the processors, got {busy:.0f}%: end them"
+
+
+def anonymous(text: str) -> str:
+    """Return a message without the home folder, and without the names of the user and of the machine."""
+    text = text.replace(str(Path.home()), "~")
+    for name, instead in ((getpass.getuser(), "user"), (os.uname().nodename, "host")):
+        if name and name not in COMMON:
+            text = re.sub(rf"\b{re.escape(name)}\b", instead, text)
+    return text
+
+
+def write(measured: Path, folder: Path = MACHINES) -> list[str]:
+    """Write the record of this run to `folder`, and return what is wrong with it; nothing is written then."""
+    record = load(measured)
+    for cell in record.records:  # these quote the system's messages
+        cell.reason, cell.seen = cell.reason and anonymous(cell.reason), cell.seen and anonymous(cell.seen)
+    record.peers = [replace(peer, reason=peer.reason and anonymous(peer.reason)) for peer in record.peers]
+    stem = contribution.file_name(record).removesuffix(".json")
+    names = (f"{stem}.json" if number == 1 else f"{stem}-{number}.json" for number in itertools.count(1))
+    name = next(name for name in names if not (folder / name).exists())
+    with TemporaryDirectory() as made:
+        draft = Path(made) / name
+        save(draft, record)
+        if wrong := contribution.faults(draft):
+            return wrong
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.move(draft, folder / name)
+    print(f"{folder / name}: how to send it is in docs/contribute.md")
+    return []
+
+
+def main() -> int:
+    if found := list(obstacles()):
+        print("\n".join(["this machine cannot be measured now:", *found]), file=sys.stderr)
+        return 2
+    measured = RUNS / time.strftime(f"bench-{contribution.PROFILE}-%Y%m%dT%H%M%SZ.json", time.gmtime())
+    status = run.main([*OPTIONS, "--out", str(measured)])
+    if status not in (0, 1):  # 1: a buffer of this project failed, which is a figure, too
+        return status
+    wrong = write(measured)
+    for line in wrong:
+        print(f"{measured} cannot be sent: {line}", file=sys.stderr)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

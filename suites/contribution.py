@@ -1,0 +1,99 @@
+"""Check records that others contribute:  python -m suites.contribution RECORD.json ...
+
+Prints what is wrong with each record, and exits with 1 if anything is. docs/contribute.md says what a record must be.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from adapters import environments, registry
+from results import BadRecord, Run, frames, load
+
+PROFILE, MINUTES = "quick", 18
+OPTIONS = ("--profile", PROFILE, "--minutes", str(MINUTES))
+COMMAND = " ".join(["python", "-m", "suites.run", *OPTIONS])
+NEEDED = ("throughput", "integrity", "conformance", "control")  # suites
+LARGEST = 2_000_000  # bytes
+COMMIT = re.compile(r"[0-9a-f]{40}")
+PRIVATE = re.compile(r"/(?:home|Users|root)/[\w.-]+")  # a folder with a person's name
+COMMON_PINS = environments.CHECKOUT / "constraints.txt"
+
+
+def file_name(run: Run) -> str:
+    """Return the name of a record: its processor, cores and date, such as amd-ryzen-9-7950x-16-20261127.json."""
+    words = re.sub(r"\((?:r|tm|c)\)|@.*|\b\d+-core\b|\b(?:cpu|processor)\b", " ", run.machine["cpu"].lower())
+    processor = "-".join(re.findall(r"[a-z0-9]+", words)) or "unknown"
+    return f"{processor}-{run.machine['cores']}-{run.started[:10].replace('-', '')}.json"
+
+
+def faults(path: Path) -> list[str]:
+    """Return what is wrong with a record, a line each."""
+    try:
+        run = load(path)
+    except BadRecord as error:
+        return [str(error).removeprefix(f"{path}: ")]
+    wanted = file_name(run)
+    is_named_so = re.fullmatch(rf"{re.escape(Path(wanted).stem)}(-\d+)?\.json", path.name)
+    size = path.stat().st_size
+    private = PRIVATE.search(path.read_text(encoding="utf-8"))
+    measured = {record.suite for record in run.records if record.samples}
+    rules = [
+        (is_named_so, f"file name must be {wanted}, got {path.name}"),
+        (size <= LARGEST, f"size must be at most {LARGEST:,} bytes, got {size:,}"),
+        (run.command == COMMAND, f"command must be that of make contribute, {COMMAND}, got {run.command}"),
+        (run.is_whole, "the run must have ended by itself, and it was interrupted"),
+        (COMMIT.fullmatch(run.revision), f"revision must be a commit without changes, got {run.revision}"),
+        (not private, f"the record must name no person's folder, got {private and private.group()}"),
+        *((suite in measured, f"{suite} must have a figure, and has none") for suite in NEEDED),
+    ]
+    return [*(said for holds, said in rules if not holds), *control_faults(run)]
+
+
+def control_faults(run: Run) -> list[str]:
+    """Return how the control of the machine failed: two sides that are the same must not differ."""
+    found = frames.control(frames.table({"record": run}))
+    return [
+        f"control must contain 1, got {each.low:.3f} to {each.high:.3f}: the machine did other work, or became slower; "
+        "measure again"
+        for each in found.itertuples()
+        if not each.low <= 1 <= each.high
+    ]
+
+
+def version_faults(run: Run) -> list[str]:
+    """Return which libraries have other versions than those that this checkout pins."""
+    found = []
+    for peer in run.peers:
+        wanted = pinned(peer.name) if peer.name in registry.every() else None
+        if None not in (wanted, peer.version) and peer.version != wanted:
+            found.append(f"version of {peer.name} must be the pinned one, {wanted}, got {peer.version}")
+    return found
+
+
+def pinned(name: str) -> str | None:
+    """Return the version of a peer's library in this checkout, or None if it is not a library of others."""
+    peer = registry.peer_class(name)
+    if peer.distribution is None:
+        return None
+    pins = environments.PINS / f"{peer.environment}.txt" if peer.environment else COMMON_PINS
+    found = re.search(rf"^{re.escape(peer.distribution)}==([^\s;]+)", pins.read_text(encoding="utf-8"), re.M | re.I)
+    return found.group(1) if found else None
+
+
+def main(paths: Sequence[str]) -> int:
+    wrong = 0
+    for path in map(Path, paths):
+        said = faults(path) or version_faults(load(path))
+        wrong += bool(said)
+        for line in said:
+            print(f"{path}: {line}", file=sys.stderr)
+    print(f"{len(paths) - wrong} of {len(paths)} records can be taken")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,299 @@
+"""A record of somebody's machine is taken if it is whole, measured as documented, and names nobody."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from adapters import registry
+from results import MACHINES, Run, load, machine, save
+from suites import contribute, contribution
+from tests.results.test_record import WORKLOAD
+
+CHECKOUT = contribution.COMMON_PINS.parent
+PLACE = "results/machines"
+SIDES = {"first": [1.0, 1.1, 1.0, 1.2, 1.0], "second": [1.1, 1.0, 1.0, 1.1, 1.1]}
+
+
+def measured(**changed) -> Run:
+    """SYNTHETIC: a record of each needed suite."""
+    about = {"revision": "0" * 40, "command": contribution.COMMAND, "minutes": 18.0, **changed}
+    run = Run("bench", "quick", machine=machine.describe() | {"cpu": "AMD Ryzen 9 7950X 16-Core Processor"}, **about)
+    run.add_workload(**WORKLOAD)
+    run.add_peer("cpprb", contribution.pinned("cpprb"), "as documented")
+    where = {"peer": "cpprb", "workload": WORKLOAD["name"], "unit": "s", "better": "lower"}
+    for suite in ("throughput", "integrity", "conformance"):
+        run.cell(suite=suite, benchmark="any", params={}, **where).add_sample(0, 1.0)
+    for side, values in SIDES.items():
+        record = run.cell(suite="control", benchmark="add", params={"side": side}, **where)
+        for block, value in enumerate(values):
+            record.add_sample(block, value)
+    run.finish()
+    return run
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Save a run under a name, by default its own; return the path."""
+
+    def put(run: Run, name: str | None = None) -> Path:
+        path = tmp_path / (name or contribution.file_name(run))
+        save(path, run)
+        return path
+
+    return put
+
+
+def control(run: Run, side: str, factor: float) -> Run:
+    record = next(each for each in run.records if each.params.get("side") == side)
+    values, record.samples = [sample.value for sample in record.samples], []
+    for block, value in enumerate(values):
+        record.add_sample(block, value * factor)
+    return run
+
+
+def without(suite: str) -> Run:
+    run = measured()
+    run.records = [record for record in run.records if record.suite != suite]
+    return run
+
+
+def interrupted() -> Run:
+    run = measured()
+    run.interrupted = True
+    return run
+
+
+def quoting(text: str) -> Run:
+    run = measured()
+    run.records[0].fail("failed", text)
+    return run
+
+
+def test_a_whole_record_is_taken(put):
+    path = put(measured())
+    assert contribution.faults(path) == []
+    assert contribution.main([str(path)]) == 0
+
+
+def test_a_second_record_of_a_day_may_have_a_number(put):
+    run = measured()
+    assert contribution.faults(put(run, contribution.file_name(run).replace(".json", "-2.json"))) == []
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    {
+        "changes": (lambda: measured(revision="0" * 40 + "+dirty"), "revision must be a commit without changes"),
+        "no git": (lambda: measured(revision="unknown"), "revision must be a commit without changes, got unknown"),
+        "other command": (lambda: measured(command="python -m suites.run"), "command must be that of make contribute"),
+        "interrupted": (interrupted, "the run must have ended by itself"),
+        "folder": (lambda: quoting("OSError: /home/ada/x.py"), "name no person's folder, got /home/ada"),
+        "control": (lambda: control(measured(), "second", 1.5), "control must contain 1, got 1.364 to 1.650"),
+        **{
+            suite: (lambda suite=suite: without(suite), f"{suite} must have a figure, and has none")
+            for suite in contribution.NEEDED
+        },
+    }.values(),
+)
+def test_what_is_wrong_with_a_record_is_said(put, run, said):
+    (fault,) = contribution.faults(put(run()))
+    assert said in fault
+
+
+def test_a_name_a_damaged_file_and_a_large_one_are_refused(put, monkeypatch):
+    assert "file name must be amd-ryzen-9-7950x-" in contribution.faults(put(measured(), "mine.json"))[0]
+    path = put(measured())
+    monkeypatch.setattr(contribution, "LARGEST", 1_000)
+    assert re.fullmatch(r"size must be at most 1,000 bytes, got [\d,]+", contribution.faults(path)[0])
+    path.write_text(path.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    assert "is not JSON" in contribution.faults(path)[0]
+
+
+def test_a_record_with_another_version_of_a_library_is_not_sent(put, capsys):
+    run = measured()
+    run.peers = [run.peers[0].__class__("cpprb", "10.7.1", "as documented")]
+    assert contribution.main([str(put(run))]) == 1
+    assert "version of cpprb must be the pinned one, 11.0.0, got 10.7.1" in capsys.readouterr().err
+
+
+def test_every_default_peer_of_others_has_a_pinned_version():
+    for name in registry.chosen([]):
+        assert contribution.pinned(name) or registry.peer_class(name).distribution in (None, "cpprb-impl"), name
+
+
+@pytest.mark.parametrize(
+    ("cpu", "name"),
+    [
+        ("AMD Ryzen 9 7950X 16-Core Processor", "amd-ryzen-9-7950x"),
+        ("Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz", "intel-core-i7-8550u"),
+        ("Intel(R) Xeon(R) Processor", "intel-xeon"),
+        ("../..", "unknown"),
+    ],
+)
+def test_a_record_is_named_after_its_machine(cpu, name):
+    run = measured()
+    run.machine["cpu"], run.machine["cores"], run.started = cpu, 8, "2026-11-27T06:30:00Z"
+    assert contribution.file_name(run) == f"{name}-8-20261127.json"
+
+
+@pytest.mark.parametrize("name", ["ada.lovelace", "ada"])
+def test_a_record_is_written_without_the_names_of_the_user_and_the_machine(put, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(getpass, "getuser", lambda: name)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="adas-laptop"))
+    monkeypatch.setattr(Path, "home", lambda: Path(f"/home/{name}"))
+    run = quoting(f"OSError: /home/{name}/x/y.py: {name}@adas-laptop is not allowed")
+    run.records[0].seen = f"by {name}: adas-laptop, Canada"
+    assert contribute.write(put(run), tmp_path / "machines") == []
+    (written,) = (tmp_path / "machines").glob("*.json")
+    assert name not in written.read_text(encoding="utf-8").replace("Canada", "")
+    record = load(written).records[0]
+    assert record.reason == "OSError: ~/x/y.py: user@host is not allowed"
+    assert record.seen == "by user: host, Canada"
+
+
+def test_records_of_one_day_get_different_names(put, tmp_path):
+    path = put(measured())
+    for _ in range(3):
+        assert contribute.write(path, tmp_path / "machines") == []
+    stem = path.stem
+    assert sorted(each.stem for each in (tmp_path / "machines").iterdir()) == [stem, f"{stem}-2", f"{stem}-3"]
+
+
+def test_a_record_that_would_not_be_taken_is_not_written(put, tmp_path):
+    (said,) = contribute.write(put(control(measured(), "second", 1.5)), tmp_path / "machines")
+    assert "control must contain 1" in said and not list(tmp_path.glob("machines/*"))
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """A machine that can be measured."""
+    monkeypatch.setattr(contribute.machine, "revision", lambda: "0" * 40)
+    monkeypatch.setattr(contribute.psutil, "sensors_battery", lambda: None)
+    monkeypatch.setattr(contribute.psutil, "cpu_times_percent", lambda _: SimpleNamespace(idle=95.0, iowait=1.0))
+    monkeypatch.delenv("REPLAYBENCH_ADAPTER", raising=False)
+
+
+def test_a_quiet_machine_is_measured(quiet, monkeypatch):
+    assert list(contribute.obstacles()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    {
+        "busy": (
+            lambda patch: patch.setattr(
+                contribute.psutil, "cpu_times_percent", lambda _: SimpleNamespace(idle=60.0, iowait=6.0)
+            ),
+            "other programs must use at most 10% of the processors, got 34%",
+        ),
+        "battery": (
+            lambda patch: patch.setattr(
+                contribute.psutil, "sensors_battery", lambda: SimpleNamespace(power_plugged=False)
+            ),
+            "power must come from the mains, got the battery",
+        ),
+        "changes": (
+            lambda patch: patch.setattr(contribute.machine, "revision", lambda: "0" * 40 + "+dirty"),
+            "revision must be a commit without changes",
+        ),
+        "version": (
+            lambda patch: patch.setattr(contribution, "pinned", lambda name: "0.1" if name == "cpprb" else None),
+            "version of cpprb must be the pinned one, 0.1, got 11.0.0",
+        ),
+        "adapter": (
+            lambda patch: patch.setenv("REPLAYBENCH_ADAPTER", "mine.py"),
+            "REPLAYBENCH_ADAPTER must not be set",
+        ),
+    }.values(),
+)
+def test_what_keeps_a_machine_from_being_measured_is_said(quiet, monkeypatch, capsys, change, said):
+    with monkeypatch.context() as patch:
+        change(patch)
+        (obstacle,) = contribute.obstacles()
+        assert said in obstacle
+        patch.setattr(contribute.run, "main", lambda _: pytest.fail("it was measured"))
+        assert contribute.main() == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("ended", "status"), [(0, 0), (1, 0), (2, 2), (130, 130)])
+def test_a_run_that_did_not_end_is_not_written(quiet, monkeypatch, tmp_path, ended, status):
+    def main(options):
+        save(Path(options[-1]), measured())
+        return ended
+
+    monkeypatch.setattr(contribute.run, "main", main)
+    monkeypatch.setattr(contribute, "RUNS", tmp_path)
+    written = []
+    monkeypatch.setattr(contribute, "write", lambda path: written.append(path) or [])
+    assert contribute.main() == status
+    assert bool(written) is (status == 0)
+
+
+def test_committed_records_are_as_they_were_taken():
+    for path in MACHINES.glob("*.json"):
+        assert contribution.faults(path) == [], path
+
+
+@pytest.fixture
+def branch(tmp_path):
+    """Run git in a repository with the check of CI and one record, on a branch."""
+    folder = tmp_path / "clone"
+    (folder / "results" / "machines").mkdir(parents=True)
+    (folder / ".ci").mkdir()
+    shutil.copy(CHECKOUT / ".ci" / "records", folder / ".ci")
+    (folder / "results" / "machines" / "old.json").write_text("{}")
+    (folder / "Makefile").write_text(".venv/.installed:\n")
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "checked: $*"\n')
+    (folder / ".venv" / "bin" / "python").chmod(0o755)
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+    git("init", "--initial-branch=main")
+    git("add", ".ci", "results", "Makefile")
+    git("commit", "--message=Begin")
+    git("switch", "--create", "mine")
+
+    def check(change) -> subprocess.CompletedProcess:
+        change(folder / "results" / "machines")
+        git("add", "--all", "results")
+        git("commit", "--allow-empty", "--message=Add a record")
+        return subprocess.run([folder / ".ci" / "records", "main"], capture_output=True, text=True)
+
+    return check
+
+
+def test_ci_checks_the_records_that_a_branch_adds(branch):
+    done = branch(lambda machines: (machines / "new.json").write_text("{}"))
+    assert done.returncode == 0, done.stderr
+    assert f"checked: -m suites.contribution {PLACE}/new.json\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda machines: (machines / "old.json").write_text("[]"),
+        lambda machines: (machines / "old.json").unlink(),
+        lambda machines: (machines / "old.json").rename(machines / "new.json"),
+    ],
+    ids=["edited", "removed", "renamed"],
+)
+def test_ci_refuses_a_branch_that_changes_a_record(branch, change):
+    done = branch(change)
+    assert done.returncode == 1 and f"a record is never changed: {PLACE}/old.json" in done.stderr
+
+
+def test_a_branch_without_records_passes(branch):
+    done = branch(lambda machines: None)
+    assert (done.returncode, done.stdout) == (0, "no record was added\n")
