@@ -1,6 +1,6 @@
 """Build the page on which figures are looked up:  python -m reports.site [RUN.json ...] [--out reports/out/site.html]
 
-Without run files, it shows all committed records and the user's own runs.
+Without run files, it shows all committed records, other people's among them, and the user's own runs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from reports.answer.heatmap import SHADES
 from reports.build import OUT
 from reports.rendering import render
 from reports.site.data import payload
-from results import REFERENCE, RUNS, BadRecord, Run, load
+from reports.site.replication import Replication, replications
+from results import MACHINES, REFERENCE, RUNS, BadRecord, Run, load
 
 HERE = Path(__file__).resolve().parent
+FOLDERS = (REFERENCE, MACHINES, RUNS)
 #: In the order in which they run.
 SCRIPTS = ("figures.js", "state.js", "table.js", "cell.js", "page.js")
 
@@ -45,8 +47,11 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
     return dict(sorted(runs.items(), key=lambda item: item[1].started, reverse=True)), bad
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """Return the page as one text. Its data is compressed, and unpacked by the browser."""
+def page(data: Mapping[str, Any], replicated: Mapping[str, Replication | None]) -> str:
+    """Return the page as one text. Its data is compressed, and unpacked by the browser.
+
+    `replicated` maps the names of contributed records to what replicates them.
+    """
     packed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
     constants = f"const SHADES = {json.dumps(SHADES)};"
     script = "\n".join([constants, *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
@@ -60,6 +65,7 @@ def page(data: Mapping[str, Any]) -> str:
             "key": shades.KEY,
             "runs": data["runs"],
             "left_out": data["leftOut"],
+            "replicated": replicated,
         },
     )
 
@@ -69,14 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="default: all committed and own runs")
     parser.add_argument("--out", type=Path, default=OUT / "site.html", help="default: reports/out/site.html")
     options = parser.parse_args(arguments)
-    runs, bad = read(options.runs or [*sorted(REFERENCE.glob("*.json")), *sorted(RUNS.glob("*.json"))])
+    runs, bad = read(options.runs or [path for folder in FOLDERS for path in sorted(folder.glob("*.json"))])
     for line in bad:
         print(f"left out: {line}", file=sys.stderr)
     if not runs:
         print("no page was made: there is no record to show", file=sys.stderr)
         return 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(page(payload(runs, bad)), encoding="utf-8")
+    contributed = [name for name in runs if (MACHINES / f"{name}.json").exists()]
+    options.out.write_text(page(payload(runs, bad), replications(runs, contributed)), encoding="utf-8")
     print(f"{len(runs)} records, {options.out.stat().st_size / 1e6:.1f} MB: {options.out}")
     return 0
 
