@@ -19,10 +19,10 @@ from pathlib import Path
 from scipy import stats
 
 from reports.figures.formatting import counted
-from reports.figures.jobs import Job, Kind, reference_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
-from reports.sections import SUITES, jobs_of
 from results import BadRecord, Run, load
+from results.jobs import Job, jobs_of, reference_name
+from results.suites import SUITES, Kind
 
 FEWEST_PEERS = 3  # a rank correlation of fewer is meaningless
 COMPARED = [name for name, suite in SUITES.items() if suite.kind in (Kind.RANKS, Kind.RATIOS)]

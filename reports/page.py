@@ -6,20 +6,24 @@ from functools import partial
 from typing import Any
 
 from reports.answer import shades
-from reports.answer.headlines import headlines
 from reports.answer.heatmap import heat_map
 from reports.answer.sentences import not_said, sentences
+from reports.answer.unmeasured import unmeasured
 from reports.figures.formatting import listed, spoken_time
-from reports.figures.jobs import Kind, is_finding
 from reports.rendering import worded
 from reports.sections import SECTIONS, context_of
 from reports.sections.section import Context
 from reports.sections.troubles import measured
+from reports.site.data import payload
+from reports.site.lookup import lookup
 from reports.tables import budget
-from reports.tables.unmeasured import unmeasured
 from results import Run
+from results.jobs import is_finding
 from results.machine import changed_since
+from results.suites import SUITES, Kind
 
+#: What the run is called where figures are looked up.
+THIS = "this run"
 #: The profile whose launches are too short to compare peers.
 TINY = "tiny"
 
@@ -37,12 +41,12 @@ def page_of(run: Run) -> dict[str, Any]:
         "sentences": sentences(context),
         "heat": heat_map(context),
         "heat_key": shades.KEY,
-        "headlines": headlines(context),
         "variants": _variants(context),
         "below": _below(context),
         "not_said": not_said(context),
         "left_out": budget.left_out(run),
         "unmeasured": unmeasured(run),
+        **lookup(payload({THIS: run})),
         "parts": [part for section in SECTIONS for part in section.parts(context)],
     }
 
@@ -55,8 +59,8 @@ def _title(context: Context) -> str:
 
 
 def _budget_line(context: Context) -> str:
-    spoken = {name: suite.spoken for name, suite in context.suites.items()}
-    with_ratios = [name for name, suite in context.suites.items() if suite.kind in (Kind.RANKS, Kind.RATIOS)]
+    spoken = {name: suite.spoken for name, suite in SUITES.items()}
+    with_ratios = [name for name, suite in SUITES.items() if suite.kind in (Kind.RANKS, Kind.RATIOS)]
     return budget.budget_line(context.run, spoken, with_ratios)
 
 
@@ -71,8 +75,7 @@ def _below(context: Context) -> str:
     suites = [context.suite(name).spoken for name in dict.fromkeys(job.suite for job in context.measured)]
     if not suites:
         return "This run has no figures, so there is no answer."
-    each = "its section is" if len(suites) == 1 else "their sections are"
-    return f"This run covers only {listed(suites, most=len(suites))}; {each} below."
+    return f"This run covers only {listed(suites, most=len(suites))}: see all figures, below."
 
 
 def _warnings(run: Run) -> list[str]:

@@ -8,30 +8,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from reports import use_cases
-from reports.answer import in_learners
-from reports.answer.headlines import headlines
-from reports.answer.heatmap import HeatMap, heat_map, typical_workloads
+from reports import learners_tables, use_cases
+from reports.answer.heatmap import HeatMap, heat_map
 from reports.answer.heatmap_svg import pictures
-from reports.figures.formatting import NOTHING, TIMES, counted, listed
-from reports.figures.jobs import Job, launches_of
-from reports.figures.ratios import ratio_of
+from reports.figures.formatting import counted, launches_of, listed
 from reports.planning import page as planning
-from reports.sections import context_of, sharing, throughput
-from reports.sections.integrity import safety_of
+from reports.sections import context_of
 from reports.sections.section import Context
-from reports.tables import notes
 from results import REFERENCE, BadRecord, Run, load
 from results.record import Peer
 from results.validation import check
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/figures.md", "docs/planning.md", "docs/sb3.md")
+PAGES = ("README.md", "docs/planning.md", "docs/sb3.md")
 STEM = "answer"
 #: Profiles in the order in which they are searched for a figure: those made for one question, and then that of
 #: `make bench`.
@@ -40,14 +34,6 @@ PROFILES = ("learners", "learning", "apex", "quick", "full", "survey", "sweep", 
 PARTS_OF = {"learners": ("learners-speed",)}
 #: Profiles whose records show what prioritized replay changes in trainings.
 PRIORITIZED = ("learners-sparse", "learners-prioritized")
-SHARED_COLUMNS = (
-    ("prioritized_adds", 100, "prioritized, add 100: adds"),
-    ("prioritized_cycles", 100, "cycles"),
-    ("adds", 1, "uniform, add 1: adds"),
-    ("samples", 1, "samples"),
-    ("adds", 100, "uniform, add 100: adds"),
-    ("samples", 100, "samples"),
-)
 
 
 @dataclass
@@ -118,22 +104,6 @@ def _in_order(found: Mapping[str, Reference]) -> list[Reference]:
     return [found[profile] for profile in PROFILES if profile in found]
 
 
-def headline_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Return a headline of each kind, from the first record that has one."""
-    lines = []
-    found_in = [(each, headlines(each.context)) for each in _in_order(found)]
-    for kind in ("learners", "training", "apex", "step", "calls", "hosts"):
-        chosen = next(
-            ((each, headline) for each, mine in found_in for headline in mine if headline.kind == kind),
-            None,
-        )
-        if chosen:
-            each, headline = chosen
-            points = [*headline.points, f"*Limits:* {headline.not_shown}", each.source]
-            lines += [f"- **{headline.title}**", *(f"  - {point}" for point in points)]
-    return [*lines, ""] if lines else []
-
-
 def pictured(found: Mapping[str, Reference]) -> Reference | None:
     """Return the record whose heat map has the most tables."""
     known = _in_order(found)
@@ -144,7 +114,7 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
     each = pictured(found)
     if each is None or not each.heat.tables:
         return []
-    launches = launches_of([job for job in each.context.jobs if job.suite == throughput.SUITE.name])
+    launches = launches_of([job for job in each.context.jobs if job.suite == "throughput"])
     references = listed(list(dict.fromkeys(str(table.reference) for table in each.heat.tables)))
     about = f"Heat map of peers by jobs: how many times as fast as {references}"
     return [
@@ -158,103 +128,11 @@ def picture_lines(found: Mapping[str, Reference]) -> list[str]:
     ]
 
 
-def large_row_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Return a table of all adds, samples and prioritized cycles on the workload of large rows, for every peer."""
-    for each in _in_order(found):
-        speeds = [job for job in each.context.jobs if job.suite == throughput.SUITE.name]
-        _, workload = typical_workloads(each.run, speeds)
-        jobs = [
-            job
-            for job in speeds
-            if workload and job.workload == workload.name and job.benchmark in ("add", "sample", "prioritized")
-        ]
-        if workload is None or not jobs:
-            continue
-        reference = each.context.reference(throughput.SUITE)
-        subject = each.run.peers[0].name
-        behind = [
-            f"{job.label} ({ratio.short})"
-            for job in jobs
-            if (ratio := ratio_of(job.shown.get(subject), job.shown.get(reference or ""))) and ratio.value < 1
-        ]
-        lost = f"{subject} is slower than {reference} at {listed(behind)}." if behind else ""
-        return [
-            f"Times as fast as {reference} on {workload.name}, {workload.row_bytes:,} bytes per row, "
-            f"{int(jobs[0].params['capacity']):,} rows stored. {each.source} {lost}".strip(),
-            "",
-            *_table(each.context, [(job.label, job) for job in jobs], reference),
-        ]
-    return []
-
-
-def sharing_lines(found: Mapping[str, Reference]) -> list[str]:
-    """Return a table of shared buffers in empty loops, with the most explorers measured, and their integrity."""
-    for each in _in_order(found):
-        jobs = [job for job in each.context.jobs if job.suite == sharing.SUITE.name]
-        mine = [job for job in jobs if "explorers" in job.params]
-        if not mine:
-            continue
-        workload = max((job.workload for job in mine), key=[job.workload for job in mine].count)
-        most = max(int(job.params["explorers"]) for job in mine if job.workload == workload)
-        columns = [
-            (name, job)
-            for benchmark, batch, name in SHARED_COLUMNS
-            for job in mine
-            if (job.workload, job.benchmark, job.params["explorers"], job.params["batch"])
-            == (workload, benchmark, most, batch)
-        ]
-        steps = [job for job in jobs if job.benchmark == "step"]
-        columns += [(f"step, {int(job.params['capacity']):,} rows", job) for job in steps[-1:]]
-        return [
-            f"Times as fast as {sharing.SUITE.reference}: {counted(most, 'explorer')} and one learner in loops that "
-            f"make only buffer calls, on {workload}. In real use, an environment and a network take most of the time: "
-            f"see the Ape-X figure. {each.source}",
-            "",
-            *_table(each.context, columns, sharing.SUITE.reference, with_integrity=True),
-        ]
-    return []
-
-
-def _table(
-    context: Context, columns: Sequence[tuple[str, Job]], reference: str | None, with_integrity: bool = False
-) -> list[str]:
-    """Return a table with a row for each peer that has a figure."""
-    run, signs = context.run, context.signs
-    peers = [peer for peer in run.peers if any(peer.name in job.shown for _, job in columns)]
-    second = ["integrity"] if with_integrity else []
-    lines = [_row(["peer", *second, *(name for name, _ in columns)])]
-    lines.append(_row(["---", *("---" for _ in second), *("--:" for _ in columns)]))
-    words = {name: f"{each.word}: {each.found}" if each.found else each.word for name, each in safety_of(run).items()}
-    for peer in peers:
-        figures = [_figure(peer.name, job, reference, notes.marks(peer, job)) for _, job in columns]
-        lines.append(
-            _row(
-                [f"{peer.name} {signs[peer.name]}".strip(), *(words.get(peer.name, NOTHING) for _ in second), *figures]
-            )
-        )
-    meanings = {**notes.MEANINGS, **dict(context.explained("".join(signs.values())))}
-    used = {mark: meaning for mark, meaning in meanings.items() if any(mark in line for line in lines)}
-    return [*lines, "", *(f"{mark} {meaning.rstrip('.')}.  " for mark, meaning in used.items())]
-
-
-def _figure(peer: str, job: Job, reference: str | None, marks: str) -> str:
-    record, against = job.shown.get(peer), job.shown.get(reference or "")
-    if record is None or against is None:
-        return NOTHING
-    ratio = ratio_of(record, against)
-    text = ratio.short if ratio else f"1{TIMES}" if record is against else NOTHING
-    return f"{text} {marks if record.ok else marks + notes.BEFORE_IT_WENT_WRONG}".strip()
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
 def learners_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with another library's learner."""
     for each in _in_order(found):
-        if lines := in_learners.table_lines(each.context):
-            return [*lines, f"{each.source} Intervals are those of 95%. {in_learners.LIMITS}", ""]
+        if lines := learners_tables.table_lines(each.context):
+            return [*lines, f"{each.source} Intervals are those of 95%. {learners_tables.LIMITS}", ""]
     return []
 
 
@@ -262,8 +140,8 @@ def prioritized_lines(found: Mapping[str, Reference]) -> list[str]:
     """Return a table of the trainings with prioritized replay, for each of their records."""
     lines = []
     for profile in PRIORITIZED:
-        if profile in found and (table := in_learners.outcome_lines(found[profile].context)):
-            lines += [*table, f"{found[profile].source} {in_learners.OUTCOMES}", ""]
+        if profile in found and (table := learners_tables.outcome_lines(found[profile].context)):
+            lines += [*table, f"{found[profile].source} {learners_tables.OUTCOMES}", ""]
     return lines
 
 
@@ -278,11 +156,8 @@ def use_case_lines(found: Mapping[str, Reference]) -> list[str]:
 
 
 PARTS: Mapping[str, Callable[[Mapping[str, Reference]], list[str]]] = {
-    "headlines": headline_lines,
     "use cases": use_case_lines,
     "picture": picture_lines,
-    "large rows": large_row_lines,
-    "sharing": sharing_lines,
     "learners": learners_lines,
     "prioritized": prioritized_lines,
     **{name: partial(planning_lines, name) for name in planning.PARTS},

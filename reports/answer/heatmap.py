@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.checks import Check, explained, unchecked
 from reports.figures.formatting import NOTHING, size
-from reports.figures.jobs import Job, Suite
 from reports.figures.peers import by_library, keeps_references
 from reports.figures.ratios import Ratio, ratio_of
-from reports.sections import apex, sharing, throughput
+from reports.sections import apex
 from reports.sections.section import Context
 from reports.tables import notes
-from reports.tables.checks import Check, explained, unchecked
 from results import Run, Workload
+from results.jobs import Job
+from results.suites import SUITES, Suite
 from results.verdicts import MATTERS
 
 #: Rows of at least this many bytes, such as frames, are large: copying one costs more than the call around it.
@@ -127,8 +128,8 @@ def heat_map(context: Context) -> HeatMap:
     one_process = [column for part in columns_of_one_process(context) for column in part]
     shared = [column for part in shared_columns(context.jobs) for column in part]
     tables = [
-        _table(context, "One process", _reference(context, throughput.SUITE), one_process),
-        _table(context, "Many processes", _reference(context, apex.SUITE, sharing.SUITE), shared),
+        _table(context, "One process", _reference(context, SUITES["throughput"]), one_process),
+        _table(context, "Many processes", _reference(context, SUITES["apex"], SUITES["sharing"]), shared),
     ]
     shown = [table for table in tables if len(table.rows) > 1]
     alone = [(table.title, table.rows[0].peer) for table in tables if len(table.rows) == 1]
@@ -144,7 +145,7 @@ def _reference(context: Context, *suites: Suite) -> str:
 
 def columns_of_one_process(context: Context) -> tuple[list[HeatColumn], list[HeatColumn]]:
     """Return the columns for small rows and for large rows, each on the workload with the most jobs of its kind."""
-    speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
+    speeds = [job for job in context.jobs if job.suite == "throughput"]
     found = []
     kinds = ((SMALL_ROWS, MOST_SMALL), (LARGE_ROWS, MOST_LARGE))
     for (wanted, most), workload in zip(kinds, typical_workloads(context.run, speeds), strict=True):
@@ -166,8 +167,8 @@ def typical_workloads(run: Run, jobs: Sequence[Job]) -> tuple[Workload | None, W
 def shared_columns(jobs: Sequence[Job]) -> tuple[list[HeatColumn], list[HeatColumn]]:
     """Return the columns of Ape-X, with as many explorers as its section compares, and of shared buffers in empty
     loops, with the most explorers measured."""
-    in_apex = [job for job in jobs if job.suite == apex.SUITE.name and apex.is_plain(job)]
-    in_loops = [job for job in jobs if job.suite == sharing.SUITE.name]
+    in_apex = [job for job in jobs if job.suite == "apex" and apex.is_plain(job)]
+    in_loops = [job for job in jobs if job.suite == "sharing"]
     return (
         _columns_of_a_crowd(in_apex, APEX, "Ape-X", apex.compared_crowd),
         _columns_of_a_crowd(in_loops, SHARING, "empty loops", _largest_crowd),

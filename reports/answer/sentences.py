@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.answer.heatmap import shared_columns, typical_workloads
+from reports.checks import Check, integrity
+from reports.checks.integrity import APEX, safety_of
+from reports.figures.crowds import is_scaling
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import Job
 from reports.figures.peers import base_name, keeps_references
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
 from reports.rendering import worded
-from reports.sections import apex, integrity, throughput
-from reports.sections.integrity import safety_of
 from reports.sections.section import Context
-from reports.sections.speeds import is_scaling
-from reports.tables.checks import Check
 from results import Run, Workload
+from results.jobs import Job
+from results.suites import SUITES
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Sentence:
 
 def sentences(context: Context) -> list[Sentence]:
     """The sentences for which the run has records."""
-    speeds = [job for job in context.jobs if job.suite == throughput.SUITE.name]
+    speeds = [job for job in context.jobs if job.suite == "throughput"]
     small, large = typical_workloads(context.run, speeds)
     checked = [text for check in _checks(context) if (text := _checked(context.run, check))]
     found = [
@@ -50,7 +50,7 @@ def _checks(context: Context) -> list[Check]:
 def _one_process(context: Context, jobs: Sequence[Job], workload: Workload | None) -> str:
     """Name the peer that is fastest at the most jobs with a rival, as certainly as the table of these jobs does."""
     mine = [job for job in jobs if workload and job.workload == workload.name and job.measured]
-    run, reference = context.run, context.reference(throughput.SUITE)
+    run, reference = context.run, context.reference(SUITES["throughput"])
     # If the fastest peer keeps references, use the table's second row, which compares the peers that copy.
     answers = {id(each.job): each for each in answers_of(run, mine, reference) if not each.keeps_references}
     rivalled = [each for each in answers.values() if each.winner and each.runner_up]
@@ -147,7 +147,7 @@ def _many_processes(context: Context) -> str:
     if best.winner is None:
         return f"no buffer in the {suite} suite passed every check of its rows."
     adds, learns = (ratio_of(job.shown.get(best.winner), job.shown.get(reference or "")) for job in sides)
-    where = f"{'in Ape-X' if suite == apex.SUITE.name else 'in empty loops'} with"
+    where = f"{'in Ape-X' if suite == APEX else 'in empty loops'} with"
     where += f" {counted(int(sides[0].params['explorers']), 'explorer')}"
     leads = f"{best.winner} has the fastest learner"
     if best.is_close:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reports.figures.statistics import Figure
+from results.jobs import Job
 
 TIME_SCALES = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
 NOTHING = "\N{EN DASH}"
@@ -112,3 +113,11 @@ def spoken_time(time: str) -> str:
     """Format a record's time for a reader: 20 November 2026, 06:30 UTC."""
     moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def launches_of(jobs: Sequence[Job]) -> str:
+    """Say how many launches the figures of these jobs are based on: "1 launch", "3 to 5 launches", or ""."""
+    counts = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
+    if not counts:
+        return ""
+    return counted(counts[0], "launch") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} launches"

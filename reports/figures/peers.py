@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reports.figures.jobs import Job
 from results import Peer, Run
+from results.jobs import Job
 
 
 def base_name(peer: str) -> str:

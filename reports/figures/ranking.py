@@ -6,11 +6,11 @@ import statistics as plain_statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from reports.figures.jobs import Job, fastest_first
 from reports.figures.peers import keeps_references
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure, speed_ups
 from results import Record, Run
+from results.jobs import Job, fastest_first
 from results.verdicts import MATTERS
 
 WITHIN = f"within {MATTERS - 1:.0%}"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from reports.figures.formatting import counted
-from reports.figures.jobs import Job
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import by_block
 from results import Record
+from results.jobs import Job
 
 SCORE, WEIGHTS, SOLVED, NEEDED = "score", "weights", "solved", "needed"
 STEPS, RELATIVE_SPEED = "steps", "relative_speed"

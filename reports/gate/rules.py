@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.figures.jobs import Job, Suite
+from results.jobs import Job
 
 #: The probability that the gate reports any regression although nothing became slower.
 FALSE_ALARM = 0.01
@@ -38,30 +38,15 @@ CALLS = Rule(0.0, exact=True, ignored=0.1)
 #: Launches in which a count must be higher, since some of what is counted is chance.
 CONFIRMED = 3
 
+#: The suite whose figures are counted for each call.
+COUNTS = "counts"
 BY_SUITE = {"startup": STARTUP, "memory": SIZES}
 BY_COUNT = dict.fromkeys(("instructions", "reads", "writes"), WORK)
 
 
 def rule_of(job: Job) -> Rule:
-    if job.suite == COUNTS.name:
+    if job.suite == COUNTS:
         return BY_COUNT.get(job.benchmark, CALLS)
     if job.benchmark == "installed":
         return INSTALLED
     return BY_SUITE.get(job.suite) or (MANY if "explorers" in job.params else SINGLE)
-
-
-#: How the table names counts, which no other report shows.
-COUNTS = Suite(
-    "counts",
-    benchmarks={
-        name: f"{what} of {{of}} {{batch}}"
-        for name, what in {
-            "instructions": "instructions",
-            "reads": "memory reads",
-            "writes": "memory writes",
-            "allocations": "allocations",
-            "system_calls": "system calls",
-            "futex_calls": "futex calls",
-        }.items()
-    },
-)

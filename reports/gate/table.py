@@ -36,7 +36,7 @@ def rows_of(verdicts: Sequence[Verdict]) -> list[list[str]]:
     alike: dict[tuple[Word, str], list[Verdict]] = {}
     for verdict in in_order(verdicts):
         is_loud = verdict.word in (Word.REGRESSION, Word.CANT_TELL) or verdict.note == LESS_WORK
-        if (verdict.job.suite == COUNTS.name and not is_loud) or verdict.is_lost:
+        if (verdict.job.suite == COUNTS and not is_loud) or verdict.is_lost:
             alike.setdefault((verdict.word, _cause_of(verdict)), []).append(verdict)
         else:
             rows.append(_row(verdict))
@@ -52,7 +52,7 @@ def _cause_of(verdict: Verdict) -> str:
 def _shared_row(verdicts: Sequence[Verdict]) -> list[str]:
     first, count = verdicts[0], len(verdicts)
     kinds = [kind.replace("_", " ") for kind in dict.fromkeys(verdict.job.benchmark for verdict in verdicts)]
-    counts = all(verdict.job.suite == COUNTS.name for verdict in verdicts)
+    counts = all(verdict.job.suite == COUNTS for verdict in verdicts)
     what = f"{count} counts of work: {listed(kinds)}" if counts else f"{count} benchmarks: {listed(kinds)}"
     if not first.pairs:
         return [first.word, what, "", "", "", "", "", "", "", first_line(first.note)]

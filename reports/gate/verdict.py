@@ -25,11 +25,10 @@ from statistics import median
 
 from reports.figures.evidence import bounds, log_wealth
 from reports.figures.formatting import counted
-from reports.figures.jobs import Job, jobs_of
 from reports.figures.statistics import by_block, log_slow_downs
-from reports.gate.rules import CONFIRMED, COUNTS, FALSE_ALARM, MISSED, Rule, rule_of
-from reports.sections import SUITES
+from reports.gate.rules import CONFIRMED, FALSE_ALARM, MISSED, Rule, rule_of
 from results import Record, Run
+from results.jobs import Job, jobs_of
 
 BASE, HEAD = "base", "head"
 FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes
@@ -106,7 +105,7 @@ def judge(run: Run) -> list[Verdict]:
 
 def judge_what_can_be(run: Run) -> tuple[list[Verdict], HarnessError | None]:
     """Return the verdicts, and why one of the others cannot be judged, if there are such benchmarks."""
-    jobs = jobs_of(run, {**SUITES, COUNTS.name: COUNTS})
+    jobs = jobs_of(run)
     timed = sum(not rule_of(job).exact for job in jobs)
     verdicts, trouble = [], None
     for job in jobs:

@@ -1,82 +1,19 @@
-"""The charts: dots with intervals, lines over the number of explorers, learning curves, multiples of 1, fill levels."""
+"""The charts: lines over the number of explorers, and learning curves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from reports.figures.formatting import Scale, number
+from reports.figures.formatting import number
 from reports.figures.statistics import Figure
-from reports.plots.looks import FAINT, GRID, INK, MARKERS, Look, names_width
+from reports.plots.looks import FAINT, GRID, INK, Look
 
 LEGEND_LINE = 4.5  # font sizes: enough to tell a dashed line from a dotted one behind a marker
-
-
-@dataclass(frozen=True)
-class Dot:
-    """One peer in a dot plot: its figure, or its status if it has none."""
-
-    peer: str
-    marks: str  # footnotes
-    figure: Figure | None
-    status: str
-
-
-def dots(title: str, entries: Sequence[Dot], scale: Scale, better: str, look: Mapping[str, Look]) -> Drawing:
-    """Draw peers from top to bottom, with values on a log axis and figures at the right margin."""
-    height = 0.95 + 0.27 * len(entries)  # inches
-    names, plot = names_width(look), 2.86
-    width = names + plot + 1.0
-    picture = Drawing(figsize=(width, height), layout=None)
-    # Fixed margins, so that the axes of plots side by side line up.
-    axes = picture.add_axes((names / width, 0.5 / height, plot / width, 1 - 0.8 / height))
-    measured = [entry.figure for entry in entries if entry.figure]
-    axes.set_title(title, loc="left", x=-names / plot, fontsize=11, fontweight="bold", color=INK)
-    axes.set_ylim(len(entries) - 0.4, -0.6)
-    axes.set_yticks(range(len(entries)), [entry.peer + (f" {entry.marks}" if entry.marks else "") for entry in entries])
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    for row, entry in enumerate(entries):
-        if entry.figure is None:
-            axes.text(
-                0.01, row, entry.status, transform=axes.get_yaxis_transform(), va="center", color=FAINT, fontsize=9
-            )
-            continue
-        value, low, high = (
-            number / scale.factor for number in (entry.figure.value, entry.figure.low, entry.figure.high)
-        )
-        style = look[entry.peer]
-        axes.plot([low, high], [row, row], color=style.color, linewidth=2, solid_capstyle="butt")
-        axes.plot(value, row, style.marker, color=style.color, markersize=6.5)
-        at = (1.03, row)
-        axes.text(
-            *at, scale.number(entry.figure.value), transform=axes.get_yaxis_transform(), va="center", fontsize=9.5
-        )
-    if measured:
-        _log_axis(axes, [end / scale.factor for figure in measured for end in (figure.low, figure.high)])
-    else:
-        axes.set_xticks([])
-    axes.set_xlabel(f"{scale.unit}   ({'left' if better == 'lower' else 'right'} is better)", fontsize=9)
-    axes.grid(axis="x", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    return picture
-
-
-def _log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make the x axis logarithmic. A value of 0 cannot be shown."""
-    positive = [value for value in values if value > 0]
-    if not positive:
-        return
-    low, high = min(positive) / 1.25, max(positive) * 1.25
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    _log_ticks(axes.xaxis, high / low)
-    axes.tick_params(axis="x", labelsize=8.5)
 
 
 def _log_ticks(axis: Axis, span: float) -> None:
@@ -194,69 +131,4 @@ def curves(
         axes.tick_params(labelsize=8.5, labelbottom=True)
     picture.supxlabel(along, fontsize=9)
     picture.supylabel(f"{unit}   (higher is better)", fontsize=9)
-    return picture
-
-
-def multiples(
-    panels: Mapping[str, Mapping[str, Mapping[str, float]]], peers: Sequence[str], look: Mapping[str, Look]
-) -> Drawing:
-    """Draw one panel per workload: peers from top to bottom, a marker for each kind, multiples of 1 on a log axis."""
-    kinds = list(dict.fromkeys(kind for panel in panels.values() for kind in panel))
-    each, legend = 0.55 + 0.27 * len(peers), 0.2 + 0.21 * ((len(kinds) + 1) // 2)  # inches
-    height = (each + 0.55) * len(panels) + legend
-    names, plot = names_width(peers), 3.56
-    width = names + plot + 0.3
-    picture = Drawing(figsize=(width, height), layout=None)
-    for place, (title, panel) in enumerate(panels.items()):
-        bottom = height - (each + 0.55) * (place + 1) + 0.45
-        axes = picture.add_axes((names / width, bottom / height, plot / width, (each - 0.3) / height))
-        axes.set_title(title, loc="left", x=-names / plot, fontsize=11, fontweight="bold", color=INK)
-        axes.set_ylim(len(peers) - 0.4, -0.6)
-        axes.set_yticks(range(len(peers)), peers)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        values = [value for points in panel.values() for value in points.values()]
-        if values:
-            _log_axis(axes, [*values, 1.0])
-        axes.axvline(1.0, color=FAINT, linewidth=1.0)
-        for number_of, kind in enumerate(kinds):
-            for peer, value in panel.get(kind, {}).items():
-                # Shifted slightly, so that markers of equal values do not hide each other.
-                row = peers.index(peer) + 0.13 * (number_of - (len(kinds) - 1) / 2)
-                axes.plot(value, row, MARKERS[number_of % len(MARKERS)], color=look[peer].color, markersize=5)
-        axes.grid(axis="x", color=GRID, linewidth=0.8)
-        axes.set_axisbelow(True)
-    for number_of, kind in enumerate(kinds):
-        axes.plot([], [], MARKERS[number_of % len(MARKERS)], color=FAINT, markersize=5, label=kind)
-    if kinds:
-        axes.set_xlabel("times the row's own bytes   (left is better)", fontsize=9)
-        picture.legend(loc="lower left", frameon=False, fontsize=9, ncols=2)
-    return picture
-
-
-def filling(
-    title: str, curves: Mapping[str, Sequence[tuple[float, float]]], shown: Sequence[str], look: Mapping[str, Look]
-) -> Drawing:
-    """Draw bytes per transition of capacity over the fill level, on a log axis. The line of a buffer that uses hardly
-    any memory starts at the axis's lower end. Peers not in `shown` are faint lines behind the others."""
-    picture, axes = _frame(title, (len(shown) + 1) // 2)
-    least = min((value for points in curves.values() for share, value in points if share and value), default=1.0) / 2
-    most = max([2 * least, *(value for points in curves.values() for _, value in points)])
-    for peer in sorted(curves, key=lambda peer: (peer in shown, [*shown, peer].index(peer))):
-        shares, values = zip(*curves[peer], strict=True)
-        levels = [max(value, least) for value in values]
-        if peer not in shown:
-            axes.plot(shares, levels, color=GRID, linewidth=1.0)
-            continue
-        how = look[peer]
-        axes.plot(
-            shares, levels, how.marker, color=how.color, linestyle=how.line, markersize=5, linewidth=1.4, label=peer
-        )
-    axes.set_yscale("log")
-    axes.set_ylim(least / 1.1, most * 1.25)
-    _log_ticks(axes.yaxis, most / least)
-    axes.set_xticks([0, 0.25, 0.5, 1.0], ["empty", "quarter", "half", "full"])
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    axes.set_ylabel("B/transition of capacity", fontsize=9)
-    _finish(picture, axes, columns=2)
     return picture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from matplotlib.textpath import TextPath
 
 from reports.figures.peers import base_name
 
@@ -15,8 +12,6 @@ INK, FAINT, GRID = "#1c2128", "#5d6673", "#d5dae1"
 PALETTE = ("#1f6fb4", "#c2560a", "#1a8754", "#8250c4", "#c2334d", "#0e7c86", "#7a6a00", "#5f6672")
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", ":", "-.")
-NAMES = 1.54  # inches, for peers' names beside a plot's axes
-LINES_A_PLOT = 8
 
 RC = {
     "font.size": 10,
@@ -55,19 +50,3 @@ def looks(peers: Sequence[str], shown: Sequence[str]) -> dict[str, Look]:
         marker = MARKERS[(library + nth) % len(MARKERS)]
         result[peer] = Look(color, marker, STYLES[(nth + nth // len(MARKERS)) % len(STYLES)])
     return result
-
-
-def names_width(peers: Iterable[str]) -> float:
-    """Return the width in inches of these names with three marks; at least NAMES, so most plots are equally wide."""
-    ends = [TextPath((0, 0), f"{peer} †§◊", size=RC["font.size"]).get_extents().x1 for peer in peers]
-    return max(NAMES, max(ends, default=0.0) / 72 + 0.15)
-
-
-def in_parts(peers: Sequence[str], look: Mapping[str, Look]) -> list[list[str]]:
-    """Split peers into even groups, small enough to distinguish their lines; a library's variants are adjacent."""
-    order = list(look)
-    libraries = list(dict.fromkeys(base_name(peer) for peer in order))
-    sorted_ = sorted(peers, key=lambda peer: (libraries.index(base_name(peer)), order.index(peer)))
-    parts = math.ceil(len(sorted_) / LINES_A_PLOT)
-    width = math.ceil(len(sorted_) / parts) if parts else 1
-    return [sorted_[start : start + width] for start in range(0, len(sorted_), width)]

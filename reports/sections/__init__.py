@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from reports.figures import jobs
-from reports.figures.jobs import Job, Suite
+from reports.checks import conformance, integrity
 from reports.sections.section import Context, Section
 from results import Run
+from results.jobs import jobs_of
 
 #: In the order of the page.
 NAMES = (
+    "figures",
     "fastest",
-    "throughput",
     "apex",
     "scaling",
     "learning",
     "learners",
-    "others",
-    "sharing",
-    "latency",
-    "memory",
-    "startup",
-    "hosts",
-    "integrity",
-    "conformance",
     "left_out",
     "found",
     "features",
@@ -34,12 +26,9 @@ NAMES = (
     "again",
 )
 SECTIONS: list[Section] = [import_module(f"reports.sections.{name}").SECTION for name in NAMES]
-SUITES: dict[str, Suite] = {section.suite.name: section.suite for section in SECTIONS if section.suite}
-
-
-def jobs_of(run: Run) -> list[Job]:
-    return jobs.jobs_of(run, SUITES)
+#: The suites that check whether answers are right.
+CHECKS = (integrity.CHECK, conformance.CHECK)
 
 
 def context_of(run: Run) -> Context:
-    return Context(run, jobs_of(run), SUITES, [section.check for section in SECTIONS if section.check])
+    return Context(run, jobs_of(run), CHECKS)

@@ -8,44 +8,21 @@ from functools import partial
 from typing import Any
 
 from reports import plots
+from reports.checks import integrity
+from reports.checks.integrity import Safety
+from reports.figures.crowds import crowding_note
 from reports.figures.formatting import TIMES, counted, listed, number
-from reports.figures.jobs import Job, Suite, fastest_first, launches_of
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
 from reports.plots import Picture
-from reports.sections import integrity
-from reports.sections.integrity import APEX, WHOLE, Safety
-from reports.sections.matrix import MatrixTable, matrix
 from reports.sections.section import Context, Part, Section
-from reports.sections.speeds import crowding_note
+from results.jobs import Job, fastest_first
+from results.suites import SUITES
 from results.verdicts import MATTERS, SHARED_REFERENCE
 
-RATES = {"explorers": "transitions added per second, by all explorers", "learner": "steps of the learner per second"}
-CALLS = ("add", "sample", "update")
-TAILS = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
-AMOUNTS = {
-    "slowest": "slowest explorer",
-    "explorers_blocked": "explorers blocked",
-    "learner_blocked": "learner blocked",
-    "cpu": "CPU time",
-    **{f"{call}_{end}": f"{call} {tail}" for call in CALLS for end, tail in TAILS.items()},
-    "staleness": "staleness",
-    "memory": "memory",
-}
-SUITE = Suite(
-    APEX,
-    title="Ape-X",
-    spoken="Ape-X",
-    reference=SHARED_REFERENCE,
-    benchmarks={
-        "explorers": "explorers N={explorers}",
-        "learner": "learner N={explorers}",
-        WHOLE: "rows checked N={explorers}",
-        **{name: f"{label} N={{explorers}}" for name, label in AMOUNTS.items()},
-    },
-    counts=(WHOLE, *AMOUNTS),
-)
+RATES = ("explorers", "learner")
+SUITE = SUITES["apex"]
 
 REAL, NO_STEP, NO_WORK, DQN = "real", "0 µs", "0 µs", "DQN"
 #: The author of cpprb's claim about locking only the critical section instead of the whole buffer.
@@ -56,14 +33,6 @@ COMPARED = 8  # explorers with which buffers are compared
 PLOTTED = (NO_STEP, "200 µs", REAL)
 ALONG = "number of explorers"
 
-EXPLAINED = (
-    "Each explorer is a process that steps an environment and adds its rows with random priorities; the learner "
-    "samples 64, works, and updates their priorities. An environment of 20 µs uses 20 microseconds of CPU time per "
-    "step; the real one is CartPole with random actions, or Seaquest with stacks of four frames. Blocked is the share "
-    "of time in which a process sleeps, on a lock or until another process answers; waiting for a processor does not "
-    "count. CPU time is that of all processes per transition. Staleness is the number of samples that are still drawn "
-    "before a new priority takes effect. Every call is timed, which costs some tenths of a microsecond."
-)
 UNSTEADY = (
     "Ratios with steps of 0 µs do not carry over to another machine: every process then wants the lock all the time, "
     "and the processor and the hypervisor decide which one gets it (docs/measuring.md)."
@@ -181,23 +150,15 @@ class ClaimRow:
 
 
 @dataclass(frozen=True)
-class SettingPart:
-    title: str
-    tables: Sequence[MatrixTable]
-    pictures: Sequence[Picture]
-
-
-@dataclass(frozen=True)
 class ApeX:
-    explained: str
+    crowding: str
     verdict: Sequence[str]
     claim_columns: Sequence[str]
     claim: Sequence[ClaimRow]
     map_title: str
     map_columns: Sequence[str]
     map: Sequence[tuple[str, Sequence[str]]]  # environment, and a cell per number of explorers
-    settings: Sequence[SettingPart]
-    safety: Mapping[str, Safety]
+    pictures: Sequence[Picture]
 
 
 def parts(context: Context) -> list[Part]:
@@ -211,23 +172,18 @@ def parts(context: Context) -> list[Part]:
     rates = {name: [job for job in settings[main] if job.benchmark == name] for name in RATES}
     claimed, ours = [SCOPE, WHOLE_CHANGE], _ours(context)
     columns, claim = _claim(rates, [*claimed, *ours])
-    shown = [_setting(context, setting, settings[setting], setting == main) for setting in sorted(settings, key=_order)]
-    pictures = [picture for part in shown for picture in part.pictures]
-    launches = launches_of(jobs)
+    drawn = [each for mine in rates.values() for each in _curves(context, mine)]
+    pictures = [plots.draw(title, make) for title, make in drawn]
     body = ApeX(
-        explained=" ".join(
-            filter(None, [EXPLAINED, f"{launches} per cell, each a fresh process." if launches else "",
-                          crowding_note(context.run, rates["explorers"])])
-        ),
+        crowding=crowding_note(context.run, rates["explorers"]),
         verdict=_verdict(rates, claimed, [span for each in ours if (span := _span(jobs, each, main))]) if claim else [],
         claim_columns=columns,
         claim=claim,
         map_title=main.spoken,
         map_columns=[counted(number, "explorer") for number in _numbers(rates["explorers"])],
         map=_map(rates, integrity.safety_of(context.run)),
-        settings=shown,
-        safety=integrity.safety_of(context.run),
-    )  # fmt: skip
+        pictures=pictures,
+    )
     return [Part("apex", "apex", SUITE.title, body, pictures)]
 
 
@@ -246,17 +202,6 @@ def of_locks(library: str) -> list[Comparison]:
         Comparison("no lock instead of one around the critical section", none, critical),
         Comparison(SCOPE.changed, critical, buffer),
     ]
-
-
-def _order(setting: Setting) -> tuple[bool, int, str, int, int, float]:
-    return (
-        setting.learner == DQN,
-        setting.cores,
-        setting.workload,
-        -setting.capacity,
-        -setting.rows,
-        0 if setting.learner == DQN else cost_of(setting.learner),
-    )
 
 
 def _numbers(jobs: Sequence[Job]) -> list[int]:
@@ -393,40 +338,7 @@ def _winner(job: Job | None, side: str, safety: Mapping[str, Safety]) -> str:
     return f"{side}: {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}{by}"
 
 
-def _setting(context: Context, setting: Setting, jobs: Sequence[Job], main: bool) -> SettingPart:
-    tables, drawings = [], []
-    for benchmark, title in RATES.items():
-        mine = [job for job in jobs if job.benchmark == benchmark]
-        groups = [[each] for each in _environments(mine)] if len(mine) > 8 else [_environments(mine)]
-        for group in groups:
-            columns = [
-                (f"{environment_of(job)}, N={explorers_of(job)}", job)
-                for job in sorted(mine, key=lambda job: (cost_of(environment_of(job)), explorers_of(job)))
-                if environment_of(job) in group
-            ]
-            where = f", environment {group[0]}" if len(groups) > 1 else ""
-            tables.append(matrix(context, f"{title[0].upper()}{title[1:]}{where}", columns, SHARED_REFERENCE))
-        if main:
-            drawings += _curves(context, mine, benchmark)
-    for environment in _environments(jobs) if main else ():
-        if environment in PLOTTED:
-            tables += _waits(context, jobs, environment)
-    return SettingPart(setting.spoken, tables, [plots.draw(title, make) for title, make in drawings])
-
-
-def _waits(context: Context, jobs: Sequence[Job], environment: str) -> Iterator[MatrixTable]:
-    """Yield the other figures of the largest crowd in this environment."""
-    most = max(explorers_of(job) for job in jobs)
-    columns = [
-        (label, job)
-        for benchmark, label in AMOUNTS.items()
-        if (job := _pick([each for each in jobs if each.benchmark == benchmark], environment, most))
-    ]
-    if columns:
-        yield matrix(context, f"Other figures: environment {environment}, {counted(most, 'explorer')}", columns, None)
-
-
-def _curves(context: Context, jobs: Sequence[Job], benchmark: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _curves(context: Context, jobs: Sequence[Job]) -> Iterator[tuple[str, Callable[[], Any]]]:
     run = context.run
     names = [peer.name for peer in run.peers]
     look = plots.looks(names, [name for name in names if any(name in job.cells for job in jobs)])
@@ -437,11 +349,11 @@ def _curves(context: Context, jobs: Sequence[Job], benchmark: str) -> Iterator[t
                 for peer, record in job.shown.items():
                     lines.setdefault(peer, {})[explorers_of(job)] = figure_of(record)
         if environment in PLOTTED and any(len(line) > 1 for line in lines.values()):
-            title = f"{benchmark}, environment {environment}"
+            title = f"{jobs[0].benchmark}, environment {environment}"
             yield (
                 f"Ape-X: {title}",
                 partial(plots.scaling, title, lines, jobs[0].unit, ALONG, look, context.signs, log=True),
             )
 
 
-SECTION = Section(parts, SUITE)
+SECTION = Section(parts)

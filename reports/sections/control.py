@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.figures.jobs import Kind, Suite
 from reports.sections.section import Context, Part, Section
 from results import frames
+from results.suites import SUITES
 
-SUITE = Suite(
-    "control",
-    title="Control",
-    spoken="the control",
-    kind=Kind.AMOUNTS,
-    benchmarks={
-        "add": "add {batch}, {side} side",
-        "sample": "sample {batch}, {side} side",
-        "prioritized": "prioritized {batch}, {side} side",
-    },
-)
+SUITE = SUITES["control"]
 
 
 @dataclass(frozen=True)
@@ -44,4 +34,4 @@ def parts(context: Context) -> list[Part]:
     return [Part("control", "control", "Control", Compared(**{name: each[name] for name in fields})) for each in found]
 
 
-SECTION = Section(parts, SUITE)
+SECTION = Section(parts)

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from reports.figures.crowds import crowding_note, is_scaling
 from reports.figures.formatting import NOTHING, interval, scale_for
-from reports.figures.jobs import Job, Suite
 from reports.figures.ranking import WITHIN, Answer, Standing, answers_of, standings
 from reports.figures.ratios import Ratio, figure_of
 from reports.figures.statistics import FEWEST_FOR_INTERVAL, Figure
 from reports.rendering import worded
 from reports.sections.section import Context, Part, Section
-from reports.sections.speeds import crowding_note, is_scaling
 from reports.tables import notes
+from results.jobs import Job
+from results.suites import Suite
 from results.verdicts import ENOUGH, MATTERS
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from reports.figures.crowds import is_scaling
 from reports.figures.formatting import NOTHING
 from reports.figures.peers import evidence_of, without_evidence
 from reports.sections.section import Context, Part, Section
-from reports.sections.speeds import is_scaling
 from results import Peer, Run
 
 PEERS_PER_TABLE = 6

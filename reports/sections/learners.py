@@ -8,15 +8,15 @@ from functools import partial
 
 from reports import plots
 from reports.figures.formatting import Scale
-from reports.figures.jobs import Job, Kind, Suite, fastest_first, has_figure, per_cell
 from reports.figures.ratios import figure_of
-from reports.figures.trainings import NEEDED, RELATIVE_SPEED, SCORE, SOLVED, STEPS, WEIGHTS, Task, tasks_of
+from reports.figures.trainings import NEEDED, RELATIVE_SPEED, SCORE, STEPS, Task, tasks_of
 from reports.plots import Picture
 from reports.sections.learners_notes import faults_of, notes_of
 from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
-from results.verdicts import LEARNERS_REFERENCE
+from results.jobs import Job, fastest_first, has_figure
+from results.suites import SUITES
 
 COLUMNS = {
     STEPS: "speed of the training",
@@ -26,25 +26,7 @@ COLUMNS = {
     NEEDED: "steps to the target",
     SCORE: "last score",
 }
-SUITE = Suite(
-    "learners",
-    title="In other libraries' learners",
-    spoken="trainings of other libraries",
-    kind=Kind.RATIOS,
-    reference=LEARNERS_REFERENCE,
-    benchmarks={**COLUMNS, SOLVED: "solved", WEIGHTS: "final weights"},
-    counts=(RELATIVE_SPEED, "in_buffer", "memory", SOLVED, NEEDED, SCORE, WEIGHTS),
-    rows="played by trainings, whose rows are obs, action, next_obs, reward, done and timeout",
-)
-EXPLAINED = (
-    "Each launch is one training on one thread, with one replay buffer; everything else is the same, and the seed is "
-    "the number of the launch. The speed of the training is that of the whole program, in steps of the environment per "
-    "second, from the first updates to the end. The relative speed is that of a shorter training in turns of about "
-    "half a second with one that has the library's own buffer, so that a slow minute of the machine slows both; above "
-    "1 is faster. The time in the buffer is that of its add, sample and update of priorities, in percent of the time "
-    "of the training. Memory is how much a process grows per transition of a full buffer, measured with random play. A "
-    "score is the mean return of the last episodes, as they were played while learning, with its random actions."
-)
+SUITE = SUITES["learners"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +40,6 @@ class TaskPart:
 
 @dataclass(frozen=True)
 class LearnersBody:
-    explained: str
     arms: Sequence[tuple[str, str]]  # peer, how it is used
     tasks: Sequence[TaskPart]
 
@@ -68,9 +49,7 @@ def parts(context: Context) -> list[Part]:
     if not tasks:
         return []
     shown = {peer for task in tasks for job in (*task.jobs.values(), *task.scores.values()) for peer in job.cells}
-    jobs = [job for task in tasks for name, job in task.jobs.items() if name in (STEPS, RELATIVE_SPEED)]
     body = LearnersBody(
-        EXPLAINED + per_cell(jobs),
         [(peer.name, peer.usage) for peer in context.run.peers if peer.name in shown],
         [_part(context, task) for task in tasks],
     )
@@ -146,4 +125,4 @@ def _curves(context: Context, task: Task) -> Picture | None:
     return plots.draw(f"learners: {task.title}", draw)
 
 
-SECTION = Section(parts, SUITE)
+SECTION = Section(parts)

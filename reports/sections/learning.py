@@ -8,7 +8,6 @@ from functools import cached_property, partial
 
 from reports import plots
 from reports.figures.formatting import Scale, counted, listed, number
-from reports.figures.jobs import Job, Kind, Suite, fastest_first, has_figure
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import speed_up
@@ -17,30 +16,12 @@ from reports.sections.matrix import MatrixTable
 from reports.sections.section import Context, Part, Section
 from reports.tables.cells import Cell, scale_of, speed_cell, without_figure
 from reports.tables.troubles import number_of
+from results.jobs import Job, fastest_first, has_figure
+from results.suites import SUITES
 from results.verdicts import ENOUGH, SHARED_REFERENCE
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
-SUITE = Suite(
-    "learning",
-    title="Learning",
-    spoken="learning",
-    kind=Kind.RATIOS,
-    reference=SHARED_REFERENCE,
-    benchmarks={
-        "solved": "solved",
-        **{name: f"{label} to solve it" for name, label in NEEDED.items()},
-        "score": "score",
-    },
-    counts=("solved", "transitions", "steps", "score"),
-    rows="played by the explorers of the trainings, whose rows are obs, act, rew, next_obs and a discount",
-)
-EXPLAINED = (
-    "Each launch trains a dueling double DQN with {explorers}, one learner and one evaluator, which are the same for "
-    "all buffers, until the mean return of 100 greedy episodes reaches the target. The seed is the number of the "
-    "launch. Medians and ratios cover only the trainings that reached the target, so they flatter a buffer if some of "
-    "its trainings did not; such a buffer is never the best of a column. If none did, its cell says how much the "
-    "shortest one had used when its time was up, which is a lower bound."
-)
+SUITE = SUITES["learning"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +97,6 @@ class TaskPart:
 
 @dataclass(frozen=True)
 class LearningBody:
-    explained: str
     tasks: Sequence[TaskPart]
 
 
@@ -124,8 +104,7 @@ def parts(context: Context) -> list[Part]:
     tasks = tasks_of(context)
     if not tasks:
         return []
-    explained = EXPLAINED.format(explorers=counted(tasks[0].explorers, "explorer"))
-    body = LearningBody(explained, [_part(context, task) for task in tasks])
+    body = LearningBody([_part(context, task) for task in tasks])
     pictures = [task.picture for task in body.tasks if task.picture]
     return [Part("learning", "learning", SUITE.title, body, pictures)]
 
@@ -241,4 +220,4 @@ def _curves(context: Context, task: Task) -> Picture | None:
     return plots.draw(f"learning: {task.title}", draw)
 
 
-SECTION = Section(parts, SUITE)
+SECTION = Section(parts)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from reports.figures.jobs import Kind, launches_of
+from reports.figures.formatting import launches_of
 from reports.rendering import worded
 from reports.sections.section import Context, Part, Section
 from results import Run
+from results.suites import Kind
 
 
 @dataclass(frozen=True)

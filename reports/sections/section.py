@@ -1,4 +1,4 @@
-"""The contract of a section: what it declares about its suite, and the parts of the page that it makes from a run.
+"""The contract of a section: the parts of the page that it makes from a run.
 
 A section is a module of this folder that sets SECTION, with its templates beside it. `reports/sections/__init__.py`
 lists them in the order of the page.
@@ -6,16 +6,18 @@ lists them in the order of the page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from reports.figures.jobs import Job, Kind, Suite, reference_name
+from reports import checks
+from reports.checks import Check
 from reports.plots import Picture
-from reports.tables import budget, checks
-from reports.tables.checks import Check
+from reports.tables import budget
 from reports.tables.troubles import Trouble, troubles
 from results import Run
+from results.jobs import Job, reference_name
+from results.suites import SUITES, Kind, Suite
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Part:
     link: str  # its name in the navigation
     body: object = None
     pictures: Sequence[Picture] = ()
+    folded: bool = True  # whether its reader has to open it; a link to its anchor does, too
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,10 @@ class Context:
 
     run: Run
     jobs: Sequence[Job]
-    suites: Mapping[str, Suite]  # every suite that a section declares
     checks: Sequence[Check]
 
     def suite(self, name: str) -> Suite:
-        return self.suites.get(name, Suite(name))
+        return SUITES.get(name, Suite(name))
 
     @cached_property
     def measured(self) -> list[Job]:
@@ -85,5 +87,3 @@ class Section:
     """A section. `parts` returns no part if the run has nothing for it, and one per suite if it covers several."""
 
     parts: Callable[[Context], Sequence[Part]]
-    suite: Suite | None = None
-    check: Check | None = None  # if the suite checks whether answers are right

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.figures.jobs import is_finding
 from reports.sections.section import Context, Part, Section
 from reports.tables.troubles import Trouble
 from results import Run
+from results.jobs import is_finding
 
 LEFTOVERS_EXPLAINED = (
     "These launches ended normally, but left processes or shared-memory segments of their peer behind. The runner "

@@ -6,28 +6,19 @@ Without run files, it shows all committed records, other people's among them, an
 from __future__ import annotations
 
 import argparse
-import base64
-import gzip
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from reports.answer import shades
-from reports.answer.heatmap import SHADES
 from reports.build import OUT
 from reports.rendering import render
 from reports.site.data import payload
+from reports.site.lookup import lookup
 from reports.site.replication import Replication, replications
 from results import MACHINES, REFERENCE, RUNS, BadRecord, Run, load
 
-HERE = Path(__file__).resolve().parent
 FOLDERS = (REFERENCE, MACHINES, RUNS)
-#: In the order in which they run.
-SCRIPTS = ("figures.js", "state.js", "table.js", "cell.js", "page.js")
 
 
 def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
@@ -48,25 +39,10 @@ def read(paths: Iterable[Path]) -> tuple[dict[str, Run], list[str]]:
 
 
 def page(data: Mapping[str, Any], replicated: Mapping[str, Replication | None]) -> str:
-    """Return the page as one text. Its data is compressed, and unpacked by the browser.
-
-    `replicated` maps the names of contributed records to what replicates them.
-    """
-    packed = gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), mtime=0)
-    constants = f"const SHADES = {json.dumps(SHADES)};"
-    script = "\n".join([constants, *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)])
+    """Return the page as one text. `replicated` maps the names of contributed records to what replicates them."""
     return render(
         "site.html.j2",
-        {
-            "data": base64.b64encode(packed).decode(),
-            "script": Markup(script),
-            "site_style": Markup((HERE / "site.css").read_text(encoding="utf-8")),
-            "words": Markup((HERE / "words.json").read_text(encoding="utf-8")),
-            "key": shades.KEY,
-            "runs": data["runs"],
-            "left_out": data["leftOut"],
-            "replicated": replicated,
-        },
+        {**lookup(data), "runs": data["runs"], "left_out": data["leftOut"], "replicated": replicated},
     )
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from reports.figures.jobs import Job, Kind, Suite
+from reports.checks import conformance
+from reports.checks.integrity import safety_of
 from reports.figures.peers import base_name, without_evidence
-from reports.sections import SUITES, conformance, context_of
+from reports.sections import context_of
 from reports.sections.again import narrowed
-from reports.sections.integrity import safety_of
 from reports.sections.section import Context
 from results import Peer, Record, Run
+from results.jobs import Job
 from results.record import first_line
+from results.suites import SUITES, Kind, Suite
 from results.verdicts import FEWEST_CALLS
 
 #: Significant digits of a sample, except a checksum.
@@ -85,6 +87,7 @@ def _suite(name: str) -> dict[str, Any]:
         "reference": suite.reference,
         "kind": suite.kind.name,
         "counts": list(suite.counts),
+        "note": suite.note,
         "about": dict(suite.explained),
         "view": VIEWS.get(name, {}),
     }

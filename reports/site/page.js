@@ -63,7 +63,7 @@
       box.onchange = () => act({ hidden: libraries.filter((each) => (each === library ? !box.checked : hidden.includes(each))).join("|") });
       return make("label", {}, box, ` ${library}`);
     }));
-    const about = distinct(offer.jobs.map((job) => suite.about[job.benchmark]));
+    const about = distinct([suite.note || undefined, ...offer.jobs.map((job) => suite.about[job.benchmark])]);
     $("about").replaceChildren(...about.map((text) => make("p", {}, text)));
     const focused = document.activeElement?.dataset?.key;
     const table = heatTable(data, state, offer, act);
@@ -74,7 +74,7 @@
     $("cell").replaceChildren(...(panel ? [panel] : []));
     if (panel) panel.close.onclick = closeCell;
     $("compared").replaceChildren(comparison(data, state, offer, $("one").value, $("other").value));
-    document.body.dataset.show = isCheck(data, state) ? "checks" : state.show;
+    document.querySelector(".lookup").dataset.show = isCheck(data, state) ? "checks" : state.show;
     $("now").textContent = `${suite.title}: ${state.reference}`;
     writeAddress(state, push);
   }
@@ -83,13 +83,14 @@
     $(name).onchange = () => choose(name, $(name).value);
   for (const name of ["safe", "copies", "torch", "sound", "typical"]) $(name).onchange = () => act({ [name]: $(name).checked ? "1" : "" });
   $("find").oninput = () => act({ find: $("find").value });
-  $("again").onclick = () => { state = { ...DEFAULTS, suite: state.suite, record: state.record, workload: state.workload }; draw(true); };
+  $("reset").onclick = () => { state = { ...DEFAULTS, suite: state.suite, record: state.record, workload: state.workload }; draw(true); };
   $("all").onclick = () => act({ hidden: "" });
   $("no").onclick = () => act({ hidden: distinct(data.peers.map((peer) => peer.library)).join("|") });
   $("map").addEventListener("keydown", (event) => move(event));
   addEventListener("keydown", (event) => { if (event.key === "Escape" && state.cell) closeCell(); });
-  addEventListener("hashchange", () => { state = readAddress(); draw(); });
-  $("more").open = $("guide").open = innerWidth > 760;
+  addEventListener("hashchange", () => { if (!isPlace()) { state = readAddress(); draw(); } });
+  for (const id of ["more", "guide"]) if ($(id)) $(id).open = innerWidth > 760;
+  $("pair").open = data.runs.length > 1;
   draw();
   document.body.dataset.ready = "yes";
 })();

@@ -19,8 +19,14 @@ function readAddress() {
   return { ...DEFAULTS, ...Object.fromEntries(given) };
 }
 
+/** Whether the address names a place of the page instead of a view: "#method". */
+function isPlace() {
+  return location.hash.length > 1 && !location.hash.includes("=");
+}
+
 /** `push`: the browser's "back" returns to the view before. */
 function writeAddress(state, push) {
+  if (isPlace() && !push) return;
   const kept = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name]), address = `#${new URLSearchParams(kept)}`;
   if (address !== location.hash) history[push ? "pushState" : "replaceState"](null, "", address);
 }

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from reports.figures.formatting import counted, listed
-from reports.figures.jobs import is_finding
 from results import Record, Run
+from results.jobs import is_finding
 
 
 def left_out(run: Run) -> str:

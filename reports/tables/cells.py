@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING, Scale, interval, scale_for
-from reports.figures.jobs import Job, fastest_first, has_figure
 from reports.figures.ratios import figure_of, ratio_of
 from reports.tables.notes import BEFORE_IT_WENT_WRONG
 from reports.tables.troubles import Trouble, number_of
 from results import Record
+from results.jobs import Job, fastest_first, has_figure
 from results.verdicts import MATTERS
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.figures.jobs import Job
 from reports.figures.peers import keeps_references, without_evidence
 from results import Peer, Run
+from results.jobs import Job
 
 KEEPS_REFERENCES, GIVES_ROWS, NO_BATCH_ADD, BEFORE_IT_WENT_WRONG = "†", "‡", "§", "¶"
-APPROXIMATE, BOUND, ELSEWHERE = "~", ">", "○"
+APPROXIMATE, BOUND = "~", ">"
 
 #: mark -> (the feature it comes from, what it means)
 FOOTNOTES = {
@@ -26,14 +26,12 @@ FOOTNOTES = {
     ),
     NO_BATCH_ADD: ("batch_add", "is used here to add one row per call: the figure is for that many single adds"),
 }
-#: mark -> its meaning, for the page, its pictures and README
+#: mark -> its meaning, for the page and its pictures
 MEANINGS = {
     **{mark: meaning for mark, (_, meaning) in FOOTNOTES.items()},
     BEFORE_IT_WENT_WRONG: "measured before the peer failed or returned a wrong answer at this job",
     APPROXIMATE: "based on one or two launches, so no interval is given",
     BOUND: "a lower bound: the reference made too few calls for a ratio",
-    ELSEWHERE: "copies each row, yet uses fewer bytes than a row has, so it is not shown as the lowest: its rows are "
-    "compressed, share parts, or are kept in memory that is not counted, such as a file",
 }
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.figures.formatting import NOTHING, listed
-from reports.figures.jobs import Job, is_finding
 from results import Record, Run
+from results.jobs import Job, is_finding
 from results.record import first_line
 
 

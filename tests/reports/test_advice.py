@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from reports import rendering
-from reports.sections.integrity import safety_of
+from reports.checks.integrity import safety_of
 from results import REFERENCE, frames, load
 from results.verdicts import MATTERS
 

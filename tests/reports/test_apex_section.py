@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from reports.answer.headlines import headlines
 from reports.answer.heatmap import shared_columns
 from reports.build import build
 from reports.figures.formatting import TIMES
@@ -15,7 +14,6 @@ from reports.sections import apex, context_of
 from results import Run
 from results.record import Sample
 
-from .conftest import text_of
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 
 APEX_ARMS = {"cpprb_impl[lock=none]": 9.0, "cpprb[MP]": 3.0, "cpprb[MP behind one lock]": 1.0}
@@ -82,17 +80,6 @@ def test_the_claim_is_confirmed_only_if_the_whole_interval_is_within_it(low, hig
     assert apex._kind(Figure(3.5, low, high, 10), *apex.CLAIMED["explorers"]) == kind
 
 
-def test_the_headline_leaves_out_environments_with_fewer_launches():
-    (with_all,) = headlines(context_of(apex_grid(APEX_ARMS)))
-    (with_fewer,) = headlines(context_of(apex_grid(APEX_ARMS, blocks_without_cost=3)))
-    assert _names(with_all, "0 µs") and _names(with_all, "2000 µs")
-    assert not _names(with_fewer, "0 µs") and _names(with_fewer, "2000 µs")
-
-
-def _names(headline, cost: str) -> bool:
-    return any(point.startswith(f"With steps of {cost}") for point in headline.points)
-
-
 def test_environments_in_which_the_buffer_does_not_matter_are_named():
     *_, spread, ties, unsteady = apex_part(APEX_ARMS).verdict
     assert "the fastest buffer's explorers are, relative to the slowest's, 9.0" in spread
@@ -129,33 +116,6 @@ def test_the_span_of_a_change_includes_every_setting():
     (part,) = apex.parts(context_of(run))
     (said,) = (sentence for sentence in part.body.verdict if sentence.startswith("Our buffer without a lock"))
     assert re.search(r"explorers 0\.045. \[.*?\] \(0 µs, N=1, on 1 core\) to 3\.00. ", said)
-
-
-def test_the_headline_has_the_figures_with_a_learner_that_trains():
-    run = apex_grid(APEX_ARMS)
-    for name, factor in APEX_ARMS.items():
-        for environment in ("0 us", "200 us"):
-            rates = {"explorers": 1e3, "learner": 100 + 10 * factor}
-            add_apex_job(run, name, rates, 3, explorers=8, environment=environment, learner="DQN")
-    (said,) = headlines(context_of(run))
-    assert re.search(
-        r" With a learner that trains a DQN and steps of 200 µs: explorers 1\.00. \[.*?\] and learner 1\.46. \[.*?\] "
-        r"\(3 launches\)\. With steps of 0 µs: ",
-        text_of(said),
-    )
-    assert "DQN and steps of 0 µs" not in text_of(said)
-    assert said.not_shown.startswith("Except where a DQN is named, there is no neural network")
-
-
-def test_the_headline_says_what_the_scope_of_the_lock_alone_changes():
-    arms = {**APEX_ARMS, "cpprb_impl[lock=critical]": 8.0, "cpprb_impl[lock=buffer]": 4.0}
-    (said,) = headlines(context_of(apex_grid(arms)))
-    assert re.search(
-        r"The scope of the lock alone: cpprb\[MP\] relative to cpprb\[MP behind one lock\]: explorers 1\.29. .* and "
-        r"learner 3\.00. .*; cpprb_impl\[lock=critical\] relative to cpprb_impl\[lock=buffer\]: explorers 1\.06. .* "
-        r"and learner 2\.00. \[.*\]\.",
-        text_of(said),
-    )
 
 
 def test_explorers_that_add_nothing_are_said_to():

@@ -4,17 +4,17 @@ import re
 
 import pytest
 
-from reports import readme
 from reports.answer.heatmap import heat_map
 from reports.answer.sentences import sentences
 from reports.build import build
 from reports.figures.ranking import answers_of, standings
 from reports.rendering import _breakable
-from reports.sections import context_of, throughput
+from reports.sections import context_of
 from reports.sections.features import feature_tables
 from reports.tables import notes
+from results.suites import SUITES
 
-from .synthetic_runs import add_integrity, add_memory, throughput_run
+from .synthetic_runs import add_integrity, throughput_run
 from .synthetic_use import SHARED, add_shared, use_run
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -75,7 +75,7 @@ def test_a_job_of_the_leader_alone_is_no_win_either():
 def test_the_table_of_standings_counts_jobs_without_a_rival_apart():
     run = leave_out(throughput_run(peers=("cpprb_impl", "cpprb")), peer="cpprb", benchmark="add")
     context = context_of(run)
-    jobs, reference = context.jobs, context.reference(throughput.SUITE)
+    jobs, reference = context.jobs, context.reference(SUITES["throughput"])
     ours, theirs = standings(run, jobs, answers_of(run, jobs, reference), reference)
     assert (ours.jobs, ours.fastest + theirs.fastest, ours.alone, theirs.alone) == (6, 4, 2, 0)
 
@@ -166,16 +166,6 @@ def test_peers_without_any_figure_are_named_under_the_date(pages):
     assert "left out. No figures for rllib." in pages(run)[1].partition("## The answer")[0]
 
 
-def test_who_was_measured_alone_is_not_said_to_be_the_fastest(pages):
-    run = use_run(blocks=1)
-    most = "most rows added: "
-    assert most in pages(run)[1]
-    for peer in run.peers:
-        if peer.name != "cpprb[MP]":
-            leave_out(run, peer=peer.name)
-    assert most not in pages(run)[1]
-
-
 def test_a_suite_that_was_left_out_whole_is_one_sentence(pages):
     run = leave_out(use_run(blocks=1), suite="latency")
     run.command = "python -m suites.run --profile survey --peers all"
@@ -225,28 +215,15 @@ def test_no_sign_is_not_a_check_that_was_passed():
     assert ("no ◊:", "conformance was not checked in this run") in heat_map(context_of(run)).notes
 
 
-def test_a_mark_has_one_meaning_on_the_page_in_its_picture_and_in_readme():
+def test_a_mark_has_one_meaning_on_the_page_and_in_its_picture():
     run = throughput_run(blocks=1)
     run.records[-1].fail("wrong", "late (synthetic)")
     context = context_of(run)
-    in_readme = readme._table(context, [(job.label, job) for job in context.jobs], "cpprb")
     for mark, meaning in heat_map(context).notes:
         if mark in notes.MEANINGS:
-            assert meaning == notes.MEANINGS[mark] and f"{mark} {meaning}.  " in in_readme
+            assert meaning == notes.MEANINGS[mark]
     below = dict(notes.footnotes(run, context.jobs))
     assert {"†", "¶"} <= below.keys() and all(text.startswith(notes.MEANINGS[mark]) for mark, text in below.items())
-
-
-def test_bytes_that_are_not_counted_are_not_the_least(pages):
-    run = throughput_run(blocks=1)
-    add_memory(run)
-    for record in run.records:
-        if (record.suite, record.peer, record.benchmark) == ("memory", "cpprb_impl", "plain"):
-            record.samples.clear()
-            record.add_sample(0, 15)
-    html, markdown = pages(run)
-    assert "| cpprb_impl | plain | 15.0 ○ |" in markdown and "| cpprb | plain | **46.0** |" in markdown
-    assert "○ copies each row, yet uses fewer bytes than a row has" in markdown and "○ copies each row" in html
 
 
 def test_names_break_only_between_their_parts(pages):
@@ -254,7 +231,6 @@ def test_names_break_only_between_their_parts(pages):
     add_shared(run, blocks=1)
     html = pages(run)[0]
     assert '<th scope="row">cpprb_<wbr>impl<wbr>[lock=none]' in html
-    assert '<th class="keep">cpprb_<wbr>impl' in html
     assert _breakable("a<b[TwoWords]") == "a&lt;b<wbr>[Two<wbr>Words]"
     assert "overflow-wrap: anywhere" not in re.search(r"\.heat tbody th \{[^}]*\}", html)[0]
 

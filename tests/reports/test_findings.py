@@ -8,6 +8,7 @@ from reports.build import build
 from reports.tables.budget import left_out
 from results import Run
 
+from .conftest import figures_of
 from .synthetic_runs import throughput_run
 from .synthetic_use import add_latency, add_shared
 
@@ -42,9 +43,7 @@ def test_torn_rows_in_ape_x_are_a_finding_and_its_figures_stay_with_a_mark(pages
         "| 1 | cpprb[MP] | wrong: 3 of 20,672 rows were torn (synthetic) | rows checked N=4 on CartPole-v1 | "
         "`.venv/bin/python -m suites.apex '--peer=cpprb[MP]'` |" in section(markdown, "What was found")
     )
-    assert re.search(
-        r"\| cpprb\[MP\] \| real, N=4 \| (\*\*)?[\d,]+(\*\*)? ✗ \| transitions/s \|", section(markdown, "Ape-X")
-    )
+    assert re.search(r"\| explorers N=4 \| .*cpprb\[MP\] ✗", section(markdown, "Which peer is fastest"))
     assert "rows checked" not in section(markdown, "Ape-X") + section(markdown, "Which peer is fastest")
     assert "torn" not in section(markdown, "Missing figures")
 
@@ -56,9 +55,8 @@ def test_a_broken_harness_and_a_withdrawn_record_have_no_figure(pages):
         "| rllib | withdrawn at revision fedcba987654 | prioritized cycle 32 on CartPole-v1 | counted twice |" in told
     )
     assert "no time in the budget" not in told
-    rows = [line for line in section(pages[1], "Throughput").splitlines() if "| rllib |" in line]
-    assert any(line.startswith("| prioritized cycle 32 | rllib | invalidated (") for line in rows)
-    assert "| add 1 | rllib | left out | | | | |" in rows
+    shown = {job.partition(",")[0]: text for (_, peer, job), text in figures_of(pages[1]).items() if peer == "rllib"}
+    assert (shown["prioritized cycle 32"], shown["add 1"]) == ("invalidated", "left out")
 
 
 def test_the_budget_says_what_it_left_out(pages):
@@ -66,13 +64,10 @@ def test_the_budget_says_what_it_left_out(pages):
     assert said in pages[0] and said in pages[1]
 
 
-def test_latency_has_a_table_for_each_call(pages):
-    told = section(pages[1], "Latency")
-    assert "| add | job | median | unit | interval | ratio to cpprb | interval of the ratio |" in told
-    assert re.search(r"\| reverb \| p50 \| [\d.]+ \| .s/call \| \[.*\] \| 0\.036. \|", told)
-    assert re.search(r"\| reverb \| p99\.9 \| skipped \(\d+\) \|", told)
-    assert re.search(r"\| cpprb_impl \| p50 \| \*\*[\d.]+\*\* \| .s/call \| \[", told)
-    assert '<section id="latency">' in pages[0]
+def test_latency_has_figures_and_no_say_in_who_is_fastest(pages):
+    told = figures_of(pages[1])
+    assert re.match(r"[\d.]+ 0\.034. \[", told["Latency: CartPole-v1", "reverb", "add p50, µs/call"])
+    assert told["Latency: CartPole-v1", "reverb", "add p99.9, µs/call"] == "skipped"
     assert "p99.9" not in section(pages[1], "Which peer is fastest")
 
 

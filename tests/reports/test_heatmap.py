@@ -1,11 +1,10 @@
-"""The first screen: the heat map's cells, its picture, the sentences and the headlines say what the records do."""
+"""The first screen: the heat map's cells, its picture and the sentences say what the records do."""
 
 import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from reports.answer.headlines import headlines
 from reports.answer.heatmap import heat_map
 from reports.answer.heatmap_svg import PAGES, picture
 from reports.answer.sentences import sentences
@@ -13,7 +12,6 @@ from reports.answer.shades import DARK, LIGHT
 from reports.figures.formatting import NOTHING
 from reports.sections import context_of
 
-from .conftest import text_of
 from .synthetic_runs import empty_run, throughput_run
 from .synthetic_use import add_shared, use_run
 
@@ -135,21 +133,10 @@ def test_one_sentence_for_each_reader(run):
     assert "cpprb[MP] (broken rows in Ape-X" in said["Correctness first"]
 
 
-def test_headlines_come_in_the_order_of_use_and_say_what_they_do_not_show(run):
-    found = headlines(context_of(run))
-    assert [each.kind for each in found] == ["apex", "step", "calls"]
-    assert all(each.not_shown for each in found)
-    assert found[0].points[0].startswith("cpprb_impl[lock=none] on CartPole-v1: explorers ")
-    said = [text_of(each) for each in found]
-    assert "100,000 rows" in said[1] and "1,000,000 rows" in said[1]
-    assert "slower at prioritized cycle" not in said[2]
-
-
 def test_what_was_not_measured_is_left_out():
     empty, alone = context_of(empty_run()), context_of(throughput_run(blocks=1))
-    assert sentences(empty) == [] and headlines(empty) == [] and heat_map(empty).tables == []
+    assert sentences(empty) == [] and heat_map(empty).tables == []
     assert [each.reader for each in sentences(alone)] == ["One process, small rows"]
-    assert [each.kind for each in headlines(alone)] == ["calls"]
     shared = throughput_run(blocks=1)
     shared.records.clear()
     add_shared(shared)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from reports.answer import in_learners
-from reports.answer.headlines import headlines
+from reports import learners_tables
 from reports.build import build
 from reports.figures.formatting import NOTHING, TIMES
 from reports.figures.statistics import detectable, least_p, p_equal
@@ -130,13 +129,9 @@ def test_the_stated_speed_is_that_of_trainings_in_turns():
     cells = {peer: row[place] for peer, row in found.table.rows}
     assert (cells[OURS].value, cells[OURS].ratio, cells[OURS].fastest) == ("1.02", "", False)
     assert cells[PRIORITIZED] is None
-    table = "\n".join(in_learners.table_lines(context_of(run)))
+    table = "\n".join(learners_tables.table_lines(context_of(run)))
     assert f"| {OURS} | 56.0 (about as many) | 3.00% | 1.02{TIMES} [1.02, 1.02] |" in table
     assert f"| {REFERENCE} | 56.0 | 9.00% | 1.00{TIMES} [1.00, 1.00] against itself |" in table
-    title = f"Speed of the whole program, relative to {REFERENCE}"
-    assert f"{title}: DQN on CartPole 1.02{TIMES} [1.02, 1.02] with {OURS}." in in_learners.sentences(
-        context_of(run), OURS
-    )
 
 
 def test_identical_results_are_stated():
@@ -242,68 +237,22 @@ def test_the_difference_that_a_test_can_detect_is_one_that_students_test_detects
     assert np.mean(stats.ttest_ind(one, other, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
 
 
-def test_the_headline_says_memory_first_and_then_steps_and_time():
-    run = trainings({OURS: 1_200.0}, needed={OURS: [2_000.0, None, 2_100.0, 2_200.0, 2_300.0]})
-    for record in run.records:
-        if (record.benchmark, record.peer) == ("memory", OURS):
-            record.samples[:] = [Sample(each.block, 7.0) for each in record.samples]
-    (headline,) = headlines(context_of(run))
-    assert headline.kind == "learners"
-    memory, steps, share, speed, same = headline.points
-    assert memory == (
-        f"Memory, in bytes per transition: DQN on CartPole 56.0 with {REFERENCE}, 7.00 with {OURS} (8.00{TIMES} fewer)."
-    )
-    assert steps.startswith(
-        f"Steps to a mean return: DQN on CartPole (target 300) reached by 4 of 5 seeds with {OURS}, "
-        f"2,000 with {PRIORITIZED}"
-    )
-    assert share == f"Time in the buffer: DQN on CartPole 3.00% with {OURS} instead of 9.00%."
-    assert speed == (
-        f"Speed of the whole program, relative to {REFERENCE}: DQN on CartPole 1.20{TIMES} [1.20, 1.20] with {OURS}."
-    )
-    assert same == f"Scores and weights identical to those with {REFERENCE}: DQN on CartPole with {EXACT}."
-
-
-def test_a_headline_does_not_say_identical_if_one_seed_differs():
-    run = trainings()
-    for record in run.records:
-        if (record.benchmark, record.peer) == ("weights", EXACT):
-            record.samples[-1] = Sample(record.samples[-1].block, 99.0)
-    (headline,) = headlines(context_of(run))
-    assert not any("identical" in point for point in headline.points)
-
-
-def test_a_headline_names_a_smaller_buffer_of_another_library():
-    run = trainings()
-    for record in run.records:
-        if record.benchmark == "memory":
-            value = {OURS: 7.0, PRIORITIZED: 56.0, EXACT: 28.0, REFERENCE: 56.0}[record.peer]
-            record.samples[:] = [Sample(each.block, value) for each in record.samples]
-            if record.peer == PRIORITIZED:
-                record.peer = "another"
-                record.samples[:] = [Sample(each.block, 5.0) for each in record.samples]
-    run.add_peer("another", "1", "how another is used")
-    (headline,) = headlines(context_of(run))
-    less = f"7.00 with {OURS} (8.00{TIMES} fewer), 28.0 with {EXACT} (2.00{TIMES} fewer) and 5.00 with another."
-    assert headline.points[0].endswith(less)
-
-
 def test_the_table_of_trainings_begins_with_the_librarys_own_buffer():
-    lines = in_learners.table_lines(context_of(trainings({OURS: 1_200.0, PRIORITIZED: 950.0})))
+    lines = learners_tables.table_lines(context_of(trainings({OURS: 1_200.0, PRIORITIZED: 950.0})))
     assert lines[2] == f"| DQN on CartPole | {REFERENCE} | 56.0 | 9.00% | 1{TIMES} |"
     assert lines[3] == f"|  | {OURS} | 56.0 (about as many) | 3.00% | 1.20{TIMES} [1.20, 1.20] (one after the other) |"
     assert (
         lines[5]
         == f"|  | {PRIORITIZED} | 56.0 (about as many) | 3.00% | 0.950{TIMES} [0.950, 0.950] (one after the other) |"
     )
-    assert in_learners.table_lines(context_of(empty_run())) == []
+    assert learners_tables.table_lines(context_of(empty_run())) == []
 
 
 def test_the_table_of_outcomes_says_how_many_trainings_reached_the_target():
     run = trainings(needed={PRIORITIZED: [3_000.0, None, 1_000.0, None, None], OURS: [None] * SEEDS})
-    lines = in_learners.outcome_lines(context_of(run))
+    lines = learners_tables.outcome_lines(context_of(run))
     title = "DQN on CartPole, 4,000 steps, target 300"
     assert lines[2] == f"| {title} | {REFERENCE} | 5 of 5 | 2,000 | 400 [380, 415] |"
     assert f"|  | {PRIORITIZED} | 2 of 5 | 2,000 | 400 [380, 415] |" in lines
     assert f"|  | {OURS} | 0 of 5 | {NOTHING} | 400 [380, 415] |" in lines
-    assert in_learners.outcome_lines(context_of(trainings(target=None))) == []
+    assert learners_tables.outcome_lines(context_of(trainings(target=None))) == []

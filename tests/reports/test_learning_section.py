@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
 import pytest
 
-from reports.answer.headlines import headlines
 from reports.build import build
 from reports.figures.formatting import TIMES
 from reports.sections import context_of, learning
 from results import Run
 from results.record import Sample
 
-from .conftest import text_of
 from .synthetic_runs import add_apex_job, add_workload, empty_run
 
 SECONDS = {"cpprb_impl[lock=none]": 60.0, "cpprb[MP]": 90.0, "cpprb[PER behind one lock]": 200.0}
@@ -76,8 +71,6 @@ def test_too_few_seeds_say_nothing_about_learning_per_sample():
     assert said.startswith(
         "3 seeds give no verdict on cpprb_impl[lock=none] and cpprb[PER behind one lock] relative to cpprb[MP]"
     )
-    text = text_of(headlines(context_of(trainings(3, {})))[0])
-    assert f"1.50{TIMES} as fast as cpprb[MP] [1.50, 1.50], 3 seeds give no verdict" in text
 
 
 def test_a_curve_may_begin_below_zero(monkeypatch):
@@ -91,45 +84,6 @@ def test_a_curve_may_begin_below_zero(monkeypatch):
     (picture,) = drawn.values()
     lowest, _ = picture.axes[0].get_ylim()
     assert lowest < -100 and [axes.get_title(loc="left") for axes in picture.axes[:3]] == list(SECONDS)
-
-
-def test_the_first_headline_is_a_whole_training():
-    first = headlines(context_of(trainings(5, {})))[0]
-    assert first.kind == "training"
-    said = "CartPole-v1 to a mean return of 475: 60.1 s with cpprb_impl[lock=none] (5 of 5 seeds), "
-    assert f"{said}1.50{TIMES} as fast as cpprb[MP]" in text_of(first) and "fastest is" not in text_of(first)
-
-
-def test_the_headline_of_a_training_says_what_it_does_not_show():
-    run = trainings(5, {})
-    for record in run.records:
-        if record.benchmark == "seconds" and record.peer == "cpprb_impl[lock=none]":
-            record.samples = [Sample(sample.block, 70.0 + 10 * sample.block) for sample in record.samples]
-        if record.benchmark == "seconds" and record.peer == "cpprb[PER behind one lock]":
-            record.samples = [Sample(sample.block, 50.0) for sample in record.samples]
-    said = text_of(headlines(context_of(run))[0])
-    assert f"(5 of 5 seeds), 1.00{TIMES} as fast as cpprb[MP] [0.821, 1.29], no difference shown" in said
-    assert said.endswith("fastest is cpprb[PER behind one lock], 50.0 s.")
-
-
-def test_a_training_that_was_never_solved_has_no_time():
-    said = text_of(headlines(context_of(trainings(5, {}, unsolved="cpprb_impl[lock=none]")))[0])
-    assert ": not reached with cpprb_impl[lock=none] (0 of 5 seeds)" in said
-
-
-def test_the_headline_compares_the_settings_of_our_lock():
-    run = trainings(5, {})
-    renamed = {"cpprb[MP]": "cpprb_impl[lock=critical]", "cpprb[PER behind one lock]": "cpprb_impl[lock=buffer]"}
-    run.peers[:] = [replace(peer, name=renamed.get(peer.name, peer.name)) for peer in run.peers]
-    for record in run.records:
-        record.peer = renamed.get(record.peer, record.peer)
-        if record.benchmark == "seconds" and record.peer == "cpprb_impl[lock=critical]":
-            record.samples = [Sample(sample.block, 50.0 + 10 * sample.block) for sample in record.samples]
-    said = text_of(headlines(context_of(run))[0])
-    assert "90.4 s" not in said and "200 s with cpprb_impl[lock=buffer]" in said
-    assert f"no lock instead of one around the critical section 1.16{TIMES} [0.833, 1.49] (no difference shown" in said
-    assert f"Settings of the lock: no lock instead of one around each call 3.33{TIMES} [3.33, 3.33] and" in said
-    assert re.search(r" and the scope of the lock alone 2\.8.*? \(a clear difference\); no lock instead", said)
 
 
 def test_a_training_that_was_never_solved_is_no_time_in_the_table():
@@ -158,7 +112,6 @@ def test_ratios_to_a_reference_that_never_solved_the_task_are_bounds():
     assert (cell.ratio, cell.ratio_interval) == (f">2{TIMES}", "")
     assert "cpprb[MP] never reached the target, so ratios to it are lower bounds." in found.notes
     assert not any("clearly needs" in note for note in found.notes)
-    assert f"more than 2{TIMES} as fast as cpprb[MP]" in text_of(headlines(context_of(run))[0])
 
 
 @pytest.mark.parametrize("benchmarks", [{"solved"}, {"seconds"}, {"score"}, {"seconds", "score"}, {"steps"}])
@@ -185,7 +138,6 @@ def test_a_time_without_its_outcome_is_not_shown():
     run = trainings(5, {})
     run.records[:] = [record for record in run.records if record.benchmark != "solved"]
     assert {cell.status for _, row in task(run).table.rows for cell in row} == {"not known whether solved"}
-    assert not headlines(context_of(run))
 
 
 def test_the_markdown_page_says_which_ratio_is_better(tmp_path):
@@ -218,7 +170,7 @@ def test_the_page_does_not_describe_recorded_rows_that_no_training_uses(tmp_path
     assert "| CartPole-v1 | synthetic: invented for tests |" in markdown.read_text(encoding="utf-8")
 
 
-def test_names_of_variants_are_explained_before_they_are_used(tmp_path):
+def test_names_of_variants_are_explained(tmp_path):
     pages = [path.read_text(encoding="utf-8") for path in build(trainings(2, {}), tmp_path)]
     for page, explained in zip(pages, ("<strong>cpprb[MP]:</strong> invented", "- cpprb[MP]: invented"), strict=True):
-        assert page.index(explained) < page.index("A whole training")
+        assert explained in page

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reports.sections import NAMES, SECTIONS, SUITES
+from reports.sections import NAMES, SECTIONS
 from results import save
+from results.suites import SUITES
 
 from .synthetic_runs import throughput_run
 
@@ -20,10 +21,10 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 #: What loops over the sections: adding one must not need a change here.
 WITHOUT_SUITES = ("page.py", "build.py", "tables", "figures", "plots", "templates")
 MODULE = """
-from reports.figures.jobs import Kind, Suite
 from reports.sections.section import Context, Part, Section
+from results.suites import SUITES
 
-SUITE = Suite("endurance", title="Endurance test", kind=Kind.AMOUNTS, benchmarks={"pss": "bytes after {hours} hours"})
+SUITE = SUITES["endurance"]
 
 
 def parts(context: Context) -> list[Part]:
@@ -31,7 +32,15 @@ def parts(context: Context) -> list[Part]:
     return [Part("endurance", "endurance", SUITE.title, jobs)] if jobs else []
 
 
-SECTION = Section(parts, SUITE)
+SECTION = Section(parts)
+"""
+TOLD = """
+[endurance]
+title = "Endurance test"
+kind = "amounts"
+
+[endurance.labels]
+pss = "bytes after {hours} hours"
 """
 TEMPLATES = {
     "html": '<section id="endurance">\n<h2>Endurance test</h2>\n{% for job in part %}\n<p>{{ job.label }}</p>\n'
@@ -47,13 +56,15 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_a_new_section_touches_three_files(checkout):
+def test_a_new_section_touches_four_files(checkout):
     sections = checkout / "reports" / "sections"
     (sections / "endurance.py").write_text(MODULE, encoding="utf-8")
     for kind, template in TEMPLATES.items():
         (sections / f"endurance.{kind}.j2").write_text(template, encoding="utf-8")
     names = sections / "__init__.py"
-    names.write_text(names.read_text(encoding="utf-8").replace('    "memory",\n', '    "endurance",\n    "memory",\n'))
+    names.write_text(names.read_text(encoding="utf-8").replace('    "method",\n', '    "endurance",\n    "method",\n'))
+    with (checkout / "results" / "suites.toml").open("a", encoding="utf-8") as suites:
+        suites.write(TOLD)
     run = throughput_run(peers=("cpprb",), blocks=1)
     run.cell(
         suite="endurance", benchmark="pss", peer="cpprb", workload="CartPole-v1", params={"hours": 3}, unit="bytes",
@@ -71,20 +82,14 @@ def test_a_new_section_touches_three_files(checkout):
 def test_every_listed_section_has_its_templates():
     assert len(NAMES) == len(set(NAMES)) == len(SECTIONS)
     folder = CHECKOUT / "reports" / "sections"
-    modules = {path.stem for path in folder.glob("*.py")} - {
-        "__init__",
-        "learners_notes",
-        "matrix",
-        "section",
-        "speeds",
-    }
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "learners_notes", "matrix", "section"}
     assert modules == set(NAMES)
     for template in folder.glob("*.html.j2"):
         assert template.with_name(template.name.replace(".html.", ".md.")).exists()
 
 
 def test_what_loops_over_the_sections_names_no_suite():
-    suites = [suite for suite in SUITES if suite != "memory"]  # which is also a word for what a machine has
+    suites = set(SUITES) - {"memory", "control"}  # which are words for other things, too
     for place in WITHOUT_SUITES:
         path = CHECKOUT / "reports" / place
         for file in [path] if path.is_file() else [*path.rglob("*.py"), *path.rglob("*.j2")]:

@@ -8,9 +8,11 @@ import pytest
 from reports.answer.sentences import sentences
 from reports.figures.peers import keeps_references
 from reports.figures.ranking import answers_of, standings
-from reports.sections import context_of, jobs_of, throughput
+from reports.sections import context_of
 from reports.tables.cells import scale_of, speed_cell
 from results import Sample
+from results.jobs import jobs_of
+from results.suites import SUITES
 
 from .synthetic_runs import JOBS, add_apex, empty_run, throughput_cell, throughput_run
 
@@ -124,7 +126,7 @@ def test_higher_is_better_in_the_ape_x_suite_and_every_ratio_is_to_one_peer():
 
 def test_without_the_reference_ratios_are_to_the_first_peer():
     assert answers(throughput_run(peers=("rllib", "reverb")))[2] == "rllib"
-    assert context_of(empty_run()).reference(throughput.SUITE) is None
+    assert context_of(empty_run()).reference(SUITES["throughput"]) is None
 
 
 def test_standings_count_what_the_answers_say():

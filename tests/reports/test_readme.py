@@ -1,14 +1,12 @@
 """README's figures are those of the committed records, and the program that writes them handles any records."""
 
-import re
-
 import pytest
 
 from reports import readme
 from reports.readme import MARKED, PARTS, Reference, files, generated, references
 from results import BadRecord, save
 
-from .synthetic_runs import add_sharing, empty_run, throughput_run
+from .synthetic_runs import empty_run, throughput_run
 from .synthetic_use import use_run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -42,41 +40,6 @@ def written(tmp_path_factory):
 
 def part(text, name):
     return next(match["old"] for match in MARKED.finditer(text) if match["name"] == name)
-
-
-def test_headlines_name_the_command_that_shows_their_record_and_what_they_do_not_show(written):
-    told = part(written[0], "headlines")
-    headlines = [each.splitlines() for each in re.split(r"^(?=- )", told.strip(), flags=re.MULTILINE)[1:]]
-    assert [re.match(r"- \*\*(Ape-X|A learner's whole step|Single calls)", each[0])[1] for each in headlines] == [
-        "Ape-X", "A learner's whole step", "Single calls",
-    ]  # fmt: skip
-    machine = "Measured on 2 cores (SYNTHETIC processor, not a real one)"
-    for _, *points, limits, source in headlines:
-        assert points and limits.startswith("  - *Limits:* ")
-        assert source == f"  - {machine}; `make report RUN=results/reference/a-quick.json` shows the record."
-
-
-def test_the_table_of_frames_has_all_six_jobs_and_says_where_we_lose(written):
-    told = part(written[0], "large rows")
-    assert "| peer | add 1 | add 100 | sample 32 | sample 256 | prioritized cycle 32 | prioritized cycle 256 |" in told
-    assert f"| cpprb | {' | '.join([f'1{TIMES}'] * 6)} |" in told
-    assert "a-quick.json" in told  # which has more launches than the survey
-    lost = use_run(blocks=3)
-    for record in lost.records:
-        if (record.peer, record.benchmark, record.workload) == ("cpprb_impl", "sample", "ALE/Seaquest-v5"):
-            record.samples[:] = [type(each)(each.block, each.value * 4) for each in record.samples]
-    found = {"survey": Reference([readme.REFERENCE / "x.json"], lost)}
-    assert re.search(
-        r"cpprb_impl is slower than cpprb at sample 32 \(0\.\d+.\) and sample 256", generated(BLANK, found)
-    )
-
-
-def test_the_table_of_shared_buffers_has_bounds_and_what_the_integrity_suite_found(written):
-    told = part(written[0], "sharing")
-    assert f">200{TIMES}" in told
-    assert "| cpprb[MP] ✗ | unsafe: torn rows, hangs after a kill, broken rows in Ape-X |" in told or (
-        "| cpprb[MP] ✗ | unsafe: broken rows in Ape-X, torn rows, hangs after a kill |" in told
-    )
 
 
 def test_pictures_are_written_in_light_and_dark(written):
@@ -133,9 +96,3 @@ def test_figures_without_a_record_are_left_out():
     assert generated(BLANK, {}) == BLANK
     found = {"quick": Reference([readme.REFERENCE / "x.json"], empty_run())}
     assert generated(BLANK, found) == BLANK
-    run = throughput_run(blocks=1)
-    run.records.clear()
-    add_sharing(run)
-    told = generated(BLANK, {"quick": Reference([readme.REFERENCE / "x.json"], run)})
-    assert part(told, "headlines") == part(told, "large rows") == ""
-    assert "cpprb_impl[lock=buffer]" in part(told, "sharing")

@@ -4,17 +4,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reports.build import build
 from reports.figures.formatting import NOTHING
 from reports.site import __main__ as site
 from reports.site.data import payload
-from results import REFERENCE, frames, load
+from reports.site.replication import replications
+from results import REFERENCE, frames, load, save
+
+from .synthetic_runs import throughput_run
 
 playwright = pytest.importorskip("playwright.sync_api")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -161,7 +167,7 @@ def test_search_and_ticks_choose_buffers(visit):
     everything = peers(page)
     page.locator("#find").fill("CPPRB")
     assert peers(page) == [name for name in everything if "cpprb" in name]
-    page.locator("#again").click()
+    page.locator("#reset").click()
     assert page.locator("#find").input_value() == ""
     page = visit(f"record={QUICK}")
     page.locator("summary", has_text="Libraries").click()
@@ -329,3 +335,74 @@ def test_a_withdrawn_cell_shows_its_reason_and_no_samples():
     data = payload({QUICK: run})
     statuses = {data["texts"][cell[2]]: cell for cell in data["runs"][0]["cells"]}
     assert statuses["invalidated"][5] == [] and data["texts"][statuses["invalidated"][3]]
+
+
+@pytest.fixture
+def report(browser, tmp_path) -> Iterator[object]:
+    """Open the report of a run at a place of its page. Fails at an error in the console."""
+    path, _ = build(load(REFERENCE / f"{QUICK}.json"), tmp_path)
+    troubles, page = [], browser.new_page(viewport={"width": 1280, "height": 800})
+    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+
+    def visit(place: str = ""):
+        page.goto(f"{path.as_uri()}{place}")
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+    yield visit
+    page.close()
+    assert not troubles
+
+
+@needs_browser
+def test_the_report_of_a_run_has_the_same_table_and_is_short(report, visit):
+    page = report()
+    assert table(page) == table(visit(f"record={QUICK}"))
+    assert page.evaluate("document.documentElement.scrollHeight / innerHeight") < 10
+
+
+@needs_browser
+def test_a_link_to_a_place_of_the_report_opens_it_and_keeps_the_table(report):
+    page = report("#suite=memory")
+    shown = table(page)
+    page.locator('nav a[href="#method"]').click()
+    assert page.locator("#method").is_visible() and table(page) == shown
+    assert page.url.endswith("#method")
+    assert report("#again").locator("#again").is_visible()
+
+
+def run_of(name: str, started: str, factor: float = 1.0):
+    """SYNTHETIC: a run whose peers other than cpprb take `factor` times as long."""
+    run = throughput_run(blocks=5)
+    run.started = started
+    for record in run.records:
+        if record.peer != "cpprb":
+            record.samples = [replace(each, value=factor * each.value) for each in record.samples]
+    return {name: run}
+
+
+def test_a_contributed_record_is_compared_with_another_of_such_a_machine():
+    runs = run_of("theirs", "2026-11-20T06:30:00Z") | run_of("ours", "2026-11-21T06:30:00Z")
+    (found,) = replications(runs, ["theirs"]).values()
+    assert found.by == "ours" and found.within == found.compared > 20
+    runs |= run_of("ours", "2026-11-21T06:30:00Z", factor=3.0)
+    (found,) = replications(runs, ["theirs"]).values()
+    assert found.within == 0 < found.compared
+    runs["ours"].machine["cores"] += 1
+    assert replications(runs, ["theirs"]) == {"theirs": None}
+
+
+def test_the_page_says_of_contributed_records_alone_whether_they_were_replicated(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "MACHINES", tmp_path)
+    for name, run in (run_of("theirs", "2026-11-20T06:30:00Z") | run_of("ours", "2026-11-21T06:30:00Z")).items():
+        save(tmp_path / f"{name}.json", run)
+    out = tmp_path / "site.html"
+    files = [str(tmp_path / f"{name}.json") for name in ("theirs", "ours")]
+    assert site.main([files[0], "--out", str(out)]) == 0
+    assert "<td>not yet</td>" in out.read_text(encoding="utf-8")
+    assert site.main([*files, "--out", str(out)]) == 0
+    assert re.search(r"<td>\d+ of \d+ ratios of ours are within its intervals</td>", out.read_text(encoding="utf-8"))
+    monkeypatch.setattr(site, "MACHINES", tmp_path / "nowhere")
+    assert site.main([*files, "--out", str(out)]) == 0
+    assert "within its intervals" not in out.read_text(encoding="utf-8")

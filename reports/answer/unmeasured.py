@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reports.sections import throughput
 from results import Run
 
 
@@ -14,7 +13,7 @@ def unmeasured(run: Run) -> Mapping[str, Mapping[str, list[str]]]:
     Workloads without any figure are left out, and so is a peer's name at the beginning of its reason.
     """
     found: dict[str, dict[str, list[str]]] = {}
-    cells = [record for record in run.records if record.suite == throughput.SUITE.name]
+    cells = [record for record in run.records if record.suite == "throughput"]
     for workload, peer in dict.fromkeys((record.workload, record.peer) for record in cells):
         mine = [record for record in cells if (record.workload, record.peer) == (workload, peer)]
         compared = any(record.ok for record in cells if record.workload == workload)

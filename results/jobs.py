@@ -3,47 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from statistics import median
 from string import Formatter
 
-from reports.figures.formatting import counted
-from results import Record, Run
-from results.verdicts import REFERENCE
-
-
-class Kind(Enum):
-    """The purpose of a suite's figures."""
-
-    RANKS = "speeds that determine which peer is fastest"
-    RATIOS = "speeds with ratios, in a separate section"
-    AMOUNTS = "bytes or waiting times"
-    CHECKS = "whether answers are right, on generated rows"
-
-
-@dataclass(frozen=True)
-class Suite:
-    """How the report presents a suite and its benchmarks. The defaults apply to a suite without a section."""
-
-    name: str
-    title: str = ""
-    spoken: str = ""  # its name in a sentence
-    kind: Kind = Kind.RANKS
-    reference: str = REFERENCE
-    #: benchmark -> its name in tables, in this order; other benchmarks follow, under their own names.
-    benchmarks: Mapping[str, str] = field(default_factory=dict)
-    #: benchmark -> what its name means, printed above the tables.
-    explained: Mapping[str, str] = field(default_factory=dict)
-    #: Benchmarks whose figures are counts; the suite's other figures are speeds.
-    counts: Collection[str] = ()
-    #: Where its rows come from, if it plays a workload's environment instead of using the recorded rows.
-    rows: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "title", self.title or self.name.capitalize())
-        object.__setattr__(self, "spoken", self.spoken or self.name)
+from results.record import Record, Run
+from results.suites import SUITES, Suite
 
 
 @dataclass
@@ -74,8 +40,7 @@ class Job:
 
 
 def is_finding(record: Record) -> bool:
-    """Whether the peer crashed, hung, raised an exception or returned a wrong answer: a result, not a failure to
-    measure."""
+    """Return whether the peer crashed, hung, raised an exception or returned a wrong answer: a result."""
     return record.status in ("wrong", "failed")
 
 
@@ -83,8 +48,8 @@ def has_figure(record: Record) -> bool:
     return bool(record.samples) and record.status != "invalidated"
 
 
-def jobs_of(run: Run, known: Mapping[str, Suite]) -> list[Job]:
-    """All jobs of a run, ordered by suite, workload, and the order of their suite's benchmarks."""
+def jobs_of(run: Run) -> list[Job]:
+    """Return all jobs of a run, ordered by suite, workload, and the order of their suite's benchmarks."""
     jobs: dict[Hashable, Job] = {}
     for record in run.records:
         key = (record.suite, record.workload, record.benchmark, tuple(sorted(map(str, record.params.items()))))
@@ -97,12 +62,12 @@ def jobs_of(run: Run, known: Mapping[str, Suite]) -> list[Job]:
     order_of_peers = {peer.name: number for number, peer in enumerate(run.peers)}
     for job in jobs.values():
         job.cells = dict(sorted(job.cells.items(), key=lambda item: order_of_peers[item[0]]))
-        suite = known.get(job.suite, Suite(job.suite))
+        suite = SUITES.get(job.suite, Suite(job.suite))
         job.label = _label(job, suite.benchmarks.get(job.benchmark, job.benchmark), list(jobs.values()))
 
     suites = list(dict.fromkeys(record.suite for record in run.records))
     workloads = [workload.name for workload in run.workloads]
-    spoken_of = [(name, benchmark) for name, suite in known.items() for benchmark in suite.benchmarks]
+    spoken_of = [(name, benchmark) for name, suite in SUITES.items() for benchmark in suite.benchmarks]
     benchmarks = list(dict.fromkeys([*spoken_of, *((record.suite, record.benchmark) for record in run.records)]))
 
     def position(job: Job) -> tuple[object, ...]:
@@ -147,20 +112,6 @@ def reference_name(run: Run, suite: Suite) -> str | None:
     measured = {record.peer for record in run.records if record.suite == suite.name and has_figure(record)}
     present = [peer.name for peer in run.peers if peer.name in measured]
     return suite.reference if suite.reference in present else next(iter(present), None)
-
-
-def launches_of(jobs: Sequence[Job]) -> str:
-    """Say how many launches the figures of these jobs are based on: "1 launch", "3 to 5 launches", or ""."""
-    counts = sorted({len(record.samples) for job in jobs for record in job.measured.values()})
-    if not counts:
-        return ""
-    return counted(counts[0], "launch") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} launches"
-
-
-def per_cell(jobs: Sequence[Job]) -> str:
-    """Return the same as a sentence that follows another one: " 5 launches per cell.", or ""."""
-    launches = launches_of(jobs)
-    return f" {launches} per cell." if launches else ""
 
 
 def fastest_first(records: list[Record]) -> list[Record]:

@@ -1,0 +1,111 @@
+"""Integrity between processes, and whether each peer is sound, as shown beside its speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.checks import Check, Outcome
+from reports.figures.formatting import counted
+from results import Record, Run
+from results.suites import SUITES
+
+if TYPE_CHECKING:
+    from reports.sections.section import Context
+
+#: The benchmark of other suites that checks rows while explorers run: broken rows there also make a peer unsafe.
+APEX, HOSTS, WHOLE = "apex", "hosts", "whole"
+BROKEN = {APEX: "broken rows in Ape-X", HOSTS: "broken rows over hosts"}
+SUITE = SUITES["integrity"]
+UNSAFE = "✗"
+UNSAFE_MEANS = "unsafe between processes: its figure is the speed of a buffer that can return wrong rows, or hang."
+
+#: benchmark -> (what is checked, what is wrong with a peer that fails)
+CHECKS = {
+    "torn": ("torn rows", "torn rows"),
+    "unwritten": ("never-written rows", "never-written rows"),
+    "lost": ("lost rows", "lost rows"),
+    "duplicated": ("rows stored twice", "rows stored twice"),
+    "stale": ("another row's priority", "stale priorities"),
+    "killed": ("explorers killed", "hangs after a kill"),
+    "starvation": ("slowest explorer", "starved explorers"),
+}
+
+
+@dataclass(frozen=True)
+class Safety:
+    """Whether one peer is sound. `found` says what is wrong with it, or which checks could not be made."""
+
+    word: str  # "sound", "unsafe" or "not tested"
+    found: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.mark} {self.word}".strip()
+
+    @property
+    def mark(self) -> str:
+        return UNSAFE if self.word == "unsafe" else ""
+
+
+def safety_of(run: Run) -> dict[str, Safety]:
+    """Peer -> its safety, for peers declared in the integrity suite and for those whose rows were broken elsewhere."""
+    by_peer: dict[str, list[Record]] = {}
+    for record in run.records:
+        if record.suite == SUITE.name or _is_broken_elsewhere(record):
+            by_peer.setdefault(record.peer, []).append(record)
+    return {peer: _safety(records) for peer, records in by_peer.items()}
+
+
+def _is_broken_elsewhere(record: Record) -> bool:
+    return record.suite in BROKEN and (record.benchmark, record.status) == (WHOLE, "wrong")
+
+
+def _safety(records: Sequence[Record]) -> Safety:
+    if wrong := [_fault(record) for record in records if record.status == "wrong"]:
+        return Safety("unsafe", ", ".join(dict.fromkeys(wrong)))
+    if missing := [CHECKS[record.benchmark][0] for record in records if not record.ok]:
+        return Safety("not tested", "" if len(missing) == len(records) else ", ".join(missing))
+    return Safety("sound")
+
+
+def _fault(record: Record) -> str:
+    return BROKEN[record.suite] if record.benchmark == WHOLE else CHECKS[record.benchmark][1]
+
+
+def outcomes(run: Run) -> dict[str, Outcome]:
+    passed = {"sound": True, "unsafe": False}
+    return {peer: Outcome(passed.get(each.word), each.found) for peer, each in safety_of(run).items()}
+
+
+def rows_checked(run: Run) -> dict[str, Outcome]:
+    """Peer -> whether every row that its learner sampled in Ape-X had been added, for the peers checked there."""
+    by_peer: dict[str, list[Record]] = {}
+    for record in run.records:
+        if (record.suite, record.benchmark) == (APEX, WHOLE):
+            by_peer.setdefault(record.peer, []).append(record)
+    return {peer: _rows(records) for peer, records in by_peer.items()}
+
+
+def _rows(records: Sequence[Record]) -> Outcome:
+    broken = sum(record.status == "wrong" for record in records)
+    if broken:
+        return Outcome(False, f"broken rows in {broken} of {counted(len(records), 'job')}")
+    return Outcome(True if any(record.ok for record in records) else None)
+
+
+def missing(context: Context) -> str:
+    """Return why the page does not say which buffers are sound, or "" if it does."""
+    if context.jobs_of(SUITE):
+        return ""
+    return (
+        "The integrity suite was left out because of the time budget"
+        if SUITE.name in context.left_out_whole
+        else "This run does not include the integrity suite"
+    )
+
+
+#: What an Ape-X run shows without this suite.
+ROWS = Check(APEX, "Rows sampled in Ape-X", UNSAFE, UNSAFE_MEANS, rows_checked)
+CHECK = Check(SUITE.name, SUITE.title, UNSAFE, UNSAFE_MEANS, outcomes)
