@@ -41,10 +41,6 @@ class Safety:
     found: str = ""
 
     @property
-    def label(self) -> str:
-        return f"{self.mark} {self.word}".strip()
-
-    @property
     def mark(self) -> str:
         return UNSAFE if self.word == "unsafe" else ""
 

@@ -1,0 +1,42 @@
+"""results/suites.toml describes what the suites measure, and nothing else."""
+
+from __future__ import annotations
+
+from string import Formatter
+
+import pytest
+
+from results.suites import SUITES, Suite
+from results.verdicts import REFERENCE, REFERENCES
+from suites import SUITES as NAMES
+from suites import suite_named
+
+
+def test_every_suite_is_described():
+    assert set(SUITES) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_benchmark_has_a_label_and_every_label_a_benchmark(name):
+    measured, told = suite_named(name).benchmarks, SUITES[name]
+    assert set(told.benchmarks) == set(measured)
+    assert {*told.explained, *told.counts} <= set(measured)
+    assert told.reference == REFERENCES.get(name, REFERENCE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_note_is_one_paragraph_of_whole_sentences(name):
+    note = SUITES[name].note
+    assert "\n" not in note and note == note.strip()
+    assert note.endswith(".") or name in ("counts", "control")  # which no table of figures shows
+
+
+def test_a_suite_that_is_not_listed_ranks_peers_under_its_own_name():
+    suite = Suite("endurance")
+    assert (suite.title, suite.spoken, suite.kind.name) == ("Endurance", "endurance", "RANKS")
+
+
+def test_braces_of_labels_are_names():
+    for suite in SUITES.values():
+        for label in suite.benchmarks.values():
+            assert all(name is None or name.isidentifier() for _, name, _, _ in Formatter().parse(label))
