@@ -18,11 +18,11 @@ from pathlib import Path
 
 from scipy import stats
 
-from reports.figures.formatting import counted
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from results import BadRecord, Run, load
 from results.jobs import Job, jobs_of, reference_name
 from results.suites import SUITES, Kind
+from results.words import counted
 
 FEWEST_PEERS = 3  # a rank correlation of fewer is meaningless
 COMPARED = [name for name, suite in SUITES.items() if suite.kind in (Kind.RANKS, Kind.RATIOS)]

@@ -16,13 +16,14 @@ from pathlib import Path
 from reports import learners_tables, use_cases
 from reports.answer.heatmap import HeatMap, heat_map
 from reports.answer.heatmap_svg import pictures
-from reports.figures.formatting import counted, launches_of, listed
+from reports.figures.formatting import launches_of, listed
 from reports.planning import page as planning
 from reports.sections import context_of
 from reports.sections.section import Context
 from results import REFERENCE, BadRecord, Run, load
 from results.record import Peer
 from results.validation import check
+from results.words import counted
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/planning.md", "docs/sb3.md")

@@ -12,7 +12,8 @@ import jinja2
 from markupsafe import Markup
 
 from reports.answer import shades
-from reports.figures.formatting import counted, interval, listed, number, runnable, size, times
+from reports.figures.formatting import interval, listed, number, runnable, size, times
+from results.words import counted
 
 FOLDERS = [
     Path(__file__).resolve().parent / name for name in ("templates", "answer", "sections", "gate", "site", "advice")

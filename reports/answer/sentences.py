@@ -10,7 +10,7 @@ from reports.answer.heatmap import shared_columns, typical_workloads
 from reports.checks import Check, integrity
 from reports.checks.integrity import APEX, safety_of
 from reports.figures.crowds import is_scaling
-from reports.figures.formatting import counted, listed
+from reports.figures.formatting import listed
 from reports.figures.peers import base_name, keeps_references
 from reports.figures.ranking import WITHIN, Answer, answer_among, answers_of
 from reports.figures.ratios import Ratio, ratio_of
@@ -19,6 +19,7 @@ from reports.sections.section import Context
 from results import Run, Workload
 from results.jobs import Job
 from results.suites import SUITES
+from results.words import counted
 
 
 @dataclass(frozen=True)

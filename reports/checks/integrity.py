@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.checks import Check, Outcome
-from reports.figures.formatting import counted
 from results import Record, Run
 from results.suites import SUITES
+from results.words import counted
 
 if TYPE_CHECKING:
     from reports.sections.section import Context

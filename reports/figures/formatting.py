@@ -9,6 +9,7 @@ from datetime import datetime
 
 from reports.figures.statistics import Figure
 from results.jobs import Job
+from results.words import counted
 
 TIME_SCALES = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
 NOTHING = "\N{EN DASH}"
@@ -96,12 +97,6 @@ def listed(names: Sequence[str], most: int = 8, last: str = "and") -> str:
     if left > 0:
         return f"{', '.join(shown)} and {left} more"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}" if shown else ""
-
-
-def counted(count: int, noun: str) -> str:
-    """1 job, 2 jobs, 3 launches"""
-    plural = noun + ("es" if noun.endswith("ch") else "s")
-    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def runnable(command: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from results import Record
+from results.analysis.pairs import by_block
 
 CONFIDENCE = 0.95
 FEWEST_FOR_INTERVAL = 3  # with fewer, only the lowest and the highest sample are shown
@@ -54,10 +55,6 @@ def figure(values: Sequence[float]) -> Figure:
             ).confidence_interval
         low, high = float(interval.low), float(interval.high)
     return Figure(float(np.median(data)), low, high, len(data))
-
-
-def by_block(record: Record) -> dict[int, float]:
-    return {sample.block: sample.value for sample in record.samples}
 
 
 def speed_ups(record: Record, reference: Record) -> dict[int, float]:
@@ -107,12 +104,6 @@ def detectable(mine: Sequence[float], others: Sequence[float], power: float = 0.
     spread = sum(float(np.var(values, ddof=1)) * (len(values) - 1) for values in (mine, others)) / freedom
     quantiles = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) + stats.t.ppf(power, freedom)
     return float(quantiles * math.sqrt(spread * (1 / len(mine) + 1 / len(others))))
-
-
-def log_slow_downs(base: Mapping[int, float], head: Mapping[int, float], better: str) -> np.ndarray:
-    """Return, for each block in order, the log of head's time divided by base's. Above 0, head is slower."""
-    sign = 1.0 if better == "lower" else -1.0
-    return np.array([sign * math.log(head[block] / base[block]) for block in sorted(base.keys() & head.keys())])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from reports.figures.formatting import counted
 from reports.figures.ratios import Ratio, figure_of, ratio_of
-from reports.figures.statistics import by_block
 from results import Record
+from results.analysis.pairs import by_block
 from results.jobs import Job
+from results.words import counted
 
 SCORE, WEIGHTS, SOLVED, NEEDED = "score", "weights", "solved", "needed"
 STEPS, RELATIVE_SPEED = "steps", "relative_speed"

@@ -13,8 +13,8 @@ from typing import NoReturn
 
 from reports.gate import table
 from reports.gate.again import commands
-from reports.gate.verdict import HarnessError, Status, Word, check_kind, incomplete, judge_what_can_be, status_of
 from results import BadRecord, load
+from results.analysis.verdict import HarnessError, Status, Word, check_kind, incomplete, judge_what_can_be, status_of
 
 
 class _Parser(argparse.ArgumentParser):

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 from reports.figures.formatting import runnable
-from reports.gate.verdict import Verdict, Word
 from results import Run
+from results.analysis.verdict import Verdict, Word
 
 MOST = 3  # benchmarks for which commands are shown
 

@@ -23,14 +23,14 @@ import ruptures
 from scipy.stats import median_abs_deviation
 
 from reports.gate.page import Panel
-from reports.gate.rules import Rule
 from reports.gate.table import grown
-from reports.gate.verdict import HEAD, HarnessError, judge
 from reports.plots import Changes, changes, draw
 from reports.rendering import render
-from results import REFERENCE, BadRecord, load
+from results import BadRecord, load
+from results.analysis.rules import Rule
+from results.analysis.studies import HISTORY
+from results.analysis.verdict import HEAD, HarnessError, judge
 
-FOLDER = REFERENCE / "gate-history"
 OUT = Path(__file__).resolve().parents[1] / "out" / "gate-history.html"
 FEWEST = 8  # commits of a series in which new levels are looked for
 IS_ZERO, WAS_ZERO = -0.99, 100.0  # stand for the changes -1 and infinity of a count, whose logarithms are infinite
@@ -85,7 +85,7 @@ class History:
     series: dict[str, Series] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path = FOLDER) -> History:
+    def load(cls, folder: Path = HISTORY) -> History:
         """Read the records. A commit in which a benchmark has no figure is left out of its series."""
         every = cls()
         for path in sorted(folder.glob("*.json")):
@@ -129,7 +129,7 @@ def page(history: History) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m reports.gate.history", description=__doc__.partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--folder", type=Path, default=HISTORY)
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args(arguments)
     try:

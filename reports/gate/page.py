@@ -9,10 +9,10 @@ from functools import partial
 
 from reports.figures.formatting import spoken_time
 from reports.gate import table
-from reports.gate.verdict import BASE, HEAD, Verdict
 from reports.plots import Changes, Picture, changes, draw
 from reports.rendering import render
 from results import Run
+from results.analysis.verdict import BASE, HEAD, Verdict
 
 
 @dataclass(frozen=True)

@@ -22,19 +22,16 @@ from statistics import median
 import numpy as np
 from scipy import stats
 
-from reports.figures import evidence
-from reports.figures.statistics import by_block, log_slow_downs
-from reports.gate import rules, verdict
-from reports.gate.rules import MANY, SINGLE, WORK, Rule, rule_of
-from reports.gate.verdict import BASE, HEAD, Verdict, Word, decide, judge
 from reports.tables.budget import run_minutes
-from results import REFERENCE, Run, load
+from results import Run, load
+from results.analysis import evidence, rules, verdict
+from results.analysis.pairs import by_block, log_slow_downs
+from results.analysis.rules import MANY, SINGLE, WORK, Rule, rule_of
+from results.analysis.studies import BESIDE, COUNTED, LEVELS, NEIGHBOUR, POWER, WAYS
+from results.analysis.verdict import BASE, HEAD, Verdict, Word, decide, judge
 
-FOLDER = REFERENCE / "gate"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
 BEGIN, END = "<!-- measured by make gate-power -->", "<!-- end -->"
-NEIGHBOUR, COUNTED = "neighbour", "work"  # how names of records begin
-LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
 DRAWN_GATES, DRAWN_BENCHMARKS = 1_000, 100
 ABOUT = 0.75, 1.33  # times a level: of the real gates, benchmarks that were so much slower are counted in its row
 MOST_PAIRS = 35  # of a benchmark: ten minutes suffice for them even if nothing is decided
@@ -42,34 +39,7 @@ SEED = 17
 #: The code that decides: a table that was made with other code than this is out of date.
 DECIDES = (evidence, rules, verdict)
 HEADER = ("", "drawn from the pool", "real gates")
-BESIDE = ", beside a process that uses one core"
-BESIDE_TWO = ", beside two such processes"
 NOISE_HEADER = ("", "spread of pairs, median", "largest", "largest bias")
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way to measure pairs, of which some leave out a rule against noise, to see what the rule gains."""
-
-    name: str
-    what: str
-    beside: int = 0  # processes that use one core each
-
-    @property
-    def record(self) -> str:
-        return f"{('', 'neighbour-', 'neighbours-')[self.beside]}noise-{self.name}"
-
-
-WAYS = (
-    Way("usual", "as described above"),
-    Way("turns", "one process after the other, instead of turns"),
-    Way("caches", "first calls of a turn timed too"),
-    Way("orders", "each build always linked in the same order"),
-    Way("usual", f"as described above{BESIDE}", beside=1),
-    Way("waiting", f"waiting for a processor counted{BESIDE}", beside=1),
-    Way("usual", f"as described above{BESIDE_TWO}", beside=2),
-    Way("waiting", f"waiting for a processor counted{BESIDE_TWO}", beside=2),
-)
 
 
 @dataclass(frozen=True)
@@ -221,7 +191,7 @@ def noise_rows(folder: Path) -> Iterator[tuple[str, ...]]:
             yield way.what, *(f"{each:.1%}" for each in (median(spreads), max(spreads), max(biases)))
 
 
-def lines(folder: Path = FOLDER) -> list[str]:
+def lines(folder: Path = POWER) -> list[str]:
     """Return the table of docs/gate.md."""
     run = load(folder / "pool.json")
     where = f"{run.machine['cores']} cores, {run.machine['cpu']}"
@@ -242,7 +212,7 @@ def _table(header: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
 
 
 def main() -> int:
-    if not (FOLDER / "pool.json").exists():
+    if not (POWER / "pool.json").exists():
         print(f"not updated: {PAGE.name}, since there is no pool of pairs yet")
         return 0
     text = PAGE.read_text(encoding="utf-8")

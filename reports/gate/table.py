@@ -8,10 +8,11 @@ import textwrap
 from collections.abc import Sequence
 
 from reports.figures import formatting
-from reports.figures.formatting import counted, listed, percent
-from reports.gate.rules import COUNTS, FALSE_ALARM
-from reports.gate.verdict import FASTER, LESS_WORK, Verdict, Word
+from reports.figures.formatting import listed, percent
+from results.analysis.rules import COUNTS, FALSE_ALARM
+from results.analysis.verdict import FASTER, LESS_WORK, Verdict, Word
 from results.record import first_line
+from results.words import counted
 
 #: What needs a reader's attention comes first.
 ORDER = (Word.REGRESSION, Word.CANT_TELL, Word.NOT_JUDGED, Word.PASS)

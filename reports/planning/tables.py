@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from reports.figures.formatting import NOTHING, counted, number, size, times
+from reports.figures.formatting import NOTHING, number, size, times
 from reports.planning.costs import Cost, Costs
 from reports.planning.errors import CPU, FIGURES, Compared, Model, typical
 from reports.planning.measured import Cell
 from reports.planning.plan import LIMIT, Plan, least_data_hosts, outside, percent, simulated, uses, verdict
 from reports.planning.simulation import Reached
+from results.words import counted
 
 FEWEST_FOR_P99 = 100  # steps
 ERROR_NAMES = (

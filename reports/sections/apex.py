@@ -11,7 +11,7 @@ from reports import plots
 from reports.checks import integrity
 from reports.checks.integrity import Safety
 from reports.figures.crowds import crowding_note
-from reports.figures.formatting import TIMES, counted, listed, number
+from reports.figures.formatting import TIMES, listed, number
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import Figure
@@ -20,6 +20,7 @@ from reports.sections.section import Context, Part, Section
 from results.jobs import Job, fastest_first
 from results.suites import SUITES
 from results.verdicts import MATTERS, SHARED_REFERENCE
+from results.words import counted
 
 RATES = ("explorers", "learner")
 SUITE = SUITES["apex"]

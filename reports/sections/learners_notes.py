@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reports.figures.formatting import counted, interval, listed, number
+from reports.figures.formatting import interval, listed, number
 from reports.figures.ratios import Ratio
 from reports.figures.statistics import detectable, figure, holm, least_p, p_equal
 from reports.figures.trainings import WEIGHTS, Task, ratios_of
 from reports.rendering import worded
 from results.verdicts import ENOUGH, MATTERS
+from results.words import counted
 
 ALPHA = 0.05
 TEST = "exact permutation test of the mean last score over seeds, with Holm's correction"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from reports import plots
-from reports.figures.formatting import Scale, counted, listed, number
+from reports.figures.formatting import Scale, listed, number
 from reports.figures.peers import base_name
 from reports.figures.ratios import Ratio, figure_of, ratio_of
 from reports.figures.statistics import speed_up
@@ -19,6 +19,7 @@ from reports.tables.troubles import number_of
 from results.jobs import Job, fastest_first, has_figure
 from results.suites import SUITES
 from results.verdicts import ENOUGH, SHARED_REFERENCE
+from results.words import counted
 
 NEEDED = {"seconds": "time", "transitions": "transitions", "steps": "learner steps"}
 SUITE = SUITES["learning"]

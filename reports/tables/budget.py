@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from reports.figures.formatting import counted, listed
+from reports.figures.formatting import listed
 from results import Record, Run
 from results.jobs import is_finding
+from results.words import counted
 
 
 def left_out(run: Run) -> str:

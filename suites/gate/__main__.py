@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from adapters import external, registry
-from reports.gate.verdict import HarnessError
 from results import files
+from results.analysis.verdict import HarnessError
 from suites.gate import sources
 from suites.gate.builds import Side, identical
 from suites.gate.measure import PEERS, Gate, only_one

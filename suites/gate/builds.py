@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from zipfile import ZipFile
 
 from adapters import environments
-from reports.gate.verdict import HarnessError
+from results.analysis.verdict import HarnessError
 from suites.gate.sources import FOLDER, Source
 from suites.runner import process as processes
 from suites.runner.driver import Interrupt

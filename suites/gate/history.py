@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.gate.history import FOLDER
-from reports.gate.verdict import HarnessError, Status, judge
+from results.analysis.studies import HISTORY
+from results.analysis.verdict import HarnessError, Status, judge
 from suites.gate import sources
 from suites.gate.builds import Side
 from suites.gate.measure import Gate, only_one
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commits", type=int, default=1, help="to measure now (default: %(default)s)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="measure only every N-th commit")
     parser.add_argument("--pairs", type=int, default=3, help="of each benchmark (default: %(default)s)")
-    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--folder", type=Path, default=HISTORY)
     args = parser.parse_args(arguments)
     try:
         troubles = measure(args.folder, args.commits, args.every, args.pairs)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from reports.gate.verdict import HarnessError
+from results.analysis.verdict import HarnessError
 from results.record import Record, Run
 from suites import SUITES, suite_named, workloads
 from suites.gate.builds import Side

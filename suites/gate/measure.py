@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from adapters import registry
 from adapters.base import PeerInfo
-from reports.gate.verdict import HarnessError, Verdict, judge
 from results import machine
+from results.analysis.verdict import HarnessError, Verdict, judge
 from results.record import Record, Run, save
 from suites import workloads
 from suites.gate import sources

@@ -28,8 +28,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from reports.gate.power import COUNTED, FOLDER, LEVELS, NEIGHBOUR, WAYS
-from reports.gate.verdict import HarnessError, Status
+from results.analysis.studies import COUNTED, LEVELS, NEIGHBOUR, POWER, WAYS
+from results.analysis.verdict import HarnessError, Status
 from results.record import load
 from suites.gate.builds import Side
 from suites.gate.launches import Pair
@@ -134,7 +134,7 @@ def neighbours(count: int) -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m suites.gate.power", description=__doc__.partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--folder", type=Path, default=POWER)
     parser.add_argument("--only", default="", metavar="NAME,...", help="records whose names begin so")
     parser.add_argument("--pairs", type=int, default=60, help="of the pool (default: %(default)s)")
     parser.add_argument("--gates", type=int, default=30, help="of equal builds (default: %(default)s)")

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from reports.gate.verdict import HarnessError
+from results.analysis.verdict import HarnessError
 from suites.gate.sources import FOLDER
 from suites.runner.segments import SHARED_MEMORY
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.gate.verdict import HarnessError
 from results import machine
+from results.analysis.verdict import HarnessError
 from suites.runner.process import CHECKOUT
 
 FOLDER = CHECKOUT / ".gate"

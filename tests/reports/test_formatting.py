@@ -1,7 +1,8 @@
 import pytest
 
-from reports.figures.formatting import counted, interval, listed, number, scale_for, size
+from reports.figures.formatting import interval, listed, number, scale_for, size
 from reports.figures.statistics import Figure
+from results.words import counted
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from reports.gate import __main__ as program
 from reports.gate import table
 from reports.gate.again import commands
-from reports.gate.rules import CALLS, MANY, MISSED, SINGLE, WORK, rule_of
-from reports.gate.verdict import HarnessError, Status, Word, check_kind, decide, incomplete, judge, status_of
 from results import save
+from results.analysis.rules import CALLS, MANY, MISSED, SINGLE, WORK, rule_of
+from results.analysis.verdict import HarnessError, Status, Word, check_kind, decide, incomplete, judge, status_of
 
 from .synthetic_runs import gate_run, throughput_run
 

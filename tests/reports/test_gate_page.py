@@ -9,8 +9,8 @@ import pytest
 from reports.gate import __main__ as program
 from reports.gate import history
 from reports.gate.history import IS_ZERO, WAS_ZERO, History, Series
-from reports.gate.rules import CALLS, SINGLE, WORK
 from results import save
+from results.analysis.rules import CALLS, SINGLE, WORK
 
 from .synthetic_runs import gate_run
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from reports.gate import power
-from reports.gate.power import NEIGHBOUR, Pool, Share, alarms, undecided
-from reports.gate.rules import SINGLE
-from reports.gate.verdict import Word
+from reports.gate.power import Pool, Share, alarms, undecided
 from results import save
+from results.analysis.rules import SINGLE
+from results.analysis.studies import LEVELS, NEIGHBOUR, POWER
+from results.analysis.verdict import Word
 
 from .synthetic_runs import gate_run
 
@@ -100,8 +101,8 @@ def test_the_table_in_the_docs_is_that_of_the_records_and_no_older_than_the_code
     rows = {
         name: real for line in said.splitlines() if line.count("|") == 4 for _, name, _, real, _ in [line.split("|")]
     }
-    gates = power.gates_of(power.FOLDER, "equal")
+    gates = power.gates_of(POWER, "equal")
     assert rows[" gates with a false alarm "].strip() == str(alarms(power.words(gates)))
-    slowed = power.slowed_in(power.FOLDER)
-    for level in power.LEVELS:
+    slowed = power.slowed_in(POWER)
+    for level in LEVELS:
         assert rows[f" {level}% slower, one process: found "].strip() == str(power.found(slowed, level / 100, SINGLE))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from reports.figures.statistics import figure, holm, log_slow_downs, speed_up, speed_ups
+from reports.figures.statistics import figure, holm, speed_up, speed_ups
 from results import Record
+from results.analysis.pairs import log_slow_downs
 
 
 def record(better, values):

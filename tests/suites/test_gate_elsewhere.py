@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reports.gate import __main__ as verdict
-from reports.gate.verdict import HarnessError
+from results.analysis.verdict import HarnessError
 from results.record import load
 from suites.gate import __main__ as gate
 from suites.gate import sources

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from cpprb_impl import _native
-from reports.gate.power import LEVELS, WAYS
-from reports.gate.verdict import HarnessError
+from results.analysis.studies import LEVELS, WAYS
+from results.analysis.verdict import HarnessError
 from results.record import Record, load
 from suites.gate import history, launches, power, probe
 from suites.gate.builds import Side

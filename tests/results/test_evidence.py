@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.figures.evidence import MOST, bounds, log_wealth
+from results.analysis.evidence import MOST, bounds, log_wealth
 
 NOISES = {
     "normal": lambda random, count: random.normal(size=count),

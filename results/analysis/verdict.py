@@ -1,12 +1,11 @@
 """Is "head" slower than "base"? Judges a gate run, complete or still being measured.
 
-A figure that is timed is judged by the evidence of its pairs (`reports/figures/evidence.py`), after each pair, until it
-is decided:
+A figure that is timed is judged by the evidence of its pairs (`evidence.py`), after each pair, until it is decided:
 
 - It is a regression if head is slower with enough evidence *and* slower by at least the smallest relevant change
-  (`reports/gate/rules.py`). Over all benchmarks of a gate together, the probability that one of them is called slower
-  although it is not is at most `FALSE_ALARM`, however often one looks: the evidence needed is the number of benchmarks
-  divided by it (Bonferroni).
+  (`rules.py`). Over all benchmarks of a gate together, the probability that one of them is called slower although it is
+  not is at most `FALSE_ALARM`, however often one looks: the evidence needed is the number of benchmarks divided by it
+  (Bonferroni).
 - It passes if a slow-down by the smallest relevant change is excluded, which is wrong with probability `MISSED`.
 - Otherwise it is undecided ("can't tell").
 
@@ -23,12 +22,12 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from statistics import median
 
-from reports.figures.evidence import bounds, log_wealth
-from reports.figures.formatting import counted
-from reports.figures.statistics import by_block, log_slow_downs
-from reports.gate.rules import CONFIRMED, FALSE_ALARM, MISSED, Rule, rule_of
 from results import Record, Run
+from results.analysis.evidence import bounds, log_wealth
+from results.analysis.pairs import by_block, log_slow_downs
+from results.analysis.rules import CONFIRMED, FALSE_ALARM, MISSED, Rule, rule_of
 from results.jobs import Job, jobs_of
+from results.words import counted
 
 BASE, HEAD = "base", "head"
 FASTER, LESS_WORK = "faster", "less work"  # notes on a benchmark that passes

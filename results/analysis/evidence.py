@@ -48,7 +48,7 @@ def log_wealth(differences: Sequence[float], limit: float, expected: float) -> l
 def _bet(size: float, centre: float, spread: float) -> float:
     """Return the share of the wealth to bet on a positive sign: P(positive) - P(negative), given the size."""
     above, below = (
-        (1 + ((size + side * centre) / spread) ** 2 / FREEDOM) ** (-(FREEDOM + 1) / 2) for side in (-1.0, 1.0)
+        float((1 + ((size + side * centre) / spread) ** 2 / FREEDOM) ** (-(FREEDOM + 1) / 2)) for side in (-1.0, 1.0)
     )
     return min(MOST, (above - below) / (above + below))
 

@@ -1,0 +1,1 @@
+"""Whether one revision is slower than another: pairs, evidence, rules, verdict."""

@@ -1,0 +1,38 @@
+"""The committed records of the gate: main's history, and the study of how often the gate is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from results.files import REFERENCE
+
+HISTORY, POWER = REFERENCE / "gate-history", REFERENCE / "gate"
+NEIGHBOUR, COUNTED = "neighbour", "work"  # how names of records begin
+LEVELS = (2, 5, 10, 20, 50)  # percent by which calls are slowed
+BESIDE = ", beside a process that uses one core"
+BESIDE_TWO = ", beside two such processes"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to measure pairs, of which some leave out a rule against noise, to see what the rule gains."""
+
+    name: str
+    what: str
+    beside: int = 0  # processes that use one core each
+
+    @property
+    def record(self) -> str:
+        return f"{('', 'neighbour-', 'neighbours-')[self.beside]}noise-{self.name}"
+
+
+WAYS = (
+    Way("usual", "as described above"),
+    Way("turns", "one process after the other, instead of turns"),
+    Way("caches", "first calls of a turn timed too"),
+    Way("orders", "each build always linked in the same order"),
+    Way("usual", f"as described above{BESIDE}", beside=1),
+    Way("waiting", f"waiting for a processor counted{BESIDE}", beside=1),
+    Way("usual", f"as described above{BESIDE_TWO}", beside=2),
+    Way("waiting", f"waiting for a processor counted{BESIDE_TWO}", beside=2),
+)
