@@ -72,7 +72,7 @@ def test_new_priorities_reach_the_row_that_was_sampled_and_no_other(make_shards,
     batch = learner.sample(16, 0.4)
     index, row = batch["indexes"][:1].copy(), int(batch["id"][0, 0])
     late = batch["indexes"][-1:].copy()
-    learner.update_priorities(index, np.array([1e12]))
+    learner.update_priorities(index, np.array([1e20]))
     learner.sample(16, 0.4)  # its sum is known from now on
     assert set(learner.sample(32, 0.4)["id"].ravel()) == {row}
 
