@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reports.sections.section import Context, Part, Section
 from results import frames
 from results.suites import SUITES
+from results.verdicts import ENOUGH
 
 SUITE = SUITES["control"]
 
@@ -23,7 +24,8 @@ class Compared:
 
     @property
     def is_even(self) -> bool:
-        return self.low <= 1 <= self.high
+        """Whether the sides do not differ, or too few blocks say that they do."""
+        return self.low <= 1 <= self.high or self.launches < ENOUGH
 
 
 def parts(context: Context) -> list[Part]:

@@ -108,3 +108,22 @@ def test_doing_it_again_makes_the_environments_of_its_peers(tmp_path):
 def test_a_command_names_the_interpreter_of_its_peer():
     assert runnable("python -m suites.conformance") == ".venv/bin/python -m suites.conformance"
     assert runnable(".peers/torch/bin/python -m x") == ".peers/torch/bin/python -m x"
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(
+    ("first", "blocks", "warned"), [(1.0, 5, False), (1.2, 5, True), (1.2, 4, False)], ids=["even", "apart", "few"]
+)
+def test_a_control_whose_sides_differ_in_enough_blocks_is_a_warning(tmp_path, first, blocks, warned):
+    run = throughput_run(peers=("cpprb",), blocks=1)
+    for side, seconds in (("first", first), ("second", 1.0)):
+        record = run.cell(
+            suite="control", benchmark="add", peer="cpprb", workload="CartPole-v1",
+            params={"batch": 1, "side": side}, unit="s/transition", better="lower",
+        )  # fmt: skip
+        for block in range(blocks):
+            record.add_sample(block, seconds * (1 + 0.01 * block * (1 if side == "first" else -1)))
+    for path in build(run, tmp_path):
+        told = path.read_text(encoding="utf-8")
+        assert f"In each of {blocks} blocks, cpprb was launched twice" in told
+        assert ("The range does not contain 1" in told) is warned
