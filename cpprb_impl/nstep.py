@@ -230,6 +230,19 @@ class NstepWindow(ForkSafe):
             for name in self._rewards:
                 rewards = steps[name][at]
                 rewards[outside] = 0  # assigned, not multiplied by 0: a NaN beyond the end must not count either
-                # Not in the field's dtype: the ring converts them, and warns of those that it cannot hold.
-                rows[name] = np.einsum("rs...,s->r...", rewards, discounts)
+                rows[name] = _sums(rewards, discounts)
         return rows
+
+
+def _sums(rewards: np.ndarray, discounts: np.ndarray) -> np.ndarray:
+    """Return the discounted sums over the second axis, in a dtype that holds them.
+
+    The ring converts them to the field's dtype, and warns of those that become infinite there.
+    """
+    with np.errstate(over="ignore"):
+        sums: np.ndarray = np.einsum("rs...,s->r...", rewards, discounts)
+        finite = np.isfinite(sums)
+        if not finite.all():
+            wide = rewards.astype(np.result_type(rewards, np.longdouble))
+            sums = np.where(finite, sums, np.einsum("rs...,s->r...", wide, discounts))
+        return sums

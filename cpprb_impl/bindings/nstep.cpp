@@ -16,8 +16,8 @@ namespace {
 // infinite in a field that has had no warning.
 void make_oldest(const Ring& ring, NstepWindow& window, std::size_t count) {
   window.transitions(count);
-  if (window.too_large() && !ring.change_warnings.has(ring.fields[window.too_large()->column]))
-    throw NstepWindow::TooLarge(*window.too_large());
+  for (const auto& each : window.too_large())
+    if (!ring.change_warnings.has(ring.fields[each.column])) throw NstepWindow::TooLarge(each);
 }
 
 // Calls use(), which may throw NstepWindow::TooLarge if nothing has changed; warns then, and calls it again. A warning

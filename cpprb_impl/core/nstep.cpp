@@ -137,7 +137,7 @@ bool NstepWindow::find_ends(std::size_t count) {
 }
 
 const char* const* NstepWindow::transitions(std::size_t count) {
-  too_large_.reset();
+  too_large_.clear();
   const bool in_line = find_ends(count);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     switch (columns_[c].role) {
@@ -216,7 +216,7 @@ void NstepWindow::find_too_large(std::size_t c, std::size_t count) {
         finite &= std::isfinite(reward);
         total += static_cast<Number>(discount(k)) * reward;
       }
-      if (finite && becomes_infinite(column.kind, total)) too_large_ = {c, static_cast<double>(total)};
+      if (finite && becomes_infinite(column.kind, total)) return too_large_.push_back({c, static_cast<double>(total)});
     }
 }
 
@@ -232,7 +232,7 @@ const char* NstepWindow::tell_discounts(std::size_t c, std::size_t count) {
       put(column.kind, discount(steps(i)), to);
       if (column.swapped) std::reverse(to, to + bytes);
     }
-  if (becomes_infinite(column.kind, largest)) too_large_ = {c, largest};
+  if (becomes_infinite(column.kind, largest)) too_large_.push_back({c, largest});
   return column.made.data();
 }
 

@@ -72,12 +72,12 @@ class NstepWindow {
   // until the next call of a non-const method. `count` is not 0. Throws std::bad_alloc.
   const char* const* transitions(std::size_t count);
   const char* const* made() const { return places_.data(); }  // what it returned
-  // A number that became infinite in those transitions, although it was computed from finite ones.
+  // A number that became infinite in a column of those transitions, although it was computed from finite ones.
   struct TooLarge {
     std::size_t column;
     double number;
   };
-  const std::optional<TooLarge>& too_large() const { return too_large_; }
+  const std::vector<TooLarge>& too_large() const { return too_large_; }  // of each such column, one
   // Removes the oldest `count` steps.
   void drop(std::size_t count);
   void clear() { drop(waiting_); }
@@ -119,7 +119,7 @@ class NstepWindow {
   std::vector<std::size_t> next_ends_;              // by environment, while `ends_` is found
   std::vector<double> discounts_;                   // powers of gamma, as many as needed so far
   std::vector<const char*> places_;                 // by column
-  std::optional<TooLarge> too_large_;               // among the transitions that were made last
+  std::vector<TooLarge> too_large_;                 // among the transitions that were made last
 };
 
 }  // namespace rb
