@@ -23,8 +23,9 @@ PyObject* new_array(PyArray_Descr* dtype, npy_intp rows, const Shape& shape, npy
     const std::size_t blocks = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment;
     if (!is_too_large) data = std::aligned_alloc(kAlignment, blocks * kAlignment);
     if (data == nullptr)
-      raise(PyExc_MemoryError, "a batch of %zd rows does not fit into memory: one of its columns has %zd bytes a row",
-            rows, row_bytes);
+      raise(PyExc_MemoryError,
+            "a batch of %zd rows does not fit into memory: one of its columns needs %zd bytes per row", rows,
+            row_bytes);
     owner = Ref(PyCapsule_New(data, nullptr, [](PyObject* it) { std::free(PyCapsule_GetPointer(it, nullptr)); }));
     if (!owner) {
       std::free(data);
