@@ -168,7 +168,8 @@ def control(samples: pd.DataFrame) -> pd.DataFrame:
     known = samples[(samples["suite"] == "control") & (samples["value"] > 0) & (samples["status"] != "invalidated")]
     if not known.empty:
         job = ["run", "peer", "workload", "benchmark", "block"]
-        sides = known.pivot_table(index=job, columns="param.side", values="value").dropna()
+        sides = known.pivot_table(index=job, columns="param.side", values="value")
+        sides = sides.reindex(columns=["first", "second"]).dropna()
         difference = np.log(sides["second"] / sides["first"])  # of seconds
         blocks = np.exp(difference.groupby(["run", "peer", "block"]).mean()).rename("value").reset_index()
         known = blocks.assign(suite="control", benchmark="", workload="", params="", status="ok", calls=np.nan)

@@ -166,6 +166,11 @@ def test_a_run_without_a_control_has_none(read):
     assert frames.control(read(run_of({("cpprb", 1): [1.0]}))).empty
 
 
+@pytest.mark.parametrize("sides", [([1.0], []), ([], [1.0])], ids=["first", "second"])
+def test_a_control_of_one_side_compares_nothing(read, sides):
+    assert frames.control(read(control_run(*sides))).empty
+
+
 def test_two_runs_agree_on_the_ratios_that_lie_within_the_intervals_of_the_first(read):
     first = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.0, 1.1, 1.2], ("tianshou", 1): [1.0, 1.1, 1.2]}
     second = {("cpprb", 1): [2.0] * 3, ("rlox", 1): [1.15] * 3, ("tianshou", 1): [1.3] * 3}
