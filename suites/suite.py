@@ -38,6 +38,7 @@ class Launch:
     least_limit: float = 0.0  # seconds that it may take even if the profile's limit is lower
     blocks: int | None = None  # the number of blocks in which it is launched, if lower than the suite's
     turns: bool = False  # whether it can take turns with another launch (`suites.runner.turns`)
+    apart_by: str = ""  # a parameter that is no part of its jobs, because launches that differ in it are compared
 
     @property
     def open_records(self) -> list[Record]:
@@ -56,16 +57,16 @@ class Launch:
     @cached_property
     def by_job(self) -> Mapping[tuple, Record]:
         """What is measured, regardless of the peer -> its record."""
-        return {_job(record): record for record in self.records}
+        return {self._job(record): record for record in self.records}
 
     @property
     def first_job(self) -> tuple:
         """What its first record measures, regardless of the peer: launches are compared if they have it in common."""
-        return _job(self.records[0])
+        return self._job(self.records[0])
 
-
-def _job(record: Record) -> tuple:
-    return (record.suite, record.workload, record.benchmark, *record.params.items())
+    def _job(self, record: Record) -> tuple:
+        params = (each for each in record.params.items() if each[0] != self.apart_by)
+        return (record.suite, record.workload, record.benchmark, *params)
 
 
 @dataclass(frozen=True, kw_only=True)

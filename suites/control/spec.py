@@ -62,7 +62,7 @@ class Control(Suite[ControlSettings]):
                 for job in settings.jobs
                 for record in self.declare(run, peer, WORKLOAD, {**job.params, "side": side}, [job.benchmark])
             ]
-            return self.launch(f"control of {peer}, {side} side", declared, options)
+            return self.launch(f"control of {peer}, {side} side", declared, options, apart_by="side")
 
         return [launch(peer, side) for peer in peers for side in SIDES]
 

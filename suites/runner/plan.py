@@ -284,7 +284,7 @@ class Budgeted:
 
     def _partners(self, launch: Launch) -> list[Launch]:
         """Return the launches of the reference peers that measure the same jobs or, for a launch of a reference peer,
-        the cheapest launch of another peer."""
+        the cheapest other launch."""
         same = [
             each
             for part in self.parts
@@ -292,7 +292,8 @@ class Budgeted:
             if each is not launch and each.open_records and each.by_job.keys() & launch.by_job.keys()
         ]
         if launch.peer in REFERENCES:
-            return sorted((each for each in same if each.peer not in REFERENCES), key=self._costs.of)[:1]
+            others = (each for each in same if each.peer not in REFERENCES or each.peer == launch.peer)
+            return sorted(others, key=self._costs.of)[:1]
         return [each for each in same if each.peer in REFERENCES]
 
     def ended(self, launch: Launch, seconds: float) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from results.record import Run
+from suites.control.spec import PROFILES, SUITE
 from suites.runner import contests, plan
 from suites.suite import Launch
 from tests.suites.test_driver import a_run
@@ -100,6 +101,24 @@ def test_the_reference_is_never_launched_without_a_rival():
 def test_a_reference_without_rivals_is_launched_alone():
     _, seen = simulate({"cpprb": 1}, minutes=1)
     assert len(seen) >= plan.ENOUGH
+
+
+@pytest.mark.parametrize("minutes", [0.5, 2])
+def test_both_sides_of_a_control_are_launched_in_each_block(minutes):
+    run, now = a_run(), [0.0]
+    control = SUITE.launches(run, PROFILES["quick"], SUITE.peers(), SUITE.workloads(PROFILES["quick"]))
+    parts = [plan.Part(launches(run, "cpprb", "a", "b"), 3), plan.Part(control, 3)]
+    random_numbers, seen = random.Random(1), Counter()
+    budgeted = plan.Budgeted(parts, minutes, 60 * minutes, lambda: now[0])
+    for block, launch in budgeted:
+        now[0] += 1.0
+        for record in launch.open_records:
+            is_calm = record.params.get("side") == "first"
+            record.add_sample(block, random_numbers.lognormvariate(0, 1e-3 if is_calm else 0.3))
+        budgeted.ended(launch, 1.0)
+        seen[block] += launch in control
+    assert seen.total() >= 2 * plan.ENOUGH
+    assert set(seen.values()) <= {0, 2}
 
 
 def test_cheap_peers_get_enough_launches_before_an_expensive_one_is_repeated():
