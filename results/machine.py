@@ -32,11 +32,15 @@ def describe() -> dict[str, Any]:
 
 
 def revision(checkout: Path = HERE) -> str:
-    """Return the commit's hash, with "+dirty" if there are uncommitted changes; "unknown" outside git."""
+    """Return the commit's hash, with "+dirty" if there are uncommitted changes; "unknown" outside git.
+
+    Records of machines that wait to be sent change nothing that is measured, and do not count.
+    """
     commit = _first_line_of(["git", "rev-parse", "HEAD"], checkout)
     if not commit:
         return "unknown"
-    changed = _first_line_of(["git", "status", "--porcelain"], checkout)
+    measured = ["--", ":/", ":(top,exclude)results/machines"]
+    changed = _first_line_of(["git", "status", "--porcelain", *measured], checkout)
     return commit + ("+dirty" if changed else "")
 
 

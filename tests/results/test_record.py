@@ -211,12 +211,31 @@ def test_what_was_seen_is_kept_and_older_files_need_not_have_it(tmp_path):
     assert (again.seen, again.hazard) == ("copies: 24 columns", True)
 
 
-def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path):
+@pytest.fixture
+def git(tmp_path):
+    """Run git in `tmp_path`, and return what it prints."""
+
     def git(*arguments):
         identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
         done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
+    return git
+
+
+@pytest.mark.parametrize(
+    ("file", "is_change"), [("results/machines/mine.json", False), ("results/runs.py", True), ("suites/a.py", True)]
+)
+def test_any_file_but_the_record_of_a_machine_is_a_change_of_the_revision(tmp_path, git, file, is_change):
+    git("init", "-q")
+    git("commit", "-qm", "Begin", "--allow-empty")
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("{}")
+    (tmp_path / "results").mkdir(exist_ok=True)
+    assert machine.revision(tmp_path / "results").endswith("+dirty") is is_change
+
+
+def test_a_run_is_older_than_code_that_a_later_commit_changed(tmp_path, git):
     def commit(file):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(file)
